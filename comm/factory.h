@@ -13,51 +13,49 @@
 
 namespace gradsync::comm {
 
-// Returns the names that MakeProcessGroup takes.
 std::vector<std::string> BackendNames();
 
 // Throws InvalidInput for an unknown backend or option, and for a backend that does not support this type of
-// device or this world, as far as this is known without making a device. MakeProcessGroup also makes these
-// checks.
+// device or this world. Makes no device. MakeProcessGroup makes the same checks.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
-// Checks only the options of a backend. Throws InvalidInput: "backend gloo has no option 'x'", "backend
-// hierarchical: inner is 'x', expected one of: shm, gloo, mpi".
+// Checks only the options of a backend. Throws InvalidInput with one of these texts: "backend gloo has no
+// option 'x'", "backend hierarchical: inner is 'x', expected one of: shm, gloo, mpi".
 void CheckBackendOptions(const std::string& backend, const BackendOptions& options);
-// Checks only the GPUs of a host. Throws InvalidInput, with both numbers, if nccl would have more ranks on a
-// host than the host has GPUs. If a launcher makes one GPU visible to each rank, the GPUs of ranks may
-// differ, and NCCL checks them.
+// Throws InvalidInput, with both numbers, if this host has fewer GPUs (`num_gpus`) than ranks. Backend nccl
+// needs a GPU for each rank. Checks nothing if `share_gpu` is true, or if a launcher such as torchrun started
+// the ranks and one GPU is visible: the launcher may show a different GPU to each rank.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
-// Properties of a backend that are known without a group. A backend that combines other backends has the
-// common properties of these backends.
+// Properties of a backend that are known before a process group is made.
 struct BackendTraits {
-  // If true, a sum adds the ranks' elements in rank order and rounds once. (hierarchical adds the ranks of a
-  // host, then the hosts.) A mean is this sum divided by the number of ranks, and means of f32 are computed
-  // in f64. If false, the library chooses the order of additions, and rounds after each addition, also in
-  // bf16. A mean is then this sum divided by the number of ranks; NCCL instead multiplies each addend by the
-  // rounded reciprocal of this number.
+  // If true, a sum adds the elements of the ranks in rank order and rounds only the final sum. Backend
+  // hierarchical first adds the ranks of each host, then the sums of the hosts. A mean is the sum divided by
+  // the number of ranks, and is computed in f64 for f32 tensors.
+  //
+  // If false, the communication library chooses the order, and rounds after each addition, also in bf16. A
+  // mean is then the rounded sum divided by the number of ranks. NCCL instead multiplies each element by the
+  // rounded reciprocal of the number of ranks before it adds.
   bool reduces_in_rank_order = true;
   bool needs_mpirun = false;     // mpirun or srun must start the ranks
   bool shares_memory = false;    // the ranks of a host can share tensors (AllocateShared)
   bool is_within_host = false;   // all ranks must be on one host
   bool has_host_groups = false;  // with several hosts there is a ProcessGroup::host_group
   bool has_threads = true;       // GroupOptions::num_threads has an effect
-  // The backend of torch.distributed with which this backend is compared.
+  // The backend of torch.distributed with which benchmarks compare this backend.
   std::string_view pytorch_backend = "gloo";
 };
 // Throws InvalidInput for an unknown backend.
 BackendTraits TraitsOf(const std::string& backend, const BackendOptions& options = {});
 
-// Returns the versions of the backends' libraries, by name. Omits libraries that do not report a version at
-// run time.
+// Returns pairs of name and version of the communication libraries (NCCL, Open MPI) in this build.
 std::vector<std::pair<std::string, std::string>> BackendLibraries();
 
-// Joins the world and makes the group. Returns when all ranks have joined. With GRADSYNC_NCCL_SHARE_GPU=1 in
-// the environment, nccl accepts more ranks (processes) than GPUs. These ranks exchange data over sockets,
-// which tests function and not speed. Throws InvalidInput for an unknown backend, or one that does not
-// support the device. Throws CollectiveError, which names the missing ranks, if ranks did not arrive within
-// the timeout or disagree on the size of the world.
+// Joins the world (all ranks of the job), and makes the process group. Returns when all ranks have joined. If
+// the environment variable GRADSYNC_NCCL_SHARE_GPU is 1, nccl accepts more ranks than GPUs. NCCL then sends
+// over sockets, so this mode suits tests of function and not measurements. Throws InvalidInput for an unknown
+// backend, or one that does not support the device. Throws CollectiveError, which names the missing ranks, if
+// ranks do not arrive within the timeout or disagree on the number of ranks.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm

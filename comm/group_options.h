@@ -12,27 +12,29 @@
 
 namespace gradsync::comm {
 
-// Options of a backend, by name.
+// Options of a backend: values by the options' names.
 using BackendOptions = std::map<std::string, std::string, std::less<>>;
 
 struct GroupOptions {
   std::string backend = "gloo";
   BackendOptions backend_options{};
   World world;
-  // Maximum time without progress of a peer, at the rendezvous and in any collective.
+  // Longest wait for a rank that makes no progress, while ranks connect and in collectives.
   std::chrono::milliseconds timeout{60000};
   // Number of communication threads, which is the number of collectives that can progress concurrently.
   int num_threads = 2;
-  // A network interface ("eth0") or an address of this host. If empty, the group uses loopback if all ranks
-  // are on one host; else the network of a tcp:// rendezvous, or for file:// the address of this host's name.
+  // A network interface ("eth0") or an address of this host, for connections to other ranks. If empty, the
+  // backend chooses: loopback if all ranks are on one host; else the network over which this host reaches a
+  // tcp:// rendezvous, or, with a file:// rendezvous, the address to which this host's name resolves.
   std::string interface_or_address{};
 };
 
 class FirstCause;  // comm/queue/first_cause.h
 
-// Makes a group of one backend. `first_cause` is the FirstCause of the larger group that contains this group;
-// if null, the group makes its own FirstCause. Returns when all ranks are connected. Throws InvalidInput for
-// bad options or a device that the backend does not support, CollectiveError if ranks are missing.
+// Type of the function that makes a process group of one backend. `first_cause` finds the rank that failed
+// first. A group inside a larger group (backend hierarchical) receives the FirstCause of the larger group; if
+// null, the function makes one. The function returns when all ranks are connected. It throws InvalidInput for
+// bad options or a device that the backend does not support, and CollectiveError if ranks are missing.
 using GroupMaker = std::unique_ptr<ProcessGroup>(const GroupOptions& options, const model::DevicePtr& device,
                                                  std::shared_ptr<FirstCause> first_cause);
 

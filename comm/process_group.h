@@ -21,35 +21,33 @@ std::string_view Name(ReduceOp op);  // "sum", "mean", "max", "min"
 enum class Collective { kAllReduce, kBroadcast, kReduceScatter, kAllGather, kBarrier };
 std::string_view Name(Collective collective);  // "all_reduce", "broadcast", ...
 
-// When the caller waits for a collective. The value must be equal on all ranks. With kAtOnce, the caller
-// waits immediately after issuing the collective. The calling thread may then run the collective, so that no
-// other thread must be woken.
+// When the caller of a collective will wait for it; equal on all ranks. kAtOnce promises that the caller
+// waits directly after the call. The backend may then run the collective on the calling thread.
 enum class Waits { kLater, kAtOnce };
 
-// The time during which a collective moved data, on the clock of Now(): from its start by a communication
-// thread or stream to its completion.
+// The time during which a collective moved data, in nanoseconds of Now(). It starts when a communication
+// thread or CUDA stream starts the collective, and ends when the collective is complete.
 struct Interval {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
 };
 
-// Returns the time of the steady clock, in nanoseconds. All intervals measured on the host use this clock.
+// Returns the time of the host's steady clock, in nanoseconds.
 int64_t Now();
-// Returns a duration as messages print it: "60.0 s".
+// Formats a duration for error messages: "60.0 s".
 std::string Seconds(std::chrono::nanoseconds duration);
 
-// A collective failed, or made no progress within the deadline. what() is one line with rank, sequence
-// number, operation, bytes, backend, cause, and the peer if it is known.
+// A collective failed, or made no progress within the deadline. what() is one line with this rank, the
+// collective's number, kind and bytes, the backend, the cause, and the rank to blame if known.
 class CollectiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A handle of a collective in flight. Destroying the handle does not cancel the collective, which keeps its
-// tensors alive. Only Wait and interval report a failure.
+// A handle of a collective in flight. Destroying the handle does not cancel the collective, and the
+// collective keeps its tensors alive until it ends. A failure is reported only by Wait() and interval().
 class Work {
  public:
-  // A backend implements this.
   class State {
    public:
     virtual ~State() = default;
@@ -62,15 +60,16 @@ class Work {
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   // Waits for the result. On the CPU, blocks until the result is in the tensors. On CUDA, makes later work of
-  // the compute stream run after the collective; nccl does not block the host, and gloo, whose collectives
-  // run on the host, blocks the host. Throws CollectiveError, at every call, if the collective is known to
+  // the compute stream wait for the collective; nccl does not block the calling thread, but gloo does,
+  // because its collectives run on the CPU. Every call throws CollectiveError if the collective is known to
   // have failed.
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
-  // Returns when the data moved. Blocks until the data has moved. Throws like Wait.
+  // Returns the interval during which the data moved. Blocks until the collective has ended. Throws like
+  // Wait.
   Interval interval() { return state_ == nullptr ? Interval{} : state_->interval(); }
-  // Returns whether the data has moved or the collective has failed. Does not block.
+  // Returns whether the collective has completed or failed. Does not block.
   bool Done() const { return state_ == nullptr || state_->Done(); }
 
  private:
@@ -85,42 +84,42 @@ struct Request {
   Waits waits = Waits::kLater;
   int64_t sequence = 0;      // counts the collectives of this rank from 0; the backend sets it
   bool within_host = false;  // if true, the collective is among the ranks of each host (HostGroup)
-  // If the request is in place, both are one tensor. A barrier has no tensors.
+  // In an in-place request, `input` and `output` are the same tensor. A barrier has no tensors.
   model::Tensor input{};
   model::Tensor output{};
-  // These members are for a part of a larger collective, on the CPU. The request starts after the work
-  // `after`, and fails if `after` fails. The thread that runs the request calls `prepare` immediately before
-  // and `conclude` immediately after it. All three may be empty.
+  // The next three members are for requests on the CPU that are a part of a larger collective. The request
+  // starts after the collective `after`, and fails if `after` fails. The thread that runs the request calls
+  // `prepare` immediately before it and `conclude` immediately after it. All three may be empty.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
 
-  // Returns the bytes of the whole vector, which is the larger of the two tensors.
+  // Returns the bytes of the larger of `input` and `output`.
   int64_t bytes() const;
   model::DType dtype() const { return output.defined() ? output.dtype() : model::DType::kU8; }
 };
 
-// Facts about a group, for records.
+// Facts about a process group that a benchmark writes into its record (JSON).
 struct GroupFacts {
   int channels = 1;  // number of collectives that can progress concurrently
   // Number of threads that only receive, in addition to communication threads.
   int receivers = 0;
   std::string_view link = "other";  // the medium: memory, a network (other) or none
   std::string interface = {};       // name of the network interface; empty if unknown
-  // An upper bound of the rate of any link of this kind, in bytes per second. The default is for the memory
-  // of a host, with one or two reads and writes per byte.
+  // An upper bound of the bandwidth, in bytes per second: tables warn of a measured bandwidth above it. The
+  // default is for shared memory of one host, where a collective reads and writes each byte once or twice.
   double limit_per_second = 400e9;
   std::vector<std::pair<std::string, std::string>> more = {};  // more facts, as names and values
 };
 
 // The ranks that train together, and the collectives between them.
 //
-// Every rank must issue equal collectives in one order, from one thread at a time. Calls return immediately;
-// several collectives may be in flight. Tensors are always contiguous. Collectives use them in place, so
-// nobody may access them until Wait has returned. A collective starts after the work that the device already
-// has. Bad arguments throw InvalidInput, which names the operation, before anything is sent: an undefined
-// tensor, a tensor on another device, a mean of integers, a root that is not a rank, shapes or dtypes that do
-// not match.
+// Every rank must issue the same collectives in the same order, from one thread at a time. Calls return
+// immediately; several collectives may be in flight. Tensors are contiguous, and collectives work directly in
+// their memory, so no other code may access a tensor until Wait() has returned. A collective starts after the
+// work that the device was given before. Before anything is sent, bad arguments throw InvalidInput, which
+// names the operation: an undefined tensor, a tensor on another device, a mean of integers, a root that is
+// not a rank, shapes or dtypes that do not match.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -129,38 +128,36 @@ class ProcessGroup {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // Returns the name of the device of all tensors: "cpu".
+  // Returns the name of the device on which all tensors of collectives must be, such as "cpu".
   const std::string& device_name() const { return device_name_; }
   virtual std::string_view backend() const = 0;  // "local", or one of BackendNames()
   virtual GroupFacts facts() const { return {}; }
-  // Returns the number of hosts if this group is one host's (HostGroup) and each host has such a group; else
-  // 1.
+  // Returns 1; HostGroup overrides this and returns the number of hosts.
   virtual int num_hosts() const { return 1; }
-  // Returns the group of the ranks on this rank's host, or null if all ranks are on one host. With several
-  // hosts, throws InvalidInput if the backend does not take Request::within_host, or if each host has one
-  // rank.
+  // Returns the process group of the ranks on this rank's host; null if all ranks are on one host. With
+  // several hosts, only backend hierarchical has such a group: other backends throw InvalidInput, as does
+  // hierarchical if each host has one rank.
   virtual ProcessGroup* host_group() { return nullptr; }
 
-  // Returns a tensor in the kind of memory in which this backend's collectives are fastest, for data that is
-  // sent repeatedly. Its contents are undefined. This is a collective: every rank must call it in one order
-  // with equal shape and dtype, and it may block until all ranks have called it. The tensor may outlive the
-  // group. Throws CollectiveError; then the group has failed, here and on the other ranks.
+  // Returns a tensor, with undefined contents, in the kind of memory in which this backend's collectives are
+  // fastest; use it for data that is sent repeatedly. This is a collective: all ranks must call it in the
+  // same order with equal shape and dtype, and it may block until they have. The tensor may outlive the
+  // process group. Throws CollectiveError; the process group has then failed on all ranks.
   virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
-  // Returns one tensor that all ranks share: after a collective every rank sees the data that any rank wrote
+  // Returns one tensor in memory that all ranks share: after a collective every rank sees what any rank wrote
   // before the collective. Returns an undefined tensor on all ranks if they have no common memory. The tensor
-  // must not be used in collectives. Otherwise like Allocate; the device of each rank counts an equal share
-  // of the bytes.
+  // must not be an argument of collectives. Otherwise like Allocate. In memory statistics each rank counts an
+  // equal share.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {
     return {};
   }
 
-  // Replaces the tensor of every rank by the reduction over all ranks. The result is bitwise equal on all
-  // ranks.
+  // Replaces the tensor of every rank by the reduction over all ranks, which is bitwise equal on all ranks.
   Work AllReduce(model::Tensor tensor, ReduceOp op, Waits waits = Waits::kLater);
-  // Replaces the tensor of every rank by a copy of root's tensor.
+  // Replaces the tensor of every rank by a copy of the tensor of rank `root`.
   Work Broadcast(model::Tensor tensor, int root, Waits waits = Waits::kLater);
   // Reduces parts: `input` has size() * n elements, `output` has n elements, and the output of rank r becomes
   // the reduction of the r-th n elements of all inputs. `output` may be this part of `input`; the rest of
@@ -173,10 +170,10 @@ class ProcessGroup {
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
   // Makes all unfinished and later collectives fail, here and on the other ranks. May be called from any
-  // thread. A group without a queue (comm/queue/request_queue.h) ignores this.
+  // thread. Has no effect in a process group without a RequestQueue.
   virtual void Abort() {}
 
-  // Issues any collective. Its arguments have been checked.
+  // Issues a collective of any kind, without a check of its arguments. The functions above check them.
   virtual Work Issue(Request request) = 0;
 
  protected:
@@ -193,13 +190,13 @@ class ProcessGroup {
   const std::string device_name_;
 };
 
-// Wraps a group, and forwards every call that it does not override.
+// Wraps a process group, and forwards every call that a derived class does not override.
 class GroupDecorator : public ProcessGroup {
  public:
   explicit GroupDecorator(std::unique_ptr<ProcessGroup> inner) : GroupDecorator(*inner) {
     owned_ = std::move(inner);
   }
-  // `inner` must outlive this group.
+  // The caller keeps `inner`, which must outlive this object.
   explicit GroupDecorator(ProcessGroup& inner)
       : ProcessGroup(inner.rank(), inner.size(), inner.device_name()), inner_(inner) {}
 
@@ -222,13 +219,14 @@ class GroupDecorator : public ProcessGroup {
   std::unique_ptr<ProcessGroup> owned_;
 };
 
-// A view of the group of all ranks that contains the ranks of this rank's host. Each rank of a host has one
-// part of a vector, so every host has all parts. ReduceScatter reduces over all ranks: first within each
-// host, then between the ranks that have equal parts of different hosts. The sum of a host in bf16 is rounded
-// to bf16 before it is reduced between hosts. All other collectives stay within the host.
+// The process group of the ranks on this rank's host, made from the process group of all ranks. With it a
+// strategy keeps whole vectors on each host, one part on each rank. ReduceScatter reduces over all ranks:
+// first within each host, then between the ranks of different hosts that have the same part. In bf16, the sum
+// of a host is rounded to bf16 before it is reduced between hosts. All other collectives stay within the
+// host.
 class HostGroup : public ProcessGroup {
  public:
-  // `all` must have a host_group(), and must outlive this object.
+  // The host_group() of `all` must not be null, and `all` must outlive this object.
   explicit HostGroup(ProcessGroup& all) : HostGroup(all, *all.host_group()) {}
 
   std::string_view backend() const override { return all_.backend(); }

@@ -6,9 +6,10 @@
 
 namespace gradsync::ddp {
 
-// Returns a strategy that calls `strategy`, which was made from `context`, and makes the checks of all
-// strategies: throws std::logic_error unless every parameter is ready exactly once between BeginStep and
-// Finish, checks gradients if check_gradients is set, and rejects a grad_scale that the traits exclude.
+// Wraps `strategy`, which was made from `context`, with checks: throws std::logic_error unless every
+// parameter's gradient is ready exactly once in each pass, looks for NaN and infinity in gradients if
+// StrategyOptions::check_gradients is set, and throws InvalidInput for a grad_scale that Traits::can_clip
+// forbids.
 std::unique_ptr<Strategy> Checked(const Traits& traits, std::unique_ptr<Strategy> strategy,
                                   const StrategyContext& context);
 

@@ -17,15 +17,14 @@
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
-// Tests that every strategy exactly equals a single process that trains on the data of all ranks. The data
-// are chosen so that nothing is rounded in worlds of 1, 2, 3, 4, 5, 6 and 8 ranks. Include this header in one
-// source file of a test; that file selects backends and devices.
+// Tests that every strategy that averages exactly trains bitwise like a single process on the data of all
+// ranks. The data are chosen so that nothing is rounded with 1, 2, 3, 4, 5, 6 or 8 ranks. Include this header
+// in one source file of a test; that file selects backends and devices.
 namespace gradsync::ddp {
 
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};
 constexpr float kRate = 0.5f;
 
-// A strategy under test, with values of its options.
 struct Tested {
   std::string strategy;
   std::map<std::string, double, std::less<>> values = {};
@@ -39,7 +38,7 @@ struct Tested {
   friend void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.name(); }
 };
 
-// All exact strategies that communicate.
+// Returns the strategies whose gradients must equal those of a single process, without `none`.
 inline std::vector<Tested> AveragingStrategies() {
   std::vector<Tested> all;
   for (const std::string& name : StrategyNames()) {
@@ -49,7 +48,7 @@ inline std::vector<Tested> AveragingStrategies() {
   return all;
 }
 
-// Returns the strategies that Muon accepts, in which no rank has a part of a matrix.
+// Returns the strategies that can train with Muon, which needs whole matrices on a rank.
 inline std::vector<Tested> StrategiesOfMatrices() {
   std::vector<Tested> all = AveragingStrategies();
   std::erase_if(all, [](const Tested& tested) {
@@ -59,7 +58,7 @@ inline std::vector<Tested> StrategiesOfMatrices() {
   return all;
 }
 
-// Returns the names of the options that can only be on or off.
+// Returns the names of the strategy's options whose only values are 0 and 1.
 inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   std::vector<std::string> switches;
   for (const Option& option : tested.traits().options) {
@@ -68,7 +67,7 @@ inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   return switches;
 }
 
-// Returns every combination of these options, for every strategy that has such options.
+// Returns every combination of values of these options (SwitchesOf), for every strategy that has some.
 inline std::vector<Tested> EveryCombination() {
   std::vector<Tested> all;
   for (const Tested& tested : AveragingStrategies()) {
@@ -82,24 +81,24 @@ inline std::vector<Tested> EveryCombination() {
   return all;
 }
 
-// Describes what each rank computes from the parameters. By default a rank uses every parameter once.
+// What a test trains: its parameters, and what each rank computes from them in a step.
 struct Graph {
   std::vector<int64_t> numels = kNumels;  // number of elements of each parameter
   std::vector<model::Shape> shapes = {};  // shapes of the parameters, as for TestModel
   std::vector<size_t> tables = {};        // parameters that Muon leaves to AdamW
   std::vector<size_t> frozen = {};        // parameters that do not train
-  // Returns the parameters that a rank uses in a step, in order. A parameter that occurs twice is shared by
-  // two layers.
+  // Returns the indices of the parameters that a rank uses in a step, in order. An index that occurs twice
+  // means that two layers share the parameter. If empty, a rank uses every parameter once.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  // Returns the elements of a parameter that one use touches. If this function returns nullopt, or is empty,
-  // the use touches all elements.
+  // Returns the rows of the parameter that one use reads, as a lookup in an embedding does. If this function
+  // returns nullopt, or is empty, the use reads all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // Called in a rank's backward pass, before the gradient of a use is computed.
+  // Called during a rank's backward pass, before the gradient of a use is computed.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;   // three, because a strategy may change its layout after the first step
   int num_passes = 1;  // passes per step, each with new data; a power of two
-  // If true, the test uses AdamW. If false, it uses gradient descent, which rounds nothing here. With equal
-  // gradients, AdamW makes equal updates of single elements.
+  // If true, the optimizer is AdamW. It rounds, but equal gradients give equal weights, as it updates each
+  // element alone. If false, it is gradient descent, which does not round here.
   bool adamw = false;
   bool muon = false;                                            // uses Muon instead of AdamW or SGD
   double grad_scale = 1;                                        // used only with AdamW and Muon
@@ -109,8 +108,7 @@ struct Graph {
 
 using Values = std::vector<std::vector<float>>;
 
-// The result of a training: the parameters after all steps, the tensors that the next forward would read, and
-// the last gradients.
+// The parameters after training, the tensors that a next forward would read, and the last gradients.
 struct Result {
   Values params;
   Values read;
@@ -136,8 +134,8 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
   return model.Loss(rank, step, graph.uses ? graph.uses(rank, step) : model.Once(), visit, rows);
 }
 
-// Groups consecutive parameters into units of `bytes` bytes. Omits a parameter if a rank reads it after a
-// parameter of a later unit.
+// Divides the parameters into units of about `bytes` bytes, which forward reads one after the other, as
+// strategies with sharded weights need. Omits a parameter that a rank reads after a later unit.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);
@@ -170,7 +168,7 @@ inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, c
   return std::make_unique<model::AdamW>(model.params(), model::AdamW::Options{kRate});
 }
 
-// Takes a step of gradient descent. The implementation does not use the optimizer.
+// Takes a step of gradient descent without the optimizer class that strategies use.
 inline void Descend(const TestModel& model) {
   for (model::Parameter* param : model::Trained(model.params())) {
     const model::Tensor update = param->grad().Clone();
@@ -198,7 +196,7 @@ inline Values GradsOf(const TestModel& model) {
   return grads;
 }
 
-// Trains in one process on the data of all ranks: the loss is the mean of all ranks' losses.
+// Trains in one process on the data of all ranks. The loss is the mean of all ranks' losses.
 inline Result SingleProcess(int world_size, const Graph& graph) {
   Graph unseen = graph;
   unseen.visit = {};
@@ -258,14 +256,14 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     }
     strategy->Update(*optimizer, graph.grad_scale);
   }
-  // The weights stay in the parameters' own memory after the strategy is destroyed. If no rank has whole
-  // weights, CompleteValues must run before.
+  // When the strategy is destroyed, the parameters' own memory must hold the weights. A strategy whose ranks
+  // keep only parts of the weights needs CompleteValues before; the others may call it.
   if (TraitsOf(tested.strategy).shards_values || group.size() % 2 == 1) strategy->CompleteValues();
   strategy.reset();
   return {ValuesOf(*model), ReadFrom(*model), grads};
 }
 
-// Trains with one rank per device, and compares the result with SingleProcess.
+// Trains on all ranks, with one device for each rank, and compares the results with SingleProcess.
 inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const std::string& backend,
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());

@@ -8,8 +8,8 @@
 namespace gradsync::ddp {
 
 // Returns a strategy that averages gradients exactly in its first `num_steps` steps (see StartOf), with one
-// all-reduce per gradient, in place, in reverse forward order. After these steps it calls `strategy`, which
-// must be made from `context` and change only gradients. With 0 steps, returns `strategy`.
+// all-reduce for each gradient, in place, in reverse forward order. In later steps it calls `strategy`, which
+// must be made from `context` and change only gradients.
 std::unique_ptr<Strategy> StartExactly(int64_t num_steps, std::unique_ptr<Strategy> strategy,
                                        const StrategyContext& context);
 

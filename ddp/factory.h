@@ -14,15 +14,14 @@ namespace gradsync::ddp {
 // Returns the names of all strategies, beginning with the simplest.
 std::vector<std::string> StrategyNames();
 
-// Returns the names of strategies whose gradients equal the gradients of a single process, and `none`.
+// Returns `none`, and the strategies whose gradients equal those of a single process on the whole batch.
 std::vector<std::string> ExactStrategyNames();
-// Returns the names of exact strategies that differ only in what they send, and when. None of them owns the
-// update.
+// Returns those of ExactStrategyNames() in which each rank updates all weights: they all-reduce gradients.
 std::vector<std::string> AllReduceStrategyNames();
 
 // Throws InvalidInput for an unknown strategy name.
 const Traits& TraitsOf(std::string_view name);
-// Returns the traits of `none`, which sends nothing.
+// Returns the traits of `none`, the strategy that sends nothing.
 const Traits& FloorTraits();
 
 // Throws InvalidInput, naming the option, for a value that the option does not allow.

@@ -17,14 +17,15 @@
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
-// Tests what a strategy sends, and when, relative to the computation of gradients. Overlap is an order of
-// events: an all-reduce is issued before the last gradient is computed. The tests use no clock. Each source
-// is a separate program.
+// Tests what a strategy sends, and when, relative to the computation of gradients. They need no clock:
+// communication overlaps with backward if an all-reduce is issued before the last gradient is computed. Each
+// source file that includes this header is a test program of its own.
 namespace gradsync::ddp {
 
 using model::Tensor;
 
-// A group of two identical ranks. Writes its calls into a log that backward also writes.
+// Plays rank 0 of two ranks; the other rank is assumed to have equal data. Writes each collective and each
+// wait for it into a log, to which backward also writes.
 class LoggingGroup : public comm::ProcessGroup {
  public:
   explicit LoggingGroup(std::vector<std::string>& log) : ProcessGroup(0, 2), log_(log) {}
@@ -55,7 +56,7 @@ class LoggingGroup : public comm::ProcessGroup {
         return Log("reduce_scatter", output);
       case comm::Collective::kAllGather:
         for (int rank = 0; rank < size(); ++rank) {
-          // Like all collectives, does not count a write.
+          // No CopyFrom, because Tensor counts it as a write, and collectives do not count.
           const Tensor part = output.Slice(rank * input.numel(), input.shape());
           std::memmove(part.raw_data(), input.raw_data(), input.nbytes());
         }
@@ -72,7 +73,6 @@ class LoggingGroup : public comm::ProcessGroup {
   std::function<void(const std::string& what)> on_wait = {};  // called before a wait is logged
   std::function<void()> on_barrier = {};
   size_t allocated_bytes() const { return allocated_bytes_; }
-  // Returns whether a tensor is in memory that this group allocated.
   bool Holds(const Tensor& tensor) const {
     return std::ranges::any_of(allocated_, [&](const auto& memory) {
       return tensor.raw_data() >= memory.first && tensor.raw_data() < memory.second;
@@ -81,7 +81,7 @@ class LoggingGroup : public comm::ProcessGroup {
   bool has_common_memory = false;
 
  private:
-  // Logs the issue, and the first wait.
+  // A collective that has been issued. Wait writes into the log.
   class Issued : public comm::Work::State {
    public:
     Issued(LoggingGroup& group, std::string name) : group_(group), name_(std::move(name)) {}
@@ -131,8 +131,7 @@ class ScheduleTest : public testing::Test {
     strategy_ = MakeStrategy(name, context);
   }
 
-  // Takes one step and returns its events. The event "grad i" means that the gradient of parameter i is being
-  // computed.
+  // Takes one step and returns its events. The event "grad i" is the computation of parameter i's gradient.
   std::vector<std::string> Step() { return Step(model_.Once()); }
   std::vector<std::string> Step(const std::vector<size_t>& uses, const TestModel::RowsOfUse& rows = {}) {
     log_.clear();
@@ -149,7 +148,7 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Takes a step with the update, by an optimizer without state.
+  // Like Step, and then updates the weights with an optimizer that has no state.
   Events StepAndUpdate() {
     Step();
     log_.push_back("update");
@@ -157,7 +156,7 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Returns whether BeginStep moves all gradients to other memory.
+  // Returns whether BeginStep of this strategy moves all gradients to other memory.
   bool PlacesGradients(const std::string& name) {
     Make(name);
     bool places = true;

@@ -7,7 +7,7 @@
 
 namespace gradsync::ddp {
 
-// Each file in strategies/ defines these in a namespace of its name.
+// Each file in strategies/ defines kTraits and Make in a namespace that has the strategy's name.
 #define GRADSYNC_DECLARE(name)                                    \
   namespace name {                                                \
   extern const Traits kTraits;                                    \

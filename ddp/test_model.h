@@ -14,22 +14,22 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor_ops.h"
 
-// A model with exactly known gradients. Each use of parameter p adds x + 15 floor(w / 16) to its gradient. x
-// is data; w is the value of p that the use reads. Elements with an even index are read in forward and the
-// other elements in backward, so that the test detects a stale weight. Both summands are small multiples of
-// 15, so that sums, and means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error. (A third or a fifth
-// is rounded, but by so little that its product with a multiple of 15 rounds to the right integer.) Gradient
-// descent at a rate of 0.5 keeps weights small.
+// A model with exactly known gradients. Each use of a parameter adds x + 15 floor(w / 16) to its gradient,
+// where x is data, and w is the value that the use reads: elements with an even index in forward, the others
+// in backward. So a gradient shows whether forward or backward read an outdated weight. Both summands are
+// small multiples of 15, so that sums, and means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error.
+// (1/3 and 1/5 are rounded, but by so little that their products with a multiple of 15 round to the right
+// integer.) Gradient descent at a rate of 0.5 keeps weights small.
 namespace gradsync::ddp {
 
 class TestModel {
  public:
-  // Returns the rows that a use of a parameter touches, or nullopt if the use touches all rows.
+  // Returns the rows that the use-th use of parameters reads, or nullopt if it reads all rows.
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
-  // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows, and
-  // one element in each row. `shapes` may replace the shapes of these matrices, with equal numbers of
-  // elements. All parameters except `without_copy` have the copy.
+  // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows and
+  // one column. `shapes` may replace the shapes of these matrices, with equal numbers of elements. All
+  // parameters except those of `without_copy` also have a copy of the kind `copy`, which forward reads.
   explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice(),
                      model::Parameter::Copy copy = model::Parameter::Copy::kNone,
                      const std::vector<size_t>& without_copy = {},
@@ -54,12 +54,11 @@ class TestModel {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // Returns the gradient of one use that reads this weight.
+  // Returns what one use that reads the value `weight` of element i adds to the element's gradient.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
 
-  // Returns the values of parameter p that forward reads.
   std::vector<float> Read(size_t p) const { return Floats(params_[p]->ForwardValue()); }
   std::vector<float> Floats(const model::Tensor& values) const {
     if (values.dtype() == model::DType::kF32) return values.ToVector<float>();
@@ -75,14 +74,14 @@ class TestModel {
     return uses;
   }
 
-  // Runs the forward pass. Calls `visit` with a parameter's index before backward computes the gradient of
-  // this parameter.
+  // Runs the forward pass. Backward then calls `visit` with a parameter's index before it computes its
+  // gradient.
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
   // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If `rows`
-  // returns rows for the n-th use, only these elements of the parameter have a gradient, and the operation
-  // passes the rows to Contribute.
+  // returns rows for the n-th use, only these elements of the parameter get a gradient, and the operation
+  // lists the rows (OpGradient::Contribute).
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));
@@ -118,7 +117,6 @@ class TestModel {
     return loss;
   }
 
-  // Returns loss * factor.
   static model::Var Scaled(const model::Var& loss, double factor) {
     return model::Var::FromOp("scale", loss.value(), {loss}, [factor](model::OpGradient& op) {
       op.Contribute(0, [&](const model::Destination<model::Tensor>& grad) {

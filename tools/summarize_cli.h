@@ -4,9 +4,10 @@
 
 namespace gradsync::tools {
 
-// Runs the program: reads the command line and the records, writes tables to `out` or to a file, and writes
-// problems to `err`. Returns the exit status: 0 if tables were written, even if lines were omitted; 1 if no
-// record could be used, or if tables could not be written; 2 for bad arguments, with one line.
+// The main function of //tools:summarize: reads the command line and the records, writes tables to `out` or
+// to a file, and messages to `err`. Returns the exit status: 0 if tables were written, even if some lines of
+// records could not be used; 1 if no record could be used, or tables could not be written; 2 for bad
+// arguments.
 int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostream& err);
 
 }  // namespace gradsync::tools

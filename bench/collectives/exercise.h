@@ -13,26 +13,28 @@
 
 namespace gradsync::bench {
 
-// Runs one collective over one backend, or several at one time, on inputs with known results. All ranks must
-// make equal objects and calls.
+// Runs one kind of collective (such as all-reduce) over one backend, on inputs whose results are known, so
+// that wrong results can be counted. Each rank has an object of this class; all ranks must call the same
+// functions in the same order.
 class Exercise {
  public:
-  // `group` must outlive this object; to measure the memory limit, pass the group of the ranks on this host.
-  // `pattern` is this rank's input, on the host. `numel` is the number of elements of the whole vector: the
-  // tensor of all_reduce and broadcast, the input of reduce_scatter, the output of all_gather. `in_flight` is
-  // the number of collectives that are issued before the first wait, each on separate memory.
+  // `group` must outlive this object. If `is_limit`, a MemoryLimit runs the collectives instead of `group`,
+  // whose ranks must be on one host. `pattern` is a CPU tensor with this rank's input. `numel` is the number
+  // of elements of the whole vector: the tensor of all_reduce and broadcast, the input of reduce_scatter, the
+  // output of all_gather. `in_flight` is the number of collectives that are issued before the first wait,
+  // each on separate memory.
   Exercise(comm::RecordingProcessGroup& group, const AllReduceOptions& options, bool is_limit,
            const model::DevicePtr& device, comm::Collective collective, model::Tensor pattern, int64_t numel,
            int64_t in_flight = 1);
 
-  // Writes the inputs again, and waits for all ranks.
+  // Writes `pattern` into the inputs, which earlier collectives may have changed, and waits for all ranks.
   void Prepare();
-  // Measures `count` consecutive groups of `in_flight` collectives. Each collective except the first works on
-  // the result of the previous collective. Call Prepare before this function.
+  // Issues `in_flight` collectives, waits for all of them, and repeats this `count` times. Returns the time
+  // in ns. Call Prepare first.
   int64_t Measure(PhaseTimer& timer, int64_t count);
 
-  // After Prepare and Measure(timer, 1): CountWrongElements returns the number of wrong elements of this
-  // rank's outputs. The next function returns the number of all elements of these outputs.
+  // Returns the number of wrong elements in this rank's outputs. Call it after Prepare and Measure(timer, 1);
+  // after more collectives the expected results are unknown.
   int64_t CountWrongElements() const;
   int64_t num_checked() const { return std::ssize(requests_) * requests_.front().output.numel(); }
 
@@ -43,7 +45,8 @@ class Exercise {
   comm::RecordingProcessGroup& group_;
   std::optional<MemoryLimit> limit_;  // wraps the group if the memory limit is measured
   const model::Tensor pattern_;
-  const int64_t part_;                   // number of elements of each rank's part
+
+  const int64_t part_;
   std::vector<comm::Request> requests_;  // equal requests on separate memory
 };
 

@@ -11,20 +11,22 @@
 namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
-// The backend of the group in which the limit is measured, so all ranks are on one host.
+// The backend through which the ranks of a MemoryLimit connect. It requires that all ranks are on one host.
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
-// Measures the limit that memory sets for the ranks of one host; backends are compared with this limit. A sum
-// of f32 is a plain loop: each rank sums its share of all ranks' vectors, in memory that all ranks have
-// mapped, and writes the sum to all vectors. There is no other work than the loop and two steps of a spinning
-// counter. Only the tensor that was allocated last can be used.
+// An all-reduce in shared memory that does as little as possible. Its speed is the limit that memory sets for
+// the ranks of one host, and backends are compared with this limit. All ranks map the vectors of all ranks.
+// Each rank adds an equal share of the elements of these vectors (f32) in a plain loop, and writes the sums
+// into all vectors. Before and after the loop, ranks wait for each other by spinning on counters. This works
+// only on the tensor that was allocated last; collectives on other tensors are passed to the wrapped group.
 class MemoryLimit : public comm::GroupDecorator {
  public:
-  // `group` runs all collectives on other tensors, and must outlive this object.
+  // `group` must outlive this object.
   MemoryLimit(comm::ProcessGroup& group, std::chrono::milliseconds timeout)
       : GroupDecorator(group), group_(group), timeout_(timeout) {}
 
-  // Throws CollectiveError, or std::runtime_error if the ranks cannot see one another's memory.
+  // Allocates a tensor whose memory all ranks map. Throws CollectiveError, or std::runtime_error if a rank
+  // cannot open the memory that rank 0 made.
   model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override;
   // Throws std::runtime_error if a rank does not arrive within the timeout.
   comm::Work Issue(comm::Request request) override;

@@ -17,8 +17,8 @@ struct AllReduceOptions {
   RankOptions ranks{.computes = false};
   std::vector<std::string> backends = {"gloo"};
   std::vector<comm::Collective> collectives = {comm::Collective::kAllReduce};
-  // Sizes of the whole vector in bytes; the whole vector is the input of reduce_scatter or the output of
-  // all_gather. "MB" in the published tables means MiB.
+  // Sizes of the whole vector in bytes. The whole vector is the tensor of all_reduce and broadcast, the input
+  // of reduce_scatter, and the output of all_gather.
   std::vector<int64_t> sizes_bytes = {int64_t{1} << 20, int64_t{10} << 20, int64_t{100} << 20,
                                       int64_t{1} << 30};
   std::vector<int64_t> in_flight = {1};
@@ -28,14 +28,15 @@ struct AllReduceOptions {
   int64_t warmup_iterations = 5;
 
   void AddTo(FlagTable& flags);
-  // Returns the backends of the groups. The ranks of a memory_limit connect over shm.
+  // Returns the backends over which the ranks connect: `backends`, with "shm" instead of "memory_limit".
   std::vector<std::string> GroupBackends() const;
 };
 
-// Throws InvalidInput, naming the flag, if a size is not a whole number of elements, or if the sums of so
-// large a world cannot be checked exactly.
+// Throws InvalidInput, naming the flag, if a size is not a whole number of elements, if there are so many
+// ranks that the dtype cannot hold the sums of the test inputs exactly, or if memory_limit cannot measure
+// what the flags ask for.
 void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world);
-// Throws TooLittleMemory if this host has too little free memory.
+// Throws TooLittleMemory if this host has too little free memory for the buffers of its ranks.
 void CheckAllReduceMemory(const AllReduceOptions& options, const comm::World& world);
 
 }  // namespace gradsync::bench

@@ -2,29 +2,28 @@
 
 #include "model/base/flags.h"
 
-// Marks of the flags of benchmarks. Each mark says what the flags that have it are for.
+// A benchmark gives each of its command-line flags zero or more of these marks, which say what it is for.
 namespace gradsync::bench {
 
-// The flag chooses the rows (strategies, backends, sizes of buckets), or for how long they are measured. With
-// --choose, launches after the first one get other values of such flags.
+// The flag chooses the rows of the result table (strategies, backends, sizes of buckets), or for how long
+// they are measured. With --choose, later starts of the ranks get other values.
 inline constexpr FlagMarks kChoosesRows{1 << 0};
-// The flag chooses the settings in which rows are compared.
+// The flag chooses batch sizes or sequence lengths; rows are compared within each combination of these.
 inline constexpr FlagMarks kChoosesSettings{1 << 1};
-// The flag chooses other frameworks, whose steps take turns with gradsync's.
+// The flag is about steps of another framework (PyTorch), which are measured in turn with gradsync's steps.
 inline constexpr FlagMarks kChoosesPeers{1 << 2};
-// The flag chooses the number of launches.
+// The flag chooses how often the benchmark starts its ranks again (--repeats, --precision, --choose).
 inline constexpr FlagMarks kChoosesLaunches{1 << 3};
-// The flag chooses where results are written.
 inline constexpr FlagMarks kOutput{1 << 4};
-// The flag may have different values on the hosts of a run, or other code compares its values.
+// Ranks do not compare their values of this flag: they may differ by host, or other code compares them.
 inline constexpr FlagMarks kOfOneHost{1 << 5};
-// The estimate of --max_memory depends on the flag.
+// The memory that --max_memory estimates depends on the flag.
 inline constexpr FlagMarks kNeedsMemory{1 << 6};
-// The flag is only for language models: kOfTransformers for the model's sizes, kOfSequences for its data.
+// For language models only: sizes of the model (kOfTransformers), its text and sequences (kOfSequences).
 inline constexpr FlagMarks kOfTransformers{1 << 7};
 inline constexpr FlagMarks kOfSequences{1 << 8};
 
-// The flags that a suggested command for two rows of one setting sets itself.
+// A command that a tool suggests, to measure two rows again, has its own values of flags with these marks.
 inline constexpr FlagMarks kChoosesRun =
     kChoosesRows | kChoosesSettings | kChoosesPeers | kChoosesLaunches | kOutput;
 

@@ -8,11 +8,11 @@
 
 namespace gradsync::bench {
 
-// Describes the link between the ranks, for a record (bench/records/names.h).
+// Describes, for a record, what connects the ranks: a network interface or shared memory.
 LinkFields DescribeLink(const comm::ProcessGroup& group);
 
-// Returns "loopback", "veth", "ethernet", "infiniband" or "other". `directory` is /sys/class/net/<name> of
-// the interface.
+// Returns the kind of a network interface: "loopback", "veth", "ethernet", "infiniband" or "other".
+// `directory` is /sys/class/net/<name of the interface>, and `driver` the name of its driver.
 std::string ReadInterfaceKind(const std::string& directory, std::string_view driver);
 
 }  // namespace gradsync::bench

@@ -8,11 +8,11 @@
 #include "model/tensor/device.h"
 #include "model/tensor/tensor.h"
 
-// Exchanges numbers and texts between the ranks of a group. All ranks must call these functions, with an
-// equal count of numbers.
+// Exchanges numbers and texts between the ranks of a process group. All ranks must call a function, with
+// equally many numbers.
 namespace gradsync::bench {
 
-// Reduces each number over all ranks.
+// Returns, on every rank, the sum (or what `op` says) over all ranks of each element of `numbers`.
 template <class T>
 std::vector<T> ReduceOverRanks(const std::vector<T>& numbers, comm::ReduceOp op, comm::ProcessGroup& group,
                                const model::DevicePtr& device) {
@@ -25,7 +25,7 @@ T ReduceOverRanks(T number, comm::ReduceOp op, comm::ProcessGroup& group, const 
   return ReduceOverRanks(std::vector<T>{number}, op, group, device).front();
 }
 
-// Returns the numbers of all ranks, in rank order.
+// Returns, on every rank, the numbers of all ranks one after the other, in the order of ranks.
 template <class T>
 std::vector<T> GatherOverRanks(const std::vector<T>& numbers, comm::ProcessGroup& group,
                                const model::DevicePtr& device) {
@@ -35,14 +35,14 @@ std::vector<T> GatherOverRanks(const std::vector<T>& numbers, comm::ProcessGroup
   return all.ToVector<T>();
 }
 
-// Returns rank 0's text on every rank. The text has at most 63 bytes.
+// Returns rank 0's `text` on every rank. It may have at most 63 bytes.
 std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
 // Returns the number of ranks whose text equals the text of this rank, including this rank.
 int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
-// Returns the number of ranks that compute on this rank's GPU, under any launcher and with any numbering of
-// GPUs; 0 on the CPU.
+// Returns the number of ranks that compute on the same GPU as this rank, itself included; 0 if it computes on
+// the CPU. Compares the UUIDs of GPUs, because their numbers may differ between processes.
 int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device);
 
 }  // namespace gradsync::bench

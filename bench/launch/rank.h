@@ -20,67 +20,62 @@
 
 namespace gradsync::bench {
 
-// One of several launches, which --repeats or the user starts one after the other. Each launch has new
-// processes.
+// A launch is one start of all ranks as new processes. --repeats, or the user, makes several launches, one
+// after the other, because results vary between launches. This struct identifies one of them.
 struct LaunchId {
   std::string run_id = {};  // name of the launch, equal on all ranks
   std::string set = {};     // run_id of the first launch, or the user's name for all launches
   int64_t index = 0;
 
-  // Returns the launch in the format of kLaunchVariable.
   std::string text() const { return set.empty() ? "" : gradsync::Join(set, ",", index); }
 };
 
 inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
 
-// Reads the launch from this process's environment, which SetLaunch or the user has set. The launch has no
-// run_id. Throws InvalidInput.
+// Reads the launch from the environment variable GRADSYNC_LAUNCH, which SetLaunch or the user has set. The
+// run_id of the result is empty. Throws InvalidInput if the variable has another format.
 LaunchId ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 
-// One rank of a run, with everything that does not depend on the measurement: its place, device, groups, file
-// of records, progress, and first failure. "All ranks" means that each rank must call the function.
+// What every benchmark needs on one rank, whatever it measures: the rank's number, device and process groups,
+// the file for its results, the progress line, and the first failure.
 class Rank {
  public:
-  // Flushes denormals in this thread, and therefore in all compute threads, which OpenMP and groups start
-  // later. `options` must outlive the Rank. Throws InvalidInput if something that the options name does not
-  // exist.
+  // Lets this thread, and all threads that it starts later, compute denormal numbers as zeros. `options` must
+  // outlive the Rank. Throws InvalidInput if the device does not exist.
   Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
        ControlGroups control_groups = ControlGroups());
 
-  // Sets Provenance::base_command of later records: the program's name, and these flags.
+  // Sets the command that later records keep (Provenance::base_command): the program's name, and these flags.
   void SetBaseCommand(const std::vector<std::string>& flags);
 
   const comm::World& world() const { return world_; }
   bool is_first() const { return world_.rank == 0; }
-  // Returns the seed of all random numbers. The seed grows by one with each launch.
+  // Returns the seed of all random numbers: --seed, plus the index of the launch.
   int64_t seed() const { return options_.seed + ThisLaunch().index; }
   const model::DevicePtr& device() const { return device_; }
 
-  // Joins a group for each backend (Variant::over), and returns the run's own group, which is the group of
-  // the first backend. All ranks must call this. Throws like MakeProcessGroup.
+  // Joins one process group for each backend ("gloo", "hierarchical:inner=shm"), and returns the group of the
+  // first backend. All ranks must call this. Throws like MakeProcessGroup.
   comm::RecordingProcessGroup& Join(const std::vector<std::string>& backends);
   comm::RecordingProcessGroup& own() const { return *groups_.at(own_); }
-  // Returns the group of the backend; without a backend, the run's own group.
+  // Returns the process group of this backend; for an unknown backend, the group of the first backend.
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // Agrees with all ranks on the run's name, and starts the run's records and their file, with the options.
-  // All ranks must call this. `record` has the experiment, and the facts of all records. Throws like
-  // RecordWriter.
+  // Opens the file for the records, and sets the fields that all records have in common: those of `record`,
+  // the options, the machine, and an id of the launch, equal on all ranks. All ranks must call this. Throws
+  // like RecordWriter.
   void SetRecords(Record record);
-  // Adds to `facts` how often threads of this host had to wait since the start because a quota of CPU time
-  // was used up. Adds nothing without a quota.
+  // If control groups limit the CPU time of this process, adds to `facts` in how many periods of the quota,
+  // since SetRecords, threads had to wait because it was used up.
   void DescribeThrottling(FactFields& facts) const;
-  // Returns the record that contains what all records of a backend have in common.
   const Record& RecordOf(const std::string& backend) const { return records_.at(GroupOf(backend)); }
   const LaunchId& launch() const { return launch_; }
-  // Returns the output directory of this run.
   const std::string& out() const { return out_; }
   RecordWriter& writer() { return *writer_; }
 
-  // Runs functions of over_ranks.h in the run's own group, and clears the log of this group. All ranks must
-  // call these functions.
+  // Calls ReduceOverRanks in the group of the first backend. All ranks must call this.
   template <class T>
   T Reduce(const T& numbers, comm::ReduceOp op) {
     T reduced = ReduceOverRanks(numbers, op, own(), device_);
@@ -88,8 +83,7 @@ class Rank {
     return reduced;
   }
 
-  // Starts the display of progress on rank 0: how many of `num_steps` steps are done, or the rest of
-  // `budget`.
+  // Starts the display of progress on rank 0: steps done of `num_steps`, or the time left of `budget`.
   void Expect(int64_t num_steps) {
     progress_.emplace(num_steps, /*budget_ns=*/0, launches_left(), is_first());
   }
@@ -98,14 +92,13 @@ class Rank {
   }
   void Step(std::string_view what) { progress_->Step(what); }
 
-  // Writes the text to standard output on rank 0.
   void Print(const std::string& text) const;
-  // Keeps the first fault. An empty text is no fault.
+  // Keeps the first non-empty text for Conclude, which reports it.
   void AddFault(const std::string& fault) {
     if (fault_.empty()) fault_ = fault;
   }
   // Waits for all ranks, and prints the text on rank 0. All ranks must call this at the end. Throws
-  // std::runtime_error on rank 0 if there is a fault.
+  // std::runtime_error on rank 0 if AddFault kept a fault.
   void Conclude(const std::string& text);
 
  private:

@@ -26,12 +26,13 @@ struct RankOptions {
   int64_t seed = 0;
   std::string out = {};
   std::optional<int64_t> repeats = {};  // number of launches, for programs that have the flag
-  // Width of intervals as a fraction of a step; no launch is started after the width is reached.
+  // The program starts its ranks again, at most --repeats times, until the confidence interval of each
+  // difference has at most this half-width, as a fraction of the baseline's step.
   std::optional<double> precision = {};
-  // If true, the first launch takes all variants, and the others take the variants that the first launch did
-  // not show to be slower.
+  // If true, the ranks are started several times. The first time all variants (strategies with options) are
+  // measured, later only those that the first time did not show to be slower.
   bool choose = false;
-  // False for a program that computes nothing. Set this before AddTo, which then adds no --threads_per_rank.
+  // False for a program that only communicates, which has no flag --threads_per_rank. Set this before AddTo.
   bool computes = true;
 
   void AddTo(FlagTable& flags);
@@ -39,34 +40,32 @@ struct RankOptions {
   std::string device_name() const;
   int64_t num_launches() const { return repeats.value_or(choose ? 3 : precision ? 4 : 1); }
   int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
-  // Adds the options to a record, except the seed, which differs by launch. "link_rate" is the value of
-  // GRADSYNC_LINK_RATE (tools/dev/hosts.sh).
+  // Adds device, numbers of threads, precision and the link's rate limit (GRADSYNC_LINK_RATE) to a record.
   void Describe(ConfigFields& config) const;
-  // Returns the path of --out. The default is results/<name>, in the workspace under `bazel run`, else in the
-  // current directory.
+  // Returns the path of --out. Without --out, returns results/<name> in the workspace (under `bazel run`) or
+  // in the current directory.
   std::string OutputDirectory(std::string_view name) const;
 };
 
-// This host has too little memory for the flags. what() is one line with the needed and the available memory.
+// Thrown if this host has too little memory. what() has the needed and the available memory.
 class TooLittleMemory : public InvalidInput {
  public:
   using InvalidInput::InvalidInput;
 };
 
-// Returns a text with the machine of the calling process and the CPUs that the process may use, limited by a
-// quota: "BOOT 0,1,4". Ranks with equal texts share these CPUs.
+// Returns this machine's boot id and the CPUs that this process may use, or as many of them as a quota of CPU
+// time allows: "<boot id> 0,1,4". Ranks with equal texts share these CPUs.
 std::string ReadOwnCpus();
-// Returns the number of compute threads per rank, at least 1, with which ranks do not share CPUs. The number
-// is equal for all ranks, although ranks may run on different machines.
+// Returns the largest number of compute threads that every rank can have without sharing a CPU with another
+// rank; at least 1. The argument has the text of ReadOwnCpus of each rank.
 int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
-// Returns the rank's device, according to --device. With cuda this is the GPU whose number is the local rank,
-// or, if the host has fewer GPUs than ranks, a GPU that ranks share. Throws InvalidInput for a device that
-// this build or this machine does not have.
+// Returns the CPU or, with --device=cuda, the GPU whose number is the local rank modulo the number of GPUs.
+// Throws InvalidInput if this build or this machine has no such device.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
-// Throws InvalidInput if the device does not exist, if one of the backends (Variant::over) cannot serve it in
-// this world, and if --comm_threads has no effect on any of them. Makes no device, because the process that
-// starts the ranks must not use GPU memory.
+// Throws InvalidInput if the device does not exist, if one of the backends cannot send its data or serve this
+// number of ranks and hosts, or if --comm_threads is given and no backend uses it. Makes no device, because
+// the process that starts the ranks must not use GPU memory.
 void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench

@@ -12,37 +12,37 @@
 
 namespace gradsync::bench {
 
-// A measurement that one rank runs.
 class RankJob {
  public:
   virtual ~RankJob() = default;
-  // Throws if the measurement fails; what() is one line with the rank and the cause.
+  // Measures. Throws if this fails; what() is one line with the cause.
   virtual void Run() = 0;
 };
 
-// The parts of a benchmark program.
+// The parts in which benchmark programs differ. RunRankProgram does the rest.
 struct RankProgram {
   const char* experiment;  // name of the benchmark in records
   FlagTable& flags;
   RankOptions& options;
-  // Makes a plan from the flags, and returns the backends that the plan needs (Variant::over). Called once in
-  // every process. Throws InvalidInput if flags contradict each other or the world.
+  // Decides from the flags what to measure, and returns the backends ("gloo", "hierarchical:inner=shm") for
+  // which process groups are needed. Called once in every process. Throws InvalidInput if flags contradict
+  // each other or the number of ranks.
   std::function<std::vector<std::string>(const comm::World& world)> plan;
-  // Checks this host. Throws InvalidInput or TooLittleMemory. Called once before the ranks start; if an
-  // external launcher started the ranks, called once in each rank.
+  // Throws InvalidInput or TooLittleMemory if this host cannot run the measurement. Called once before this
+  // program starts the ranks; if torchrun, mpirun or srun started them, called in each rank.
   std::function<void(const comm::World& world)> check;
-  // Makes a rank's measurement. The rank outlives it. Throws InvalidInput if something that the flags name
-  // cannot be used.
+  // Makes the object that measures on one rank. `rank` outlives this object. Throws InvalidInput if a file
+  // that the flags name cannot be used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
-  // Prints answers that need no ranks. Returns true if the program has nothing more to do.
+  // Answers a question for which no ranks are needed (such as the memory estimate), and prints the answer.
+  // Returns true if the program has nothing more to do. May be empty.
   std::function<bool(const comm::World& world)> answer = {};
 };
 
-// The main function of a benchmark program. This function reads the flags. Without a launcher, for each
-// launch it starts the ranks, by executing the program again for each rank, with a new seed for each launch.
-// Under torchrun, mpirun or srun the process runs one rank. At the end it runs //tools:summarize to print the
-// answer on one screen, unless --answer=false. Returns the exit status (exit_status.h): kDone, kFailed,
-// kBadArguments or kLacking.
+// The main function of a benchmark program. Reads the flags. If torchrun, mpirun or srun started the process,
+// it runs one rank. Otherwise it starts all ranks as new processes of the same program; it repeats this, with
+// another seed, as often as --repeats says. At the end, //tools:summarize prints the answer on one screen,
+// unless --answer=false. Returns the exit status: kDone, kFailed, kBadArguments or kLacking.
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

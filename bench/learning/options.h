@@ -11,9 +11,9 @@
 
 namespace gradsync::bench {
 
-// The learning rate over a trial, as a fraction of the largest one. In the first w of n steps it grows: the
-// fraction is (i + 1) / (w + 1) in step i = 0, 1, ... Then the fraction stays at 1, or falls as half a
-// cosine:
+// The factor of the learning rate in each step i = 0, 1, ... of a training of n steps. In the first w =
+// warmup_steps steps the factor grows: it is (i + 1) / (w + 1). After them it stays 1 or, if is_cosine, falls
+// as half a cosine:
 //
 //   min + (1 - min) * (1 + cos(pi * (i - w) / (n - w))) / 2
 struct LearningRateSchedule {
@@ -23,19 +23,19 @@ struct LearningRateSchedule {
 
   bool operator==(const LearningRateSchedule&) const = default;
   double ShareIn(int64_t step, int64_t num_steps) const;
-  // Returns a text such as "cosine,warmup=100,min=0.1", without default values.
+  // Returns a text such as "cosine,warmup=100,min=0.1"; values of 0 are left out.
   std::string ToString() const;
 };
 
-// A flag in the format of ToString.
+// The type of the flag --lr_schedule, whose value has the format of ToString.
 Kind<LearningRateSchedule> LearningRateSchedules();
 
-// The command line of //bench:convergence: the flags of //bench:ddp for the model, batches, training,
-// variants and ranks, and the flags of this struct.
+// The command line of //bench:convergence, which trains a language model with each strategy and compares the
+// losses. `training` has the flags that it shares with //bench:ddp.
 struct ConvergenceOptions {
   ConvergenceOptions();
 
-  // The number of steps of each trial is training.steps; ReadCorpus reads training.corpus.
+  // training.steps is for how many steps each model is trained, and training.corpus the path of the text.
   TrainingOptions training;
   int64_t text_bytes = int64_t{1} << 20;
   int64_t seeds = 5;
@@ -50,22 +50,21 @@ struct ConvergenceOptions {
   void AddTo(FlagTable& flags);
 };
 
-// The settings and trials that these options describe.
+// What the options ask for: the variants (strategies with options) to train, and how.
 struct ConvergencePlan {
   // Throws like TrainingPlan's constructor.
   ConvergencePlan(const ConvergenceOptions& given, const FlagTable& flags);
 
   ConvergenceOptions options;
   TrainingPlan training;
-  // The settings to try, as [variant][setting]. If there is nothing to choose, the only setting is the
-  // variant.
+  // For each variant, the combinations of option values that --tune tries before the trials. A variant
+  // without options to try has one entry, itself.
   std::vector<std::vector<TrainingVariant>> settings;
   int64_t evaluated_every = 0;  // steps
 
   int64_t seq_len() const { return training.seq_lens.front(); }
   int64_t batch_size() const { return training.batch_sizes.front(); }
   int64_t accumulation_steps() const { return training.accumulation_steps.front(); }
-  // Returns a variant's learning rate in step i.
   double LearningRateIn(const TrainingVariant& variant, int64_t i) const {
     const double own = variant.learning_rate();
     return (own > 0 ? own : training.learning_rate) * options.lr_schedule.ShareIn(i, training.steps);

@@ -14,32 +14,32 @@
 
 namespace gradsync::bench {
 
-// One step of a trial.
+// What one rank measured in a training step.
 struct TrialStep {
   StepResult result;
   double loss = 0;        // loss of this rank's batch before the update, in nats per byte
   double sent_bytes = 0;  // bytes that each rank sends (ddp::SentBytes)
 };
 
-// A training of one variant from one seed, on one rank. All ranks must make equal objects and calls.
+// Trains a new model with one variant (a strategy with options); this object is one rank's part of it. `seed`
+// decides the initial weights and the batches. All ranks must make such objects and call the same functions
+// in the same order.
 class Trial {
  public:
-  // The arguments that are references must outlive the trial. `group` is the variant's group, and `run` is
-  // the run's group.
+  // The arguments that are references must outlive the trial. The strategy communicates in `group`; barriers,
+  // initial weights and losses are exchanged in `run`.
   Trial(const ConvergencePlan& plan, const TrainingVariant& variant, int64_t seed, const Corpus& text,
         const model::DevicePtr& device, comm::RecordingProcessGroup& run, comm::RecordingProcessGroup& group);
 
-  // Returns the number of steps so far.
   int64_t num_steps() const { return num_steps_; }
   const Trainer& trainer() const { return trainer_; }
 
-  // Returns the number of positions of this rank's batch in a step.
+  // Returns the number of tokens in the batch of one rank and step.
   int64_t batch_positions() const { return batch_.inputs.numel(); }
 
-  // Takes the next step, on the next batch.
   TrialStep Step();
-  // Returns the mean loss over windows of the held-out text, in nats per byte. The windows are divided among
-  // the ranks, and each rank uses its own replica.
+  // Returns the mean loss over sequences of the held-out text, in nats per byte. The ranks divide the
+  // sequences, and each rank computes the loss with its own copy of the model.
   double MeasureHeldOutLoss();
 
  private:

@@ -8,10 +8,10 @@
 #include "bench/training/variant.h"
 #include "model/base/flags.h"
 
-// Implements --tune: the settings of a variant that are tried before the trials of this variant.
+// Implements the flag --tune: which combinations of option values (settings) of a variant are tried. The best
+// setting is then used for the variant's measured trainings.
 namespace gradsync::bench {
 
-// The values of one option to try.
 struct TunedOption {
   std::string name;
   std::vector<std::string> values;
@@ -19,20 +19,20 @@ struct TunedOption {
   bool operator==(const TunedOption&) const = default;
 };
 
-// The maximum number of settings of a variant. A limit is necessary, because the best of many settings looks
-// better by chance.
+// The largest number of settings that may be tried for a variant. There is a limit because the best of many
+// settings looks better than it is, by chance.
 inline constexpr size_t kMostSettings = 9;
 
 // "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9"
 Kind<std::vector<TunedOption>> TunedOptions();
 
-// Returns whether the variant has the option and the user did not set it.
+// Returns whether the variant accepts the option, and the variant's text does not set it.
 bool IsOpen(const TrainingVariant& variant, const std::string& option);
 
-// Returns the settings of `variant` to try: each combination of the values of open options, or only the
-// variant if there are no open options. Several settings are marked as tuned. Throws InvalidInput, one line
-// that starts with --tune, for a value that the option does not allow and for more than kMostSettings
-// combinations.
+// Returns the variants to try: `variant` with each combination of the values of those options that IsOpen
+// accepts, or only `variant` if there are none. If there are several, each has `tuned` set. Throws
+// InvalidInput, with a line that starts with --tune, if an option does not allow a value, or if there are
+// more than kMostSettings combinations.
 std::vector<TrainingVariant> ListSettings(const TrainingVariant& variant,
                                           std::span<const TunedOption> options, size_t element_bytes);
 

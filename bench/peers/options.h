@@ -8,16 +8,16 @@
 
 namespace gradsync::bench {
 
-// The suffix of the names of PyTorch's strategies whose model is compiled.
+// The end of the name of a PyTorch strategy whose model is compiled by torch.compile.
 inline constexpr std::string_view kCompiledSuffix = "_compiled";
 
-// Returns PyTorch's own name of a strategy that bench/peers/pytorch_training.py names, such as "ddp_view";
-// empty for other strategies.
+// Returns how PyTorch's users write a strategy: for "ddp_view" it is
+// "DistributedDataParallel(gradient_as_bucket_view=True)". Empty for unknown names.
 std::string_view PyTorchWay(std::string_view twin);
 
 enum class PeerMode { kEager, kCompiled };
 
-// Options of the comparison with another framework.
+// Options of the comparison with PyTorch, whose strategies are called peers.
 struct PeerOptions {
   bool wanted = false;
   std::string peer_python;  // path of a Python interpreter
@@ -26,11 +26,11 @@ struct PeerOptions {
   void AddTo(FlagTable& flags);
 
   bool compiled() const;
-  // Returns the interpreter that --peer_python or the environment names; by default "python3".
+  // Returns --peer_python, else the environment variable PYTHON, else "python3".
   std::string python() const;
 };
 
-// Throws InvalidInput for flags that have no effect without peers.
+// Throws InvalidInput if --peer_python or --peer_modes is given without --with_peers=pytorch.
 void CheckPeerOptions(const PeerOptions& options, const FlagTable& flags);
 
 }  // namespace gradsync::bench

@@ -15,65 +15,64 @@
 #include "model/files/safetensors.h"
 #include "model/model.h"
 
-// Runs PyTorch's training steps in turn with gradsync's. Every rank starts a process of
-// bench/peers/pytorch_ddp.py, which uses the weights, batches, number of threads and CPUs of the rank. These
-// processes form their own group.
+// Runs PyTorch's training steps in turn with gradsync's. Every rank starts a Python process
+// (bench/peers/pytorch_ddp.py), which trains with the weights, batches, number of threads and CPUs of this
+// rank. The Python processes of all ranks communicate by torch.distributed.
 namespace gradsync::bench {
 
-// The command that starts the process.
 struct PeerProgram {
   std::string python;
   std::string script;
 };
 
-// Finds the script in the runfiles of the program that argv[0] names. Throws InvalidInput if the script is
-// missing.
+// Finds the script in the runfiles of the program `argv0`. Throws InvalidInput if the script is missing.
 PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 
-// Throws InvalidInput, with a line that tells how to install PyTorch, if the interpreter cannot be run or has
-// no PyTorch. If `compile_for` is "cpu" or "cuda", also throws if PyTorch cannot compile models for this
-// device.
+// Throws InvalidInput, with the reason, if the interpreter cannot be run or has no PyTorch. If `compile_for`
+// is "cpu" or "cuda", also throws if torch.compile does not work for this device.
 void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for);
 
-// One step of PyTorch, with the values that its process reports.
+// What the Python process reports about a training step.
 struct PeerStep {
-  int64_t begin_ns = 0;  // time when the process left the barrier, on the host's steady clock
+  int64_t begin_ns = 0;  // time when the process left the barrier before the step, on the host's steady clock
   StepTimes times;
-  // Maximum memory of PyTorch's device in this step, including the buffers of all strategies; 0 if unknown.
+  // Peak memory in use on PyTorch's device in this step; 0 if unknown. It includes the models and buffers of
+  // all strategies that the process runs, not only of this one.
   int64_t peak_bytes_in_use = 0;
 };
 
-// This process and PyTorch's process exchange weights and gradients in files. All ranks must make all calls.
-// Calls throw CollectiveError, and std::runtime_error if the process fails or does not answer in time.
+// The Python process of this rank. Weights and gradients are exchanged with it in files. All ranks must make
+// the same calls. Each call throws std::runtime_error if the Python process fails or does not answer in time;
+// the constructor also throws CollectiveError.
 class PyTorchPeer {
  public:
   class Process;
 
-  // Starts the process, with environment variables that make malloc keep freed memory.
+  // Starts the Python process, with environment variables that make glibc's malloc keep freed memory.
   PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
               const comm::World& world, comm::ProcessGroup& group, const model::DevicePtr& device);
   ~PyTorchPeer();
 
-  // Returns the versions of the process's libraries ("pytorch", "python", "blas"), and its clock, for
-  // records.
+  // Facts for records: the versions of Python, PyTorch and its BLAS library, and the name of the clock that
+  // times the steps.
   const Fields& libraries() const { return libraries_; }
   const std::string& clock() const { return clock_; }
 
-  // Makes the models of all strategies that Step will name, with the given bucket sizes in bytes and the
-  // weights of rank 0's `model`, and compiles models if this is requested. `config` is the configuration of
-  // the record.
+  // Makes a model for each strategy in `bucket_bytes`, with the weights of rank 0's `model`. The value of a
+  // strategy in `bucket_bytes` is its bucket size. Compiles the models of strategies whose name ends with
+  // kCompiledSuffix. `config` has the sizes of the model, the optimizer and the dtype.
   void Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const model::Model& model);
 
-  // Returns facts for the record of a strategy: "malloc"; with buckets, "bucket_sizes" in bytes; "compiled"
-  // with the arguments of torch.compile; and "compile_ns" if the model is compiled.
+  // Returns facts for a strategy's record: the variables of malloc, the sizes of its buckets in bytes, and,
+  // if its model is compiled, the arguments of torch.compile and the time that compiling took.
   const FactFields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
-  // Takes `num_steps` steps on one batch, and returns the means of their times.
+  // Trains `num_steps` steps on one batch, and returns the mean time of each part of a step.
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
 
-  // Takes the first step from the weights. Returns the parameters after this step under their names, and
-  // their gradients under "grad." and the name. The file is overwritten by the next call.
+  // Takes one step from the weights of Begin. Returns a file with the parameters after this step, under their
+  // names, and their gradients, under "grad." and the name. The next call overwrites the file.
   model::SafetensorsFile Train(const std::string& strategy, const model::Batch& batch);
 
  private:

@@ -12,10 +12,10 @@ namespace gradsync::bench {
 
 enum class Preset { kSmoke, kQuick, kReference };
 std::string_view Name(Preset preset);
-// Returns the approximate duration of a preset: "6 minutes on two cores".
+// Returns about how long the suite takes with this preset: "6 minutes on two cores".
 std::string_view Length(Preset preset);
 
-// The options on the command line of //bench:suite.
+// The command line of //bench:suite, which runs several benchmarks one after the other.
 struct SuiteOptions {
   RankOptions ranks;
   Preset preset = Preset::kQuick;
@@ -26,21 +26,17 @@ struct SuiteOptions {
   void AddTo(FlagTable& flags);
 };
 
-// One run of a benchmark.
 struct Experiment {
   std::string title;
   std::string program;                 // "all_reduce", "ddp" or "compare"
   std::vector<std::string> arguments;  // without --out
-  // The subdirectory of the suite's directory for the experiment's records; empty: the suite's directory.
-  std::string subdirectory;
+  std::string subdirectory;            // for the results, below the suite's output directory; may be empty
 };
 
-// The suite runs the first alternative for which this host has enough memory. A program that lacks memory
-// exits with kLacking.
+// The suite executes the first of these runs that does not exit with status kLacking (too little memory).
 using Alternatives = std::vector<Experiment>;
 
-// Returns the experiments of the preset, in order; --help explains the presets. The alternatives of a
-// published model are models that need less memory. The benchmarks check their flags themselves.
+// Returns the runs of the preset, in order. The alternatives to a large model need less memory.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <string_view>
 
-// All names of values in the free parts of a record (record.h has the fixed members). A name in a program is
-// a literal. A literal that is missing in this table does not compile.
+// The names of all values in a record's configuration, samples, checks, facts, link and published figures. A
+// program that uses a name as a literal compiles only if this table has the name.
 namespace gradsync::bench {
 
-// What a name in a configuration identifies. A row of a table is a variant of a setting: two records belong
-// to one row if their variants, settings and trials are equal, also if their runs differ.
+// Says what a value in a record's configuration describes. Tools show two records in one row of a table if
+// their variants (strategy, options and backend) and all values of scope kSetting and kTrial are equal;
+// values of scope kRun may differ.
 //
 //   kSetting  what the variants of a run share: model, batch, dtype, device, threads
 //   kTrial    the trial of a variant
 //   kRun      how the launch measured: number of steps, seed
 enum class Scope { kSetting, kTrial, kRun };
 
-// A JSON object in a record.
 enum class RecordPart { kConfig, kSamples, kChecks, kFacts, kLink, kPublished };
 
 namespace schema {
@@ -23,11 +23,12 @@ namespace schema {
 using enum RecordPart;
 using enum Scope;
 
-// The type of a value, or of each entry of a series of samples. kNumber is a whole number, a fraction, or
-// null (NaN). kKnown is a whole number, or the text "unknown".
+// The type of a value, or of each entry of a series. kNumber is a whole number, a fraction, or null (NaN).
+// kKnown is a whole number or the text "unknown".
 enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four have the order of Value's alternatives
 
-// The programs that write records: all_reduce, ddp (for gradsync's strategies, and for peers), convergence.
+// The programs that write records. //bench:ddp is kDdp for gradsync's strategies, and kPeers for PyTorch's
+// strategies (peers); kLearning is //bench:convergence.
 enum Writer : unsigned { kSome = 0, kAllReduce = 1, kDdp = 2, kPeers = 4, kLearning = 8 };
 inline constexpr unsigned kTraining = kDdp | kPeers, kBenchmarks = kAllReduce | kTraining;
 
@@ -102,7 +103,6 @@ inline constexpr SchemaName kSchema[] = {
     {kSamples, "others_cpu_ns", kInt, kSome,
      "CPU time that programs other than the job's ranks used on this host in a step or period; may be "
      "negative, because the system counts ticks of 10 ms"},
-    // The parts of a step, which add up to it: see step_times.h.
     {kSamples, "begin_step_ns", kInt, kSome,
      "time of the strategy's work before forward (BeginStep); part of forward_ns for peers and on a GPU"},
     {kSamples, "forward_ns", kInt, kTraining, "time of forward, with the loss and the broadcast of buffers"},
@@ -262,15 +262,14 @@ constexpr bool Contains(RecordPart part, std::string_view name) {
 
 }  // namespace schema
 
-// A name that this part of a record may have.
+// A name that the table allows in this part of a record.
 template <RecordPart kPart>
 class NameIn {
  public:
   consteval NameIn(const char* literal) : text_(literal) {
     if (!schema::Contains(kPart, text_)) throw "not a name of this part in bench/records/names.h";
   }
-  // Makes a name from a text that was read, made from a pattern such as "forward.*_ns", or computed. `text`
-  // must outlive the name.
+  // Makes a name from any text, also if the table lacks it. `text` must outlive the name.
   static constexpr NameIn Of(std::string_view text) { return NameIn(text, 0); }
 
   constexpr std::string_view text() const { return text_; }

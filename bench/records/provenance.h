@@ -7,14 +7,14 @@
 
 namespace gradsync::bench {
 
-// Collects facts about this process and its machine. Unknown values are empty, zero or "unknown". Never
-// throws. The caller adds gpu, clock and more libraries.
+// Collects facts about this program and machine for a record. Unknown values are empty, zero or "unknown".
+// The caller sets the fields about a GPU.
 Provenance CollectProvenance(int argc, const char* const* argv);
 
-// Quotes an argument for a shell.
+// Returns the argument with quotes, if a shell needs them.
 std::string Quoted(std::string_view argument);
 
-// Sets the commit, and whether files differed from the commit, from the text of BuildStamp().
+// Sets the fields `gradsync_commit` and `dirty` from a text in the format of BuildStamp().
 void SetCommit(std::string_view stamp, Provenance& provenance);
 
 }  // namespace gradsync::bench

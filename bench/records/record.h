@@ -13,26 +13,25 @@
 #include "bench/records/names.h"
 #include "bench/records/variant.h"
 
-// Records are written by benchmarks and read by tools. A record contains raw samples and all facts that are
-// needed to judge the samples.
+// Benchmarks write records, and the programs below tools/ read them and compute statistics. A record contains
+// raw samples and all facts that are needed to judge the samples.
 //
-// A record describes one configuration on one rank of one run. A file,
-// DIR/<experiment>.<run_id>.rank<r>.jsonl, has the records of one rank, with one JSON object per line. The
-// first line of a record has its configuration. Later data, such as steps and checks, are on continuation
-// lines, so a process that is killed leaves everything that it has measured. names.h lists every name in a
-// record, with its meaning. This package computes no statistics.
+// A record has what one rank measured of one configuration (a strategy, a model, a batch size, ...) in one
+// start of the benchmark. A file DIR/<experiment>.<run_id>.rank<r>.jsonl has the records of one rank, as one
+// JSON object per line. The first line of a record has its configuration. Later data, such as the times of
+// steps, are on further lines (continuation lines), so a process that is killed leaves everything that it has
+// measured. names.h lists every name in a record, with its meaning.
 namespace gradsync::bench {
 
 inline constexpr std::string_view kRecordSchema = "gradsync.record/5";
 
-// A value in a record. In JSON it is true or false, a whole number, another number, or a string. A double
-// that is not finite is written as null, and null is read as NaN.
+// A value in a record. A double that is not finite is written to JSON as null, and null is read as NaN.
 using Value = std::variant<bool, int64_t, double, std::string>;
 
-// Values by name, in the order in which the names were first set. Any name is allowed.
+// Values by name, in the order in which the names were first set.
 class Fields {
  public:
-  // Sets the value of `name`. A name that exists keeps its position.
+  // Sets the value of `name`. An existing value is replaced at its place in the order.
   void Set(std::string_view name, Value value);
   template <std::integral T>
   requires(!std::same_as<T, bool>) void Set(std::string_view name, T value) {
@@ -43,10 +42,8 @@ class Fields {
     Set(name, Value(std::string(std::string_view(value))));
   }
 
-  // Returns null if there is no such name.
   const Value* Find(std::string_view name) const;
-  // Returns the value, or `fallback` if the name is missing or the value has another type. DoubleOr also
-  // accepts integers.
+  // Returns the value, or `fallback` if it is missing or has another type. DoubleOr also accepts integers.
   bool BoolOr(std::string_view name, bool fallback) const;
   int64_t IntOr(std::string_view name, int64_t fallback) const;
   double DoubleOr(std::string_view name, double fallback) const;
@@ -60,7 +57,8 @@ class Fields {
   std::vector<std::pair<std::string, Value>> entries_;
 };
 
-// The fields of one part of a record. Only names of this part compile.
+// The values of one part of a record, such as its configuration. A call with a name that names.h does not
+// list for this part does not compile.
 template <RecordPart kPart>
 class FieldsOf : public Fields {
  public:
@@ -70,7 +68,6 @@ class FieldsOf : public Fields {
   void Set(Name name, const T& value) {
     Fields::Set(name.text(), value);
   }
-  // Sets all fields of `more`.
   void SetAll(const FieldsOf& more) {
     for (const auto& [name, value] : more) Fields::Set(name, value);
   }
@@ -88,7 +85,7 @@ using CheckFields = FieldsOf<RecordPart::kChecks>;
 using FactFields = FieldsOf<RecordPart::kFacts>;
 using LinkFields = FieldsOf<RecordPart::kLink>;
 
-// Series of integers by name. Only names of samples compile.
+// Series of measured integers, by the names that names.h lists for samples.
 class SampleSeries {
  public:
   using Name = SampleName;
@@ -107,7 +104,6 @@ class SampleSeries {
   Values& operator[](Name name) { return by_name_[std::string(name.text())]; }
   // Throws std::out_of_range if there is no such series.
   const Values& at(Name name) const { return by_name_.at(std::string(name.text())); }
-  // Returns null if there is no such series.
   const Values* Find(Name name) const {
     const auto found = by_name_.find(name.text());
     return found == by_name_.end() ? nullptr : &found->second;
@@ -127,7 +123,7 @@ class SampleSeries {
   Map by_name_;
 };
 
-// The data that one collective of a step sent.
+// What one collective of a step sent: a bucket of gradients or weights.
 struct BucketRecord {
   int64_t bytes = 0;
   int64_t tensors = 0;
@@ -142,8 +138,7 @@ struct Provenance {
   std::string os;         // "Debian GNU/Linux 12 (bookworm)"
   std::string kernel;     // "Linux 6.1.0-18-amd64"
   std::string cpu_model;  // name of the CPU
-  // Number of logical CPUs that this process may use; tools read the number that all ranks of the host may
-  // use.
+  // Number of logical CPUs that this process may use.
   int64_t cpu_count = 0;
   int64_t memory_bytes = 0;
   std::string gpu;       // name of the GPU; empty if no GPU is used
@@ -151,11 +146,11 @@ struct Provenance {
   std::string build;     // "opt" or "dbg", with "+asan" or "+tsan"
   Fields libraries;      // versions by name
   std::string command_line;
-  // The program, and the given flags, without flags that choose rows, settings, the number of launches, or
-  // the output. Tools add such flags to make the command of another run. Empty in records of earlier
-  // versions.
+  // The program and the given flags, except flags that choose strategies, batch sizes, how often the ranks
+  // are started, or where results are written. Tools add flags of these kinds, and suggest the result as the
+  // command of another measurement. Empty in records of earlier versions.
   std::string base_command = {};
-  // The clock of the samples; "CUDA events, device, ns" for a GPU.
+  // The clock of the measured times; "CUDA events, device, ns" for a GPU.
   std::string clock = "steady_clock, host, ns";
 };
 
@@ -166,16 +161,15 @@ struct Record {
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;
   int64_t world_size = 1;
-  // The variant and the configuration identify a measurement. Variant and configuration are equal on all
-  // ranks.
+  // `variant` (the strategy, its options and the backend) and `config` (model, batch size, ...) say what was
+  // measured. Both are equal on all ranks.
   Variant variant;
   ConfigFields config;
-  // Each series has one entry per measured step, so all series have equal length.
+  // Measured times and counts. Each series has one entry per measured step.
   SampleSeries samples;
-  // Statistics of samples, or of sums of samples (tools/measurements/measurement.h), by name. Only records of
-  // published figures have them, because publications have no samples: "mean_ns", "std_ns" (population),
-  // "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (number of steps), and other printed numbers. No benchmark
-  // writes this field.
+  // Statistics ("mean_ns", "std_ns" of the population, "median_ns", "p90_ns", "n" for the number of steps,
+  // ...) by the name of the measured time. Only records that were made from publications have them, because a
+  // publication has no samples; benchmarks leave this empty.
   std::map<std::string, FieldsOf<RecordPart::kPublished>> published;
   std::vector<BucketRecord> buckets;
   CheckFields checks;
@@ -184,45 +178,42 @@ struct Record {
   LinkFields link;
 };
 
-// Returns a text that is equal for ranks that share CPUs and a clock. For older records the text is the
-// host's name only, which may differ between containers of one machine, and may be equal for clones of a
-// machine.
+// Returns a text that is equal for two records if their ranks ran on the same machine: the machine's boot id.
+// A record of an earlier version has no boot id, so the text is the name of the host.
 std::string MachineOf(const Record& record);
 
 // Returns the first line of a record, without the newline. Bytes that are not UTF-8 are replaced.
 std::string ToJsonLine(const Record& record);
-// Returns a continuation line of record number `of`, with the samples, buckets, checks and facts of `more`.
+// Returns a line that adds the samples, buckets, checks and facts of `more` to the file's record number `of`.
 std::string ToContinuationLine(int64_t of, const Record& more);
 
-// Appends the samples of `more` to `record`, and sets the checks, the facts and, if `more` has any, the
-// buckets. Returns an empty text, or one line that explains why this is impossible; then `record` is
-// unchanged.
+// Appends the samples of `more` to those of `record`, and copies the checks, the facts and, if `more` has
+// any, the buckets. If the series of samples would get unequal lengths, changes nothing and returns a line
+// that says so; otherwise returns an empty text.
 std::string Append(const Record& more, Record* record);
 
-// Reads the next line of a file, without its newline. Adds a record to `records`, or, for a continuation
-// line, adds data to a record. Skips names that are not in the schema. The names "schema", "experiment",
-// "run_id", "rank", "world_size", "variant", "run", "cell" and "samples" must exist, and values must have the
-// schema's types. Returns an empty text, or one line that explains why the line cannot be used.
+// Reads the next line of a file, given without its newline: appends a record to `records`, or, for a
+// continuation line, adds its data to the record to which it belongs. Returns an empty text, or one line that
+// explains why the line cannot be used, for example because a required name is missing or a value has the
+// wrong type.
 std::string AddLine(std::string_view line, std::vector<Record>* records);
 
-// Appends the records of one rank to its file.
 class RecordWriter {
  public:
   // Creates `dir` and its parent directories, and opens the file. Throws InvalidInput, naming the path and
-  // the system's reason, if one of these fails, or if the file already has records.
+  // the reason, if this fails or if the file is not empty.
   RecordWriter(const std::string& dir, std::string_view experiment, std::string_view run_id, int64_t rank);
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  // Begins a record, and returns the number of this record.
+  // Adds a record, to be written by the next Write. Returns its number, with which Continue adds more data.
   int64_t Begin(const Record& record);
   void Continue(int64_t of, const Record& more);
-  // Writes all data since the last Write to the file. A process that is killed later loses none of these
-  // data. Throws std::runtime_error with the path and the system's reason.
+  // Writes all data that Begin and Continue have added since the last Write. If the process is killed later,
+  // these data are not lost. Throws std::runtime_error with the path and the reason.
   void Write();
-  // Writes like Write, and returns when the data are on disk, so a crash of the machine loses no data. This
-  // is slower than Write.
+  // Like Write, but returns only when the data are on disk, so that they survive a crash of the machine.
   void WriteToDisk();
 
   const std::string& path() const { return path_; }
@@ -234,7 +225,7 @@ class RecordWriter {
   std::string unwritten_;
 };
 
-// Returns the time in UTC and four random hexadecimal digits: "20261121T101500-4f2a".
+// Returns a name for a run: the time in UTC and four random hexadecimal digits, "20261121T101500-4f2a".
 std::string NewRunId();
 
 // Returns the time in UTC: "2026-11-21T10:15:00Z".

@@ -9,38 +9,35 @@
 
 namespace gradsync::bench {
 
-// The parts of one rank's time in a step, in ns. Parts do not overlap, and their sum is the time of the step.
-// A part that is not known is empty, and its time is included in another part. If a turn has several steps,
-// each part is the mean over the steps.
+// The parts of one rank's time in a training step, in ns. Parts do not overlap, and their sum is the time of
+// the step. If a part is not known by itself, it is empty, and its time is included in another part.
 //
-// Waits are the times that one rank waits. What synchronisation exposes is one value for all ranks: the
-// maximum of averaged() over ranks minus the maximum of worked() over ranks (tools/analysis/pairs.cc). So a
-// wait for a rank that still computes does not count.
+// A rank waits until communication has finished, and also because another rank still computes. So these waits
+// are not yet the time that communication costs, which tools compute from all ranks: the maximum of
+// averaged() over ranks minus the maximum of worked() over ranks.
 //
-// On a GPU the times of single waits are not known. Then sync_wait has only the time from the end of
-// backward, and all other waits are included in forward, backward and, for strategies that communicate in the
-// update, optimizer.
+// On a GPU the times of single waits are not known. There, sync_wait is only the time from the end of
+// backward until every gradient is averaged; all other waits are included in forward, backward and optimizer.
 struct StepTimes {
   using Part = std::optional<int64_t>;
 
   Part begin_step{};  // the strategy's own work before forward (BeginStep); if empty, `forward` includes it
-  // Computation. Forward includes the loss, the broadcast of buffers, and all passes before the last
-  // backward.
+  // The times of computation. With gradient accumulation, `forward` includes all passes before the last
+  // backward pass. It also includes the loss and the broadcast of buffers (of batch norms).
   Part forward{}, backward{};
   Part hooks{};  // the strategy's own work in hooks (OnGradReady, OnUse); if empty, `backward` includes it
-  // The times that forward and backward waited for weights. These waits are known only for strategies that
-  // may communicate before the last backward pass; for other strategies the fields are empty, and nothing
-  // waits for weights.
+  // How long forward and backward waited for weights. Empty if they cannot wait for weights, and on a GPU.
   Part forward_wait{}, backward_wait{};
-  // The time from the end of backward until every gradient is averaged, and all other waits of forward, hooks
-  // and the update.
+  // How long the rank waited for gradients: the time from the end of backward until every gradient is
+  // averaged, and all waits in forward, in hooks and in the update that the two fields above do not count.
   Part sync_wait{};
-  // The sum of `backward`, `hooks` and all waits, if these parts are not known separately; else empty.
+  // The sum of `backward`, `hooks` and all waits, for those of PyTorch's strategies that do not tell them
+  // apart; else empty.
   Part backward_and_sync{};
   Part optimizer{};  // the update, without its waits, except on a GPU
 
-  // The following functions return sums of parts. Each sum includes the previous sum, and is empty if one of
-  // its parts is not known.
+  // Sums of parts: each of the next four functions returns the previous one's sum plus more parts. The result
+  // is empty if a part that it needs is not known.
   Part computed() const;  // forward and backward
   Part worked() const;    // adds the strategy's own work
   Part averaged() const;  // adds all waits
@@ -50,7 +47,7 @@ struct StepTimes {
   Part after_forward() const;  // backward, hooks and all waits, also if they are known only as a sum
 };
 
-// The name of a part in the samples of a record.
+// A part of a step, and the name of its samples in a record.
 struct StepPart {
   SampleName name;
   StepTimes::Part StepTimes::*part;
@@ -63,13 +60,12 @@ inline constexpr StepPart kStepParts[] = {
     {"optimizer_ns", &StepTimes::optimizer},
 };
 
-// Returns the mean of each part over the steps. There must be at least one step, and all steps must have
-// equal sets of known parts.
+// Returns the mean of each part over `steps`. There must be at least one step, and a part must be known in
+// all of them or in none.
 StepTimes MeanOf(std::span<const StepTimes> steps);
 
-// Adds the known parts to the samples.
 void AddTo(SampleSeries& samples, const StepTimes& times);
-// Returns the parts of the i-th step. A part that has no i-th sample is empty.
+// Returns the parts of the i-th step of a record. A part without an i-th sample is empty.
 StepTimes TimesAt(const SampleSeries& samples, size_t i);
 
 }  // namespace gradsync::bench

@@ -8,14 +8,14 @@
 
 namespace gradsync::bench {
 
-// A variant takes turns with other variants in a run. This type reads and writes the text of a variant in
-// records and on command lines, without checking names. bench/training/variant.h checks strategies, backends
-// and options. The text is:
+// A variant is one of the things that a benchmark compares: a strategy with its options, over a backend. This
+// type reads and writes the text of a variant, which records and command lines contain. It does not check
+// whether the names exist; bench/training/variant.h does. The text is:
 //
 //   strategy[:option=value[,option=value...]][@backend[:option=value...]]
 //
-// A strategy of another framework is written framework_strategy, followed by _compiled if its model is
-// compiled: "pytorch_ddp_compiled@gloo". A variant of a collective has a backend and no strategy: "gloo".
+// A strategy of PyTorch is written pytorch_<strategy>, followed by _compiled if its model is compiled:
+// "pytorch_ddp_compiled@gloo". In the benchmark of collectives a variant is only a backend: "gloo".
 struct Variant {
   // Values of options by name, as texts.
   using Options = std::map<std::string, std::string, std::less<>>;
@@ -28,31 +28,32 @@ struct Variant {
   bool compiled = false;
   bool tuned = false;  // true if --tune selected the options; not part of the text
 
-  // Reads a variant. ':' may also separate options. Throws InvalidInput for an option that has no "=" or is
-  // given twice.
+  // Reads the text of a variant; between options, ':' is accepted in place of ','. Throws InvalidInput if an
+  // option has no "=" or is given twice.
   static Variant Parse(std::string_view text);
-  // Splits a list of variants at commas, and keeps the commas between options of one variant.
+  // Splits a list of variants, which are separated by commas. Commas between the options of one variant do
+  // not separate variants.
   static std::vector<std::string> Split(std::string_view texts);
 
-  // These functions return the whole text, "core:bucket_bytes=1Mi@gloo"; the text without the backend; and
-  // the text without backend and options.
+  // For "core:bucket_bytes=1Mi@gloo", name() returns the whole text, label() returns "core:bucket_bytes=1Mi",
+  // and qualified_strategy() returns "core".
   std::string name() const;
   std::string label() const;
   std::string qualified_strategy() const;
   // Returns the backend with its options: "hierarchical:inner=shm,outer=mpi".
   std::string over() const;
-  // Returns an option's value as a number, which may have the suffix of a count ("1Mi"); `fallback` if the
-  // option is missing or not a number.
+  // Returns the value of an option of the strategy as a number ("1Mi" is 2^20); `fallback` if the option is
+  // missing or not a number.
   double NumberOr(std::string_view option, double fallback) const;
 
   bool operator==(const Variant&) const = default;
 };
 
-// The backend of a variant that sends nothing.
+// The value of `backend` for a strategy that never communicates.
 inline constexpr char kNoBackend[] = "none";
-// A value of --backend that is not a backend, but the limit of memory (bench/collectives/memory_limit.h).
+// A value of --backend that is no backend: it measures an all-reduce by a plain loop in shared memory
+// (bench/collectives/memory_limit.h), with which backends are compared.
 inline constexpr char kMemoryLimit[] = "memory_limit";
-// The only other framework.
 inline constexpr char kPyTorch[] = "pytorch";
 
 }  // namespace gradsync::bench

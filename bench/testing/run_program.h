@@ -12,10 +12,9 @@
 #include "comm/processes/child_process.h"
 #include "comm/processes/run_command.h"
 
-// Helpers for tests that run other programs.
 namespace gradsync::bench {
 
-// The time that a program may need. With a sanitizer, programs are about ten times slower.
+// How long a test waits for a program that it runs. With a sanitizer, programs are about ten times slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr std::chrono::seconds kPatience{600};
 #else
@@ -31,21 +30,20 @@ struct ProgramResult {
 
 class RunningProgram {
  public:
-  // `environment` has names and values to add to the environment of this process, from which the launchers'
-  // variables are removed.
+  // Starts the program at `path`. Its environment is the environment of the test, without RANK, WORLD_SIZE
+  // and other variables of launchers, and with the names and values of `environment`.
   RunningProgram(const std::string& path, const std::vector<std::string>& arguments,
                  const std::vector<std::pair<std::string, std::string>>& environment = {});
 
   pid_t pid() const { return child_->pid(); }
   bool has_ended() { return child_->end().has_value(); }
-  // Returns the id of a child process of the program with `name=value` in its environment; 0 if there is no
-  // such child yet.
+  // Returns the id of that child process of the program which has `name=value` in its environment, such as a
+  // rank with RANK=1; 0 if there is no such child yet.
   pid_t ChildWith(const std::string& name, const std::string& value) const;
   // Returns the text that the program has written so far.
   std::string out() const { return out_.text(); }
   std::string err() const { return err_.text(); }
-  // Waits for the end of the program, and kills it after `patience`. The destructor of this object also ends
-  // the program.
+  // Waits for the end of the program; after `patience`, kills it. The destructor also kills it.
   ProgramResult Wait(std::chrono::seconds patience = kPatience);
 
  private:
@@ -56,12 +54,11 @@ class RunningProgram {
 ProgramResult RunProgram(const std::string& path, const std::vector<std::string>& arguments,
                          const std::vector<std::pair<std::string, std::string>>& environment = {});
 
-// Makes an empty directory below the directory of the test.
+// Makes a new directory for the temporary files of a test, and returns its path.
 std::string FreshDirectory();
 
-// Reads the records of the *.jsonl files in a directory, in the order of the files' names. A line that cannot
-// be used fails the test. If the programs that write the files are `running`, an incomplete last line does
-// not fail the test.
+// Returns the records of all *.jsonl files in a directory, in the order of the files' names. A line that is
+// no record fails the test, except an incomplete one if `running`, when programs still write the files.
 std::vector<Record> RecordsIn(const std::string& directory, bool running = false);
 
 // Returns the contents of a file; empty if the file does not exist.

@@ -8,11 +8,12 @@
 // Helpers for tests of code that handles tensors of a GPU, on machines without a GPU.
 namespace gradsync::bench {
 
-// Returns a device that claims to be a GPU. A process that accesses the memory of this device ends with a
-// fault, except through Copy and Zero. Kernels must not be called.
+// Returns a device that claims to be a GPU. Code that reads or writes its memory, other than by the device's
+// Copy and Zero, ends the process with a segmentation fault. So a test notices code that treats such memory
+// as the host's. The device has no kernels.
 model::DevicePtr UnreachableDevice();
 
-// Returns the group of a world of one rank on any device. Its collectives do not change tensors.
+// Returns a process group of one rank, for tensors of any device. Its collectives do nothing.
 std::unique_ptr<comm::ProcessGroup> LoneGroup();
 
 }  // namespace gradsync::bench

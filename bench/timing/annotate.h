@@ -7,10 +7,10 @@
 
 namespace gradsync::bench {
 
-// Returns a group that passes every collective to `group`, and reports it to the sink as a range, such as
-// "all_reduce 1048576 bytes". `group` and the sink must outlive the result. A range begins when the
-// collective is issued and ends with the end of the first wait for it, which is when the host notices its
-// completion. Ranges of collectives overlap each other and the phases. A barrier is a nested range.
+// Returns a process group that passes every collective to `group`, and reports it to `sink` as a range with a
+// name such as "all_reduce 1048576 bytes". `group` and `sink` must outlive the result. The range begins when
+// the collective is issued, and ends when the first Wait() for it returns. The ranges of several collectives
+// may overlap, except those of barriers.
 std::unique_ptr<comm::ProcessGroup> AnnotateCollectives(comm::ProcessGroup& group, RangeSink& sink);
 
 }  // namespace gradsync::bench

@@ -5,7 +5,7 @@
 
 namespace gradsync::bench {
 
-// Returns the system's ids of the threads of this process, in ascending order.
+// Returns the ids that Linux gives to the threads of this process, in ascending order.
 std::vector<int> ThreadIds();
 
 // Returns the CPU time of all threads of this process, including threads that have ended, in ns.
@@ -21,10 +21,11 @@ struct CpuTimes {
   }
 };
 
-// Reads the CPU time of this process. A read takes about a microsecond.
+// Reads the CPU time of this process, divided into computation and communication.
 class CpuClock {
  public:
-  // All threads that exist now, except `others` (in ascending order), count as communication threads.
+  // The threads that exist now, except `others` (ids in ascending order), count as communication threads; all
+  // other threads, and those started later, count as compute threads.
   explicit CpuClock(const std::vector<int>& others);
 
   CpuTimes Read() const;

@@ -6,12 +6,13 @@
 
 namespace gradsync::bench {
 
-// Returns false in a build without the CUDA toolkit, which has NVTX's headers.
+// Returns whether this program can make NVTX ranges (NVIDIA's annotations for profilers). A build without the
+// CUDA toolkit cannot, because NVTX's headers are part of the toolkit.
 bool HaveNvtx();
 
-// Returns a sink that makes NVTX ranges in the domain "gradsync", with a category for each kind. Nsight
-// Systems (`nsys profile`) shows these ranges in rows of their own. NVTX has no library: without a profiler
-// the calls do nothing. Throws InvalidInput in a build without NVTX.
+// Returns a sink that makes NVTX ranges, in the domain "gradsync" and with a category for each RangeKind.
+// Nsight Systems (`nsys profile`) shows these ranges; without a profiler they have no effect. Throws
+// InvalidInput if HaveNvtx() is false.
 std::unique_ptr<RangeSink> MakeNvtxSink();
 
 }  // namespace gradsync::bench

@@ -6,9 +6,9 @@
 #include "model/autograd.h"
 
 // Counts the floating-point operations of matrix products, convolutions and attention from their shapes. A
-// multiplication and its addition count as two operations. Elementwise operations count as zero, because
-// memory limits their speed. Attention counts half of the (seq, seq) matrix, and does not count what its
-// backward pass computes a second time.
+// multiplication and the addition of its result count as two operations. Elementwise operations count as
+// zero, because memory limits their speed. For causal attention only the lower half of the (seq, seq) matrix
+// counts, and values that backward recomputes do not count again.
 namespace gradsync::bench {
 
 struct Flops {
@@ -16,12 +16,11 @@ struct Flops {
   double backward = 0;  // operations of backward; zero if no input has a gradient
 };
 
-// Returns the floating-point operations of one operation. `name`, `output` and `inputs` are the arguments of
-// model::Tracer::Computed.
+// Returns the floating-point operations of one operation of forward, and of its backward. The arguments are
+// the operation's name, its result and its inputs, as model::Tracer::Computed gets them.
 Flops FlopsOf(std::string_view name, const model::Tensor& output, std::span<const model::Var> inputs);
 
-// Adds the floating-point operations of forward and backward of all operations that are reported to this
-// tracer.
+// Adds up the floating-point operations of a forward pass and of its backward pass.
 class FlopCounter : public model::Tracer {
  public:
   void Begin(std::string_view /*name*/) override {}

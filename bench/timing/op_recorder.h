@@ -16,34 +16,33 @@
 
 namespace gradsync::bench {
 
-// A range that was reported to the tracer of a device.
+// A named piece of a step, between a call of Begin and the matching call of End.
 struct TracedOp {
   std::string name;
-  int64_t begin_ns = 0;  // time on the clock of comm::Now()
+  int64_t begin_ns = 0;  // on the host's steady clock (comm::Now)
   int64_t end_ns = 0;
-  int parent = -1;  // index of the enclosing range, -1 if there is none
+  int parent = -1;  // index of the range that contains this range, or -1
 };
 
 // An operation of a forward pass.
 struct ComputedOp {
   std::string name;
   Flops flops;
-  // The time, on the clock of comm::Now(), when the device ended the previous operation or, if later, the
-  // last range; 0 if there was neither. Waits of forward for weights are between begin_ns and end_ns, because
-  // an operation reads its weights when it begins; StepProfile takes them out.
+  // When the device ended the previous operation or, if later, the last range, on the host's steady clock; 0
+  // if there was neither. If forward waits for weights before the operation, the wait lies between begin_ns
+  // and end_ns, and StepProfile subtracts it.
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
 
-// Records the ranges of one step, in the order of their beginnings, and the operations of the step's forward
-// pass, with the device's times. On a GPU these are the times of events on the compute stream
-// (phase_timer.h), because the host runs ahead of the GPU.
+// Records when the device begins and ends each range of a step (in the order of their beginnings), and each
+// operation of its forward pass. On a GPU the times are those of CUDA events on the compute stream, because
+// the host runs ahead of the GPU.
 class OpRecorder : public model::Tracer {
  public:
-  // Times operations with the CPU's clock.
   OpRecorder() = default;
-  // Times operations with the clock of `device`. If `next` is not null, each Begin and End also calls the
-  // same function of `next`. `device` and `next` must outlive this object.
+  // Times operations of `device`. Begin and End also call the same function of `next`, unless it is null.
+  // `device` and `next` must outlive this object.
   explicit OpRecorder(model::Device& device, model::Tracer* next = nullptr);
 
   void Begin(std::string_view name) override;
@@ -51,31 +50,29 @@ class OpRecorder : public model::Tracer {
   void Computed(std::string_view name, const model::Tensor& output,
                 std::span<const model::Var> inputs) override;
 
-  // Returns the ranges. All ranges must have ended. Blocks until the device has reached their ends.
+  // Returns the ranges, all of which must have ended. Blocks until the device has finished them.
   const std::vector<TracedOp>& ops();
-  // Returns the operations of the forward pass. Blocks until the device has reached their ends.
+  // Returns the operations of the forward pass. Blocks until the device has finished them.
   const std::vector<ComputedOp>& computed();
-  // Removes all ranges and operations. All ranges must have ended.
+  // Removes all ranges and operations, for the next step. All ranges must have ended.
   void Clear();
 
  private:
-  // Events that this object reuses in the next step.
   using Events = std::vector<model::CudaEvent>;
 
-  // Records the event with this index at the current position of the compute stream.
   void RecordEvent(Events& events, size_t index);
 
   model::Tracer* const next_ = nullptr;
   std::vector<TracedOp> ops_;
   int open_ = -1;
   model::CudaDevice* gpu_ = nullptr;  // null on the CPU
-  // Event 2 i is at the beginning of range i, and event 2 i + 1 at its end.
+  // events_[2 * i] marks the beginning of range i, and events_[2 * i + 1] its end.
   Events events_;
   std::vector<ComputedOp> computed_;
-  // Number of ranges that began before each of these operations.
+  // For each operation in computed_, the number of ranges that began before it ended.
   std::vector<size_t> ranges_before_;
   Events computed_events_;                           // events at the ends of the operations
-  std::shared_ptr<const model::CudaAnchor> anchor_;  // the last anchor before the first range
+  std::shared_ptr<const model::CudaAnchor> anchor_;  // converts the times of events to the host's clock
 };
 
 }  // namespace gradsync::bench

@@ -10,9 +10,8 @@
 
 namespace gradsync::bench {
 
-// The times at which the phases of a training step begin and end. At kBackwardEnd the last gradient is
-// computed, and collectives that started in backward may still be in flight. bench/records/step_times.h
-// defines the parts of a phase.
+// The points of a training step whose times are taken. At kBackwardEnd this rank has computed its last
+// gradient, but collectives may still be in flight; at kSyncEnd all gradients are averaged.
 enum class Mark { kStepBegin, kForwardEnd, kBackwardEnd, kSyncEnd, kStepEnd };
 inline constexpr size_t kNumMarks = 5;
 
@@ -26,25 +25,25 @@ struct StepMarks {
   int64_t step_ns() const { return Between(Mark::kStepBegin, Mark::kStepEnd); }
 };
 
-// Records the marks of steps, on the clock of the device that computes.
+// Records when the device that computes reaches each mark of a step.
 class PhaseTimer {
  public:
   virtual ~PhaseTimer() = default;
-  // Records a mark after all earlier work of the compute stream. kStepBegin must be the first mark; on CUDA
-  // it waits for the compute stream, to compare the clocks of the GPU and the host. Other marks never block.
+  // Records a mark after all work that was issued before. kStepBegin must be a step's first mark; with CUDA
+  // it blocks until the compute stream is idle, to compare the clocks of the GPU and the host. Other marks
+  // never block.
   virtual void Take(Mark mark) = 0;
-  // Returns the marks of the last step. Marks that were not recorded are 0. Blocks until the device has
-  // reached all marks.
+  // Returns the times of the marks of the last step, 0 for marks that were not recorded. Blocks until the
+  // device has reached all marks.
   virtual StepMarks Read() = 0;
 };
 
-// Makes a timer. For the CPU it reads the host's steady clock, which also times communication. For CUDA it
-// records events on the compute stream, and converts their times to the host's clock
-// (model/tensor/cuda_clock.h); differences between events are the GPU's own. The device must outlive the
-// timer.
+// Makes a timer, which `device` must outlive. For the CPU the timer reads the host's steady clock. For CUDA
+// it records events on the compute stream, and converts their times to the host's steady clock, which also
+// times communication.
 std::unique_ptr<PhaseTimer> MakePhaseTimer(model::Device& device);
 
-// Returns the name of the clock for records: "steady_clock, host, ns" or "CUDA events, device, ns".
+// Returns what records call the clock of a timer: "steady_clock, host, ns" or "CUDA events, device, ns".
 std::string_view ClockName(const model::Device& device);
 
 }  // namespace gradsync::bench

@@ -8,24 +8,21 @@
 
 namespace gradsync::bench {
 
-// Returns the order in which `num_configs` configurations, for example strategies, take one step each in
-// round `round`, counted from 0. Because configurations take turns, a machine that becomes slower slows all
-// of them.
+// Returns the order in which `num_configs` configurations, such as strategies, take one step each in round
+// `round` = 0, 1, ... They take turns, so that a machine that becomes slower slows all of them.
 //
-// A block has num_configs rounds, or 2 num_configs rounds if the number is odd. In a block, each
-// configuration has each position equally often, and follows each other configuration equally often. So the
-// effects of a step on the next step (caches, temperature) are equal for all configurations: E. J. Williams,
-// "Experimental designs balanced for the estimation of residual effects of treatments", 1949. The assignment
-// of configurations and the order of rounds are random in each block. Equal arguments give an equal order on
-// every rank and machine.
+// RoundsPerBlock(num_configs) rounds make a block. In a block, each configuration has each position equally
+// often, and follows each other configuration equally often. So the effects of a step on the next step
+// (caches, temperature) are equal for all configurations: E. J. Williams, "Experimental designs balanced for
+// the estimation of residual effects of treatments", 1949. Otherwise the order is random. Equal arguments
+// give an equal order on every rank and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
-// Returns whether another block of rounds would exceed the budget, if its rounds take the mean time of
-// earlier rounds.
+// Returns whether `rounds_per_block` more rounds, at the mean speed so far, would exceed the budget.
 bool IsTimeUp(double spent_s, double budget_s, int64_t rounds, int64_t rounds_per_block);
 
-// Returns a seed that depends on `seed` and on the text, for example the name of an experiment and a run.
-// Equal on all ranks.
+// Returns a seed for RoundOrder that is made from `seed` and a text, such as the name of a run, so that
+// different runs have different orders.
 uint64_t OrderSeed(int64_t seed, std::string_view text);
 
 }  // namespace gradsync::bench

@@ -17,38 +17,37 @@
 
 namespace gradsync::bench {
 
-// The peak rate of a device, and how it was measured.
+// The highest speed that a device reached, in floating-point operations per second, and in what operation.
 struct Peak {
   double per_second = 0;
   std::string source;
 };
 
-// Measures the peak floating-point operations per second: the fastest of matrix products of several shapes,
-// in `dtype`, and on a CPU also in the type in which `dtype` is computed. Takes less than a second. All ranks
-// of a host must call this at one time, because they also train at one time.
+// Measures how fast matrix products of several shapes are, and returns the speed of the fastest, in
+// floating-point operations per second. On a CPU, if `dtype` is bf16, measures products in f32 too. All ranks
+// of a host must call this at the same time, because they share the machine in training, too.
 Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
-// Collects the time of one variant's steps by phase and operation, and the floating-point operations in this
-// time. Two kinds of entries have time that belongs to no operation: "other" in forward and backward is the
-// time between operations, and "waits" of the phase "sync" is StepTimes::waits(). Operations do not include
-// waits in them, except on a GPU, where these waits are not known.
+// Collects, over steps of one strategy, the time and the number of floating-point operations of each
+// operation (such as "linear") of forward and backward. The entry "other" is the time between operations, and
+// the entry "waits" is StepTimes::waits(). The time of an operation does not include waits for communication,
+// except on a GPU, where they are not known.
 class StepProfile {
  public:
-  // `optimizer` is the optimizer's name.
   StepProfile(Peak peak_flops, std::string optimizer)
       : peak_flops_(std::move(peak_flops)), optimizer_(std::move(optimizer)) {}
 
-  // Adds a step: its marks, the times of its parts (each part must be known by itself), its waits, the
-  // operations of its forward pass, and the ranges that its tracer recorded.
+  // Adds a step. `times` must have each part by itself, and not `backward_and_sync`. `forward` and `ranges`
+  // are what an OpRecorder recorded in the step.
   void Add(const StepMarks& marks, const StepTimes& times, std::span<const StepWait> waits,
            const std::vector<ComputedOp>& forward, const std::vector<TracedOp>& ranges);
 
-  // Returns a table of operations, ordered by their share of the step. The columns are calls per step, ms per
-  // step, share of the step, GFLOP per step, and GFLOP/s. A last line compares the whole step with the peak.
-  // Needs at least one step.
+  // Returns a table of operations, ordered by their time: calls, ms and share of a step, GFLOP of a step, and
+  // GFLOP/s. A last line says how long the whole step would take at the peak.
   std::string ToString() const;
 
-  // Writes samples named "<phase>.<operation>_ns"; the waits are "sync.exposed_ns".
+  // Writes the time of each entry in each step, as samples "<phase>.<operation>_ns"; waits are
+  // "sync.exposed_ns".
   void WriteTo(Record& record) const;
 
  private:
@@ -61,9 +60,7 @@ class StepProfile {
     double total_ns() const;
   };
 
-  // Returns the entry, which is made if it does not exist, with a sample for the current step.
   Entry& EntryOf(std::string_view phase, std::string_view name);
-  // `left_ns` is the time of the phase minus the time of its operations.
   void AddRest(std::string_view phase, std::string_view name, int64_t left_ns);
 
   const Peak peak_flops_;

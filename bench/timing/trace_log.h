@@ -12,23 +12,20 @@
 
 namespace gradsync::bench {
 
-// A trace of one rank, which chrome://tracing and ui.perfetto.dev open. Each rank is a process of the trace.
-// The process has a row for the phases of a step, a row for the operations of backward and the broadcast of
-// buffers, rows for collectives in flight, and above them the time that each collective waited for its turn.
-// Every event has the strategy, the step and the case as arguments.
+// A trace of what one rank did when, for the viewers chrome://tracing and ui.perfetto.dev. The viewer shows a
+// row for the phases of a step (forward, backward, ...), a row for the operations of backward and the
+// broadcast of buffers, a row for collectives that wait in the queue, and rows for collectives in flight.
 //
-// Phases end at the marks of a step, so a phase includes the waits in it. Each of these waits is an event
-// `wait` in the row of the phases, inside of its phase, with the sequence of its collective. The time that
-// StepTimes::waits() counts is the whole phase `sync_exposed`, and outside of this phase the events `wait`
-// whose argument `counted` is true. On a GPU there are no events `wait`: the times of single waits are not
-// known, and the phase `optimizer` includes the waits of the update.
+// A phase includes the times in which it waited for communication. Each of these is an event `wait` inside
+// the phase, with the number of the collective. StepTimes::waits() is the whole phase `sync_exposed`, plus
+// those events `wait` outside it whose argument `counted` is true. On a GPU there are no events `wait`,
+// because the times of single waits are not known.
 class TraceLog {
  public:
-  // `origin` describes the run, such as "tiny, 2 ranks, gloo". `strategies` has the strategies in the order
-  // in which the trace shows them.
+  // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". The trace shows the strategies in the
+  // order of `strategies`.
   TraceLog(int rank, std::string origin, std::vector<std::string> strategies);
 
-  // Identifies a step.
   struct StepName {
     std::string strategy;
     int64_t step = 0;  // index of the step's sample in the record
@@ -39,8 +36,8 @@ class TraceLog {
                const std::vector<TracedOp>& ops,
                std::span<const comm::RecordingProcessGroup::Entry> collectives);
 
-  // Writes the trace event format, "JSON object" variant, with times in us. Throws InvalidInput, naming the
-  // path and the system's reason, if the file cannot be written.
+  // Writes the file, in the "JSON object" variant of Chrome's trace event format, with times in microseconds.
+  // Throws InvalidInput, naming the path and the reason, if it cannot be written.
   void Write(const std::string& path) const;
 
  private:
@@ -48,12 +45,13 @@ class TraceLog {
   const std::string origin_;
   const std::vector<std::string> strategies_;
   int last_row_;  // the last row; rows are thread ids of the trace
-  // Events as JSON; waits for a turn may overlap, events of any other row are nested.
+  // Events as JSON. In the row of collectives that wait in the queue, events may overlap; in any other row,
+  // one event contains another or ends before it.
   std::vector<std::string> events_;
 };
 
-// Returns the lowest lane for each interval so that intervals of one lane do not overlap. The intervals may
-// have any order.
+// Distributes time intervals, in any order, over lanes 0, 1, ..., so that the intervals of a lane do not
+// overlap. Returns the lane of each interval: the lowest that is free when it begins.
 std::vector<int> AssignLanes(std::span<const comm::Interval> intervals);
 
 }  // namespace gradsync::bench

@@ -11,13 +11,12 @@
 
 namespace gradsync::bench {
 
-// Returns the number of bytes of memory that these tensors use. Memory that several tensors share counts
-// once.
+// Returns how many bytes of memory these tensors use. Bytes that belong to several tensors count once.
 int64_t DistinctBytes(std::span<const model::Tensor> tensors);
 
-// Adds facts to a record: the bytes of weights, gradients and state that a rank keeps between steps, computed
-// from the tensors, and, for exact strategies, the bytes that the rank should keep and send in theory. Call
-// this after a step of the strategy, and before the next step.
+// Adds to `facts` how many bytes of weights, gradients and optimizer state this rank keeps between two steps,
+// and, for strategies that average exactly, how many bytes it should keep and send according to the ZeRO
+// paper. Call this after a step, and before the next one.
 void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
                     int64_t accumulation_steps, FactFields& facts);
 

@@ -15,28 +15,28 @@
 
 namespace gradsync::bench {
 
-// Whether variants take turns after each step, or run one after the other.
+// kInterleaved: the variants take one step each, in turn. kBlocks: one variant takes all its steps before the
+// next one begins.
 enum class Order { kInterleaved, kBlocks };
 constexpr std::string_view Name(Order order) { return order == Order::kBlocks ? "blocks" : "interleaved"; }
 
-// The bucket sizes that //bench:compare compares. Its flags make variants with the option bucket_elements or
-// published_size of strategies that have buckets.
+// The flags with which //bench:compare chooses bucket sizes, at which it compares strategies.
 struct Sweep {
   bool is_published = false;  // true: batches, steps and sizes of the published experiment
   std::vector<int64_t> buffer_elements;
   bool in_published_units = false;
 
-  // Returns every strategy at every size, and each strategy without buckets once.
+  // Returns the texts of the variants to compare: each strategy that has buckets with each of the sizes, and
+  // each other strategy once.
   std::vector<std::string> Variants(const std::vector<std::string>& strategies) const;
 };
 
-// The command line of the training benchmark: given values and defaults. A TrainingPlan is made from these
-// options.
+// The flags of the training benchmark. A TrainingPlan is made from them.
 struct TrainingOptions {
   TrainingOptions();
 
   std::string model = "tiny";
-  // Override the transformer's values.
+  // Replace sizes of the transformer that `model` names, if they are given.
   std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;
   std::optional<int64_t> width;  // overrides ResNet-50's width
   std::string weights;           // a file of weights; if empty, weights are drawn from the seed
@@ -47,18 +47,17 @@ struct TrainingOptions {
   std::vector<int64_t> bucket_bytes = {kDefaultBucketBytes};
   std::optional<Sweep> sweep;  // sizes of buckets, for programs with flags for them
 
-  // Every combination of the following values is a setting.
-  // Batch sizes of one rank, in one pass of forward and backward.
-  std::vector<int64_t> batch_sizes = {4};
+  // Variants are compared in every combination of the following values (a setting).
+  std::vector<int64_t> batch_sizes = {4};         // of one rank, in one pass of forward and backward
   std::vector<int64_t> accumulation_steps = {1};  // numbers of passes in a step
   std::vector<int64_t> seq_lens = {128};          // sequence lengths of a language model
   int64_t image_size = 96;                        // pixels on each side of an image
   std::string corpus;                             // path of a text; if empty, tokens are uniform
 
   RankOptions ranks;
-  model::DType dtype = model::DType::kF32;  // dtype of activations
+  model::DType dtype = model::DType::kF32;  // of activations; if it is bf16, weights and gradients are f32
   bool tf32 = false;
-  // //bench:convergence accepts several optimizers, and runs every variant once with each of them.
+  // Only //bench:convergence accepts several optimizers, and trains every variant once with each of them.
   std::vector<OptimizerKind> optimizers = {OptimizerKind::kAdamW};
   double learning_rate = 1e-3;
 
@@ -77,8 +76,8 @@ struct TrainingOptions {
 
   PeerOptions peers;
 
-  // Set this before AddTo for a program that trains transformers from random weights and compares their
-  // losses. AddTo then adds only flags of the model, batches, training, variants and ranks.
+  // True for //bench:convergence, which compares losses and not times. AddTo then leaves out the flags about
+  // timing, checks and PyTorch. Set this before AddTo.
   bool learns = false;
 
   void AddTo(FlagTable& flags);
@@ -91,7 +90,7 @@ struct TrainingOptions {
   void AddChecksTo(FlagTable& flags);
 };
 
-// Returns the defaults of //bench:compare: ResNet-50, the strategies with buckets, and four bucket sizes.
+// Returns the defaults of //bench:compare: ResNet-50, strategies with buckets, and four bucket sizes.
 TrainingOptions CompareDefaults();
 
 }  // namespace gradsync::bench

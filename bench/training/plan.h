@@ -15,60 +15,60 @@
 
 namespace gradsync::bench {
 
-// Numbers of elements for which a training needs memory.
+// The numbers of tensor elements for which training needs memory.
 struct TrainingSize {
-  double params = 0;        // elements of all parameters of the model
-  double activations = 0;   // elements of one rank's activations when the loss is computed
-  double batch = 0;         // elements of one rank's batch
-  double largest_unit = 1;  // elements of the largest unit (model::Model::units), as a fraction of params
+  double params = 0;       // elements of all parameters of the model
+  double activations = 0;  // elements of the activations that one rank keeps for backward
+  double batch = 0;        // elements of one rank's batch
+  // The largest group of parameters that zero3 gathers together, as a fraction of params.
+  double largest_unit = 1;
 };
 
-// What a run trains and measures: options that fit together, and values that follow from the options. A plan
-// does not change after it is made.
+// What the training benchmark trains and measures: its options, after they were checked, and the list of
+// variants that follows from them.
 struct TrainingPlan : TrainingOptions {
-  // `flags` is the table that read `given`. Throws InvalidInput if the options do not fit together, or if a
-  // file that they name cannot be used. Reads no tensor.
+  // `flags` is the table whose flags set the options `given`. Throws InvalidInput if options contradict each
+  // other, or if the text file that they name cannot be used.
   TrainingPlan(const TrainingOptions& given, const FlagTable& flags);
 
-  // All variants that take turns; peers follow gradsync's own variants.
+  // All variants that are compared: gradsync's strategies first, then PyTorch's.
   std::vector<TrainingVariant> variants;
 
-  // Adds to a record the description of its variant, and the configuration that all records of a training
-  // have.
+  // Sets the variant of a record, and the part of its configuration that does not depend on batch size and
+  // sequence length.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
-  // Returns the size of the largest setting. The activations that forward keeps are estimated from the
-  // model's shape.
+  // Returns the numbers of elements for the largest batch size and sequence length.
   TrainingSize Size() const;
-  // Returns the configuration of the named model, with overrides. A transformer's context_length is the
-  // longest sequence length.
+  // Return the configuration of the model that --model names, with the sizes that other flags replace. The
+  // transformer's context_length is the longest of --seq_len.
   model::TransformerConfig transformer_config() const;
   model::ResNetConfig resnet_config() const;
   int64_t longest_seq_len() const;
-  // Returns the backends of the variants. The run itself uses the first backend.
+  // Returns the backends of the variants, each once. The first one is also used for barriers and checks.
   std::vector<std::string> GroupBackends() const;
 
-  // is_alone returns whether strategies are made one after the other; the next function returns whether
-  // weights start again for each strategy.
+  // is_alone returns whether at most one strategy exists at a time. restarts returns whether the initial
+  // weights are needed again after the first strategy has begun.
   bool is_alone() const { return variants.size() == 1 || !interleaved(); }
   bool restarts() const {
     return verify || variants.size() * batch_sizes.size() * accumulation_steps.size() * seq_lens.size() > 1 ||
            !dump_grads.empty();
   }
   bool interleaved() const { return order == Order::kInterleaved; }
-  // launch_time returns the part of --time for one setting of one launch. The next function returns the part
-  // of launch_time for one group of variants that take turns. A group has all variants or, with
-  // --order=blocks, one variant.
+  // launch_time returns how long a setting (a batch size, a sequence length, ...) is measured in one launch:
+  // --time divided by the number of launches. With --order=blocks, each variant gets an equal part of this,
+  // which time_in_turn returns; otherwise the variants take turns during the whole time.
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
   std::chrono::duration<double> time_in_turn() const {
     return std::chrono::duration<double>(launch_time()) /
            (interleaved() ? 1.0 : static_cast<double>(variants.size()));
   }
-  // Returns the optimizer of a variant: its option, or the first of --optimizer.
+  // Returns the optimizer that the variant's option `optimizer` names, else the first of --optimizer.
   OptimizerKind OptimizerOf(const TrainingVariant& variant) const {
     return variant.optimizer().value_or(optimizers.front());
   }
-  // Returns the dtype of gradients, of communicated data, and of data that ranks keep between steps.
+  // Returns the dtype of weights, gradients and optimizer state: f32 if --dtype is bf16, else --dtype.
   model::DType gradient_type() const { return WideDType(dtype); }
 
  private:

@@ -13,7 +13,7 @@
 
 namespace gradsync::bench {
 
-// Takes the steps of one variant of a setting on this rank.
+// Takes the training steps of one variant: a strategy with its options, of gradsync or of PyTorch.
 class Stepper {
  public:
   // `setting` and `variant` must outlive the stepper.
@@ -25,29 +25,29 @@ class Stepper {
   const Setting& setting() const { return setting_; }
   const TrainingVariant& variant() const { return variant_; }
 
-  // Takes one training step. A variant with a period takes all steps of the period, and returns the means of
-  // their times. If the variant is gradsync's own, reports the step to `tracer` (unless it is null), and
-  // leaves the gradients in the trainer's parameters.
+  // Takes one training step and returns its times. If the strategy averages weights only after several steps,
+  // takes all these steps, and returns the means of their times. For a strategy of gradsync, reports
+  // operations to `tracer`, unless it is null, and leaves the gradients in the trainer's parameters.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
-  // Returns the collectives of the last step.
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
-  // Returns the factor of the loss in a step.
+  // Returns the factor by which the strategy multiplies the loss before backward.
   virtual double loss_scale() const = 0;
-  // Takes the step of a check, from rank 0's initial weights. Afterwards the trainer's parameters have the
-  // variant's gradients and values. Call this after other steps, because a strategy may move its buckets
-  // after the first step.
+  // Takes a step from rank 0's initial weights, whose result is to be checked. Afterwards the trainer's
+  // parameters have the whole gradients and the new weights. Call this after other steps, because a strategy
+  // may change its buckets after its first step, and the check is to cover the final buckets.
   virtual void StepFromStart(const model::Batch& batch) = 0;
-  // Takes another step of a check, from the weights after the previous step. Only for gradsync's own
-  // variants.
+  // Takes another step whose result is to be checked, from the current weights. Not for PyTorch's strategies.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
-  // Makes the values of the trainer's parameters whole. All ranks must call this.
+  // Gathers whole weights into the trainer's parameters, if the strategy keeps only a part of them on each
+  // rank. All ranks must call this.
   virtual void CompleteValues() {}
 
-  // Adds to a record the facts that are known after the first timed step: provenance and buckets.
+  // Adds to a record what is known after the first timed step, such as the buckets and the memory that the
+  // strategy keeps.
   virtual void Introduce(Record& record) const = 0;
-  // Adds the facts of all steps so far.
+  // Adds facts about all steps so far, such as the peak memory.
   virtual void Describe(FactFields& facts) const = 0;
 
  private:
@@ -55,13 +55,11 @@ class Stepper {
   const TrainingVariant& variant_;
 };
 
-// Makes the stepper of one of gradsync's own variants, which communicates in `group`. Arguments that are
-// references must outlive the stepper.
+// Makes the stepper of a strategy of gradsync, which communicates in `group`.
 std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant,
                                         Trainer& trainer, comm::RecordingProcessGroup& group);
 
-// Makes the stepper of a peer's variant, whose steps `process` takes. Arguments that are references must
-// outlive the stepper.
+// Makes the stepper of a strategy of PyTorch, whose steps the Python process behind `process` takes.
 std::unique_ptr<Stepper> MakePeerStepper(const Setting& setting, const TrainingVariant& variant,
                                          PyTorchPeer& process, Trainer& trainer);
 

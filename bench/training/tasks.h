@@ -15,29 +15,31 @@
 
 namespace gradsync::bench {
 
-// A setting is the training of one model on batches of one shape, by variants that take turns and are
-// compared with each other.
+// What all strategies that are compared with each other have in common: the shape of the batches, and the
+// configuration of their records.
 struct Setting {
   std::string name;                // name for users: "batch 2, sequence 128"
-  BatchShape batch;                // the batch of one rank in a step, with all its parts
-  int64_t accumulation_steps = 1;  // number of parts of the batch
-  int64_t positions = 0;           // number of positions of one rank's batch (PeerTolerance)
-  // The configuration of the setting's records, in addition to the configuration of every training.
+  BatchShape batch;                // the batch of one rank in a step
+  int64_t accumulation_steps = 1;  // equal parts of the batch, one for each pass of forward and backward
+  int64_t positions = 0;           // number of tokens or images of one rank's batch
+  // Batch size, sequence length and sizes of the model, for records.
   ConfigFields config;
   FactFields facts;
 };
 
-// The training that a rank runs.
+// What a rank trains, and on which data.
 struct TrainingTask {
   std::unique_ptr<model::Model> model;
   std::unique_ptr<BatchSource> source;
-  std::vector<Setting> settings;  // at least one setting; settings are measured in this order
-  // Receives the ranges of each step, unless it is null or --nvtx is set.
+  std::vector<Setting> settings;  // at least one; measured in this order
+  // If not null, is told when the phases, operations and collectives of each step begin and end. With --nvtx
+  // another sink takes its place.
   std::unique_ptr<RangeSink> ranges = {};
 };
 
-// Makes the model, its batches, and a setting for each shape of batches. `seed` determines weights and
-// batches. Only rank 0 reads the file of weights. Throws InvalidInput if the file does not fit the model.
+// Makes the model, the source of batches, and a Setting for each batch size, accumulation and sequence
+// length. `seed` decides the initial weights and the batches. If --weights names a file, only rank 0 reads
+// it. Throws InvalidInput if the file does not fit the model.
 TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World& world,
                       const model::DevicePtr& device);
 

@@ -27,69 +27,69 @@
 
 namespace gradsync::bench {
 
-// The result of one step on one rank. Most fields are unknown for peers.
+// What one rank measured in a training step. If several steps were taken together, times and counts are means
+// over these steps. For PyTorch's strategies, most fields are unknown.
 struct StepResult {
   StepTimes times;
-  std::vector<StepMarks> marks = {};  // marks of each step of the turn
-  // The waits of the last step in the variant's group, if the step is traced, on the CPU; else empty.
+  std::vector<StepMarks> marks = {};  // when the phases of each step began
+  // The times in which the last step waited for collectives; empty on a GPU, and without a tracer.
   std::vector<StepWait> waits = {};
   // Time when this rank left the barrier before the step, on the host's clock.
   std::optional<int64_t> begin_ns = {};
-  // Time in ns during which at least one collective of the step was in flight. The time is counted from the
-  // end of forward, or, if the strategy may communicate before the last backward pass, from the beginning of
-  // the step.
+  // Time in ns during which at least one collective was in flight, from the end of forward to the end of the
+  // step. For a strategy that may communicate earlier, counted from the beginning of the step.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // number of allocations from the device's memory source
-  // Bytes in use on the device when forward of the last step begins, when its update begins, and when the
-  // update is done.
+  // Bytes in use on the device when the last step's forward begins, before the optimizer, and after it.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
-// Returns the samples of a step. `position` is the index of the step in the launch's order.
+// Returns a record with only the samples of a step. `position` is the number of timed steps, of all
+// strategies, that were taken before.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
   bool decay_vectors = true;  // see model::AdamW::Options
-  // Receives the phases of each step, and the collectives of strategies, unless it is null. The sink must
+  // If not null, is told when the phases and the collectives of each step begin and end, for a profiler. Must
   // outlive the trainer.
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
-  // True if strategies are made one after the other, with Restart before each strategy except the first
-  // (StrategyOptions).
+  // True if at most one strategy exists at a time; then a strategy may free memory that another one would
+  // need. Restart must be called before each strategy is made, except before the first.
   bool is_alone = false;
-  bool restarts = true;  // if false, Restart is called only before the first strategy
+  bool restarts = true;  // false if Restart is never called again; then the initial weights are not kept
 };
 
-// How a strategy trains in one turn, independent of the batch.
+// How Trainer::Step trains: with which strategy, for how many steps, and how gradients are clipped.
 struct Turn {
   ddp::Strategy& strategy;
-  comm::RecordingProcessGroup& group;  // the group of the strategy
-  int64_t num_steps = 1;               // number of consecutive timed steps
+  comm::RecordingProcessGroup& group;  // the process group in which the strategy communicates
+  int64_t num_steps = 1;               // number of timed steps, without barriers between them
   int64_t lead_in_steps = 0;           // number of untimed steps after the barrier, before the timed steps
-  // A step divides its batch into this number of parts with equal numbers of rows, and computes one part
-  // after the other. The gradient is the mean of the parts' gradients. Unless needs_every_pass(), the
-  // strategy is called only in the last part, so communication begins in the backward pass of the last part.
-  // All work before this pass counts as forward.
+  // A step divides its batch into this number of parts of equally many rows, and runs forward and backward of
+  // one part after the other. The gradient is the mean of the parts' gradients. The strategy communicates in
+  // the backward pass of the last part only, unless its needs_every_pass() is true. In the measured times,
+  // everything before that pass counts as forward.
   int64_t accumulation_steps = 1;
-  // If the Euclidean norm of all gradients together is larger than clip_norm, all gradients are scaled to
-  // this norm (as by PyTorch's clip_grad_norm_, without the 1e-6 that it adds to the norm). If a strategy
-  // drifts, each rank clips its own gradients.
+  // If the Euclidean norm of all gradients together is larger than clip_norm, all gradients are multiplied by
+  // clip_norm / norm, as by PyTorch's clip_grad_norm_. With a strategy that does not average gradients, each
+  // rank clips its own gradients.
   double clip_norm = std::numeric_limits<double>::infinity();
-  double learning_rate = 0;  // learning rate of these steps; if 0, the learning rate of TrainerOptions
+  double learning_rate = 0;  // if 0, the learning rate of TrainerOptions
 };
 
 // Returns the value of a tensor of one element.
 double ToDouble(const model::Tensor& scalar);
 
-// Owns one rank's replica of the model. All strategies train this replica in turn, so all of them compute in
-// the same memory.
+// Owns one rank's copy of the model and its optimizer, and trains it. All strategies train this copy, so that
+// all of them compute in the same memory.
 class Trainer {
  public:
-  // All ranks begin with rank 0's initial weights. `group` is for barriers, initial weights and initial
-  // buffers; strategies may use other groups. All groups must outlive the trainer.
+  // `group` is used for barriers and to send rank 0's initial weights to all ranks; strategies may use other
+  // process groups. All groups must outlive the trainer.
   Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& options, const model::DevicePtr& device,
           comm::RecordingProcessGroup& group, CpuClock cpu_clock);
 
@@ -100,74 +100,71 @@ class Trainer {
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 
-  // Removes all gradients. Later gradients, and values, are in the trainer's memory, and not in the memory of
-  // a strategy. Allocates this memory if necessary.
+  // Removes all gradients, and moves weights and later gradients from a strategy's memory into the trainer's
+  // memory, which is allocated if necessary.
   void BeginGradients();
-  // Removes all gradients, and releases a strategy's storage. Does not allocate memory for gradients.
+  // Like BeginGradients, but does not allocate memory for gradients.
   void ResetGradients();
 
   RangeSink* ranges() const { return options_.ranges; }
 
-  // Allocates the gradients and the optimizer's state that a strategy with these traits does not have itself.
+  // Allocates the gradients and the optimizer state, unless a strategy with these traits allocates its own.
   void Provide(const ddp::Traits& traits);
-  // Makes a strategy, which must not outlive the trainer. Throws InvalidInput for an unknown name or a wrong
-  // option.
+  // Makes a strategy that communicates in `group`, and must not outlive the trainer. Throws InvalidInput for
+  // an unknown name or a wrong option.
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, const ddp::StrategyOptions& options,
                                              comm::RecordingProcessGroup& group);
 
-  // Sets every parameter and buffer to rank 0's initial value, and resets the optimizer. All ranks must call
-  // this.
+  // Sets all parameters and buffers to rank 0's initial values, and resets the optimizer. All ranks must call
+  // it.
   void Restart();
 
-  // Takes one training step, timed after a barrier of all ranks, or all steps of a turn, without barriers
-  // between them; then the times of the result are means. If the model has buffers, forward of the last step
-  // begins with a broadcast of rank 0's buffers. Afterwards, the parameters have the step's gradients, if the
-  // strategy keeps them; the log of the turn's group has the step's collectives. Reports operations and the
-  // broadcast of buffers to `tracer`, unless it is null.
+  // Waits for all ranks, and then takes the steps that `turn` asks for, without barriers between them. If the
+  // model has buffers (as batch norms have), forward of the last step begins with a broadcast of rank 0's
+  // buffers. Afterwards the parameters have the gradients of the last step, if the strategy keeps them, and
+  // turn.group has the log of the collectives. Operations are reported to `tracer`, unless it is null.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
-  // Takes a step for a check. Afterwards the parameters have the whole gradients of the last step, in memory
-  // that does not belong to the strategy.
+  // Takes turn.num_steps steps without timing them. Afterwards the parameters have the whole weights, and
+  // whole gradients of the last step in memory that does not belong to the strategy, so that they can be
+  // checked.
   void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
-  // For tests: sets the timer of steps, and the clock of the strategy's own work.
+  // For tests: replaces the clocks. `timer` times the phases of steps, and `now` the strategy's own work.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
-  // Returns the current phase of Step, for error messages: "start", "forward", "backward", "synchronisation"
-  // or "optimizer".
+  // Returns what Step is doing, for error messages: "start", "forward", "backward", "synchronisation", ...
   std::string_view phase() const { return phase_; }
 
-  // Returns the loss of this rank's last batch; after Step, of the last step.
+  // Returns the loss that this rank computed last, before the update.
   double loss() const;
 
-  // Returns the floating-point operations of forward and backward of a batch (FlopCounter). Runs a forward
-  // pass.
+  // Returns the number of floating-point operations of forward and backward of a batch. Runs a forward pass
+  // to count them.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
-  // Returns the bytes of memory that all strategies share and that a strategy with these traits needs:
-  // buffers, gradients, the optimizer's state, and values. Values do not count if the strategy has its own
-  // memory for values.
+  // Returns how many bytes of the trainer's memory a strategy with these traits needs: weights and buffers,
+  // and gradients and optimizer state unless the strategy has its own.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
-  // Takes only the optimizer's step, with the current gradients.
+  // Updates the weights with the current gradients, which are clipped to `clip_norm` first.
   void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity());
 
-  // Runs forward and backward in this process alone, without communication. The gradient is the mean of the
-  // gradients of the ranks' batches. The batches are computed one after the other, because a batch norm
-  // depends on the whole batch. With a strategy's `loss_scale`, the gradients of a batch are bitwise equal to
-  // the gradients that its rank computes.
+  // Computes, in this process alone, the mean of the gradients of all ranks' batches. The batches are
+  // computed one after the other and not as one large batch, because a batch norm depends on the whole batch.
+  // If `loss_scale` is the one of a strategy, the gradients of each batch are bitwise equal to those that its
+  // rank computes with this strategy.
   void ComputeGradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
                              double loss_scale = 1);
 
  private:
-  // Records the mark at which the previous phase ends and this phase begins.
+  // Ends the previous phase of a step and begins this one; records the time as `mark`.
   void Enter(std::string_view phase, Mark mark);
-  // Moves values back from strategies that keep values in their own memory.
   void TakeValuesBack();
   void AllocateGradients();
-  // Runs forward and backward of all parts of a batch except the last part, and forward of the last part,
-  // whose loss it returns. Calls a strategy with needs_every_pass() in each of these passes.
+  // Runs forward and backward of all parts of a batch but the last (gradient accumulation), and forward of
+  // the last part, whose loss it returns.
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
-  // Takes a step from BeginStep to Update. If `keep` is not null, copies the whole gradients to `keep` before
-  // the update.
+  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `keep` is not null, copies the whole
+  // gradients to it before the update.
   StepTimes TakeStep(const Turn& turn, bool communicates, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);
 
@@ -175,13 +172,13 @@ class Trainer {
   const model::DevicePtr device_;
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
-  std::vector<model::Tensor> losses_;  // losses of the last batch's parts
-  // The groups that strategies use if there are ranges: each wraps the group that is its key.
+  std::vector<model::Tensor> losses_;  // loss of each part of the last batch
+  // If there is a profiler (TrainerOptions::ranges), strategies communicate in these groups, each of which
+  // reports the collectives of the group that is its key.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;
-  // The memory of gradients for strategies without own memory for gradients. Empty if all strategies have
-  // their own memory.
+  // The gradients of strategies that have no memory of their own for them; empty if all strategies have.
   std::vector<model::Tensor> default_grads_;
   std::vector<model::Tensor> initial_values_;   // rank 0 only, on the CPU
   std::vector<model::Tensor> initial_buffers_;  // rank 0 only, on the CPU

@@ -39,7 +39,7 @@ inline std::unique_ptr<model::Model> MicroResNet(const model::DevicePtr& device)
   return std::make_unique<model::ResNet>(config, device, model::DType::kF64, 0);
 }
 
-// Images that differ between ranks.
+// Returns a batch of images that differ between ranks.
 inline model::Batch ImagesOf(const model::DevicePtr& device, int rank) {
   const model::Tensor images = model::Tensor::Empty(device, {3, 3, 16, 16}, model::DType::kF64);
   const model::Tensor targets = model::Tensor::Empty(device, {3, 3}, model::DType::kF64);
@@ -75,7 +75,7 @@ struct Rank {
   Trainer trainer;
 };
 
-// A group whose collectives each take 1.5 ms.
+// A process group whose collectives each take 1.5 ms.
 class SlowGroup : public comm::GroupDecorator {
  public:
   using GroupDecorator::GroupDecorator;
@@ -100,7 +100,7 @@ inline void OnTwoRanks(const std::function<void(Rank& rank)>& body,
   });
 }
 
-// Returns the strategies that accept f64 and that do the same work in each step.
+// Returns the strategies that accept f64, without those that average weights only every few steps.
 inline std::vector<std::string> Strategies() {
   std::vector<std::string> names = ddp::StrategyNames();
   std::erase_if(names, [](const std::string& name) {

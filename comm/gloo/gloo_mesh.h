@@ -23,8 +23,8 @@
 
 namespace gradsync::comm {
 
-// Blocks SIGPIPE for this thread and for threads that it starts, because gloo writes to sockets that may be
-// closed. Drops a SIGPIPE that arrives while it is blocked.
+// Blocks the signal SIGPIPE for this thread and for threads that it starts. gloo writes to sockets that may
+// be closed, and SIGPIPE would end the process. The destructor drops a SIGPIPE that has arrived meanwhile.
 struct BlockSigpipe : BlockSignals {
   BlockSigpipe() : BlockSignals(SetOf({SIGPIPE})) {}
   ~BlockSigpipe() {
@@ -36,21 +36,20 @@ struct BlockSigpipe : BlockSignals {
 
 // TCP connections between every two ranks.
 //
-// Each pair of ranks has two connections, one for each direction: gloo handles a socket under one lock, and
-// its receiving thread would spin on this lock while another thread sends. Messages carry a 64-bit slot. A
-// message is sent after its receiver has asked for the message's slot, so a message that is not expected yet
-// cannot block other messages.
+// Each pair of ranks has two connections, one for each direction. gloo locks a socket while it sends, so with
+// one connection its receiving thread would spin on the lock. Each message carries a 64-bit tag, which gloo
+// calls slot. A message is sent only after its receiver has asked for this slot, so a message that the
+// receiver does not expect yet cannot block other messages.
 //
-// A message that nobody has asked for ends the process. It cannot overwrite memory, because all buffers are
-// gloo's UnboundBuffers, which have no slot. (For buffers with a slot, gloo's bounds check can overflow.)
+// If a peer sends a message that this rank has not asked for, gloo ends this process. Such a message cannot
+// overwrite memory, because all buffers are of gloo's class UnboundBuffer.
 class GlooMesh {
  public:
-  // Connects to all ranks, and returns when all have connected. If interface_or_address is empty, uses
-  // loopback if all ranks are on one host, else the network of a tcp:// rendezvous, else OwnAddress. With the
-  // first message of each connection this rank proves that it belongs to the job: it knows the job's secret,
-  // and data that only the job's ranks can read at the rendezvous. Threads inherit a blocked SIGPIPE. Throws
-  // CollectiveError, with the first cause; InvalidInput for an unknown interface or address, and for loopback
-  // between hosts.
+  // Connects to all ranks, and returns when all have connected. `interface_or_address` chooses the network,
+  // as in GroupOptions. On each connection this rank first proves that it belongs to the job: it knows the
+  // job's secret, and data that only ranks of the job can read at the rendezvous. gloo's threads start with
+  // SIGPIPE blocked. Throws CollectiveError, with the first cause; InvalidInput for an unknown interface or
+  // address, and for loopback if there are several hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -58,26 +57,25 @@ class GlooMesh {
   GlooMesh& operator=(const GlooMesh&) = delete;
 
   int rank() const { return rank_; }
-  // Returns the rank's number in messages.
+  // Returns the number by which error messages name this rank: its rank in the whole job.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   // Returns the other ranks, starting after this one, so that ranks do not all send to one rank first.
   const std::vector<int>& others() const { return others_; }
-  // Returns the shortest timeout of all ranks, because ranks must agree on the lengths of messages.
+  // Returns the shortest timeout of all ranks, from which every rank computes the length of segments.
   std::chrono::milliseconds timeout() const { return timeout_; }
   // Returns the network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
 
   // Returns when all ranks have called this with an equal slot. Throws PeerError.
   void WaitForOthers(uint64_t slot);
-  // Returns the short messages of this mesh; null if there are more than ShortMessages::kMaxRanks ranks, or
-  // if with_short_messages was false in the constructor.
+  // Returns the separate connections for short messages; null if there are more than ShortMessages::kMaxRanks
+  // ranks, or if `with_short_messages` was false in the constructor.
   ShortMessages* short_messages() const { return short_messages_.get(); }
 
-  // Returns the connections for messages from `from` to `to`. gloo's own algorithms use context(0, 1) in both
-  // directions.
+  // Returns the connections on which rank `from` sends to rank `to`. gloo's ring uses only context(0, 1).
   std::shared_ptr<gloo::Context> context(int from, int to) const;
-  // Calls gloo, and converts exceptions of gloo to PeerErrors without a rank.
+  // Runs `action`, which calls gloo, and turns gloo's exceptions into PeerErrors that name no rank.
   void Call(const std::function<void()>& action) const;
 
   // Closes all connections. Every wait for a message throws PeerError, here and on the other ranks.
@@ -93,12 +91,13 @@ class GlooMesh {
   };
   using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer, Forget>;
 
-  // `notes` has the notes of all ranks. A note begins with `head_bytes` bytes of a nonce and a timeout.
+  // Connects to all ranks. `notes[r]` is the text that rank r published at the rendezvous: `head_bytes` bytes
+  // with a random nonce and a timeout, then its addresses.
   void Connect(const std::vector<std::string>& notes, size_t head_bytes);
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
-  // Returns the text between `name` and `end` in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]".
+  // Returns what stands between `name` and `end` in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[::1]".
   std::string FromDevice(std::string_view name, std::string_view end) const;
-  // Returns a buffer for messages between these ranks; this rank is one of them.
+  // Returns a buffer for messages from rank `from` to rank `to`; this rank is one of the two.
   Buffer NewBuffer(int from, int to, void* data, size_t bytes);
 
   const int rank_;
@@ -107,28 +106,29 @@ class GlooMesh {
   std::chrono::milliseconds timeout_;
   std::vector<int> others_;
   std::shared_ptr<gloo::transport::Device> device_;
-  // The contexts for messages to higher ranks, and for messages to lower ranks.
+  // Two gloo contexts: the first sends to ranks with higher numbers, the second to ranks with lower numbers.
   std::vector<std::shared_ptr<Context>> contexts_;
   std::mutex mutex_;
   std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all existing buffers, for Abort
   std::unique_ptr<ShortMessages> short_messages_;
 };
 
-// Sends messages with one slot to one peer. Messages arrive in the order in which they were sent.
+// Sends messages with one slot (tag) to one peer, where they arrive in the order of Send.
 //
-// If a connection breaks within a message, gloo reports this neither to a receiver that waits for its last
-// message nor to a sender: both would wait until the deadline. So an algorithm that sends long messages
-// - ends every stream with an empty message, so that the receiver always has one more message to wait for,
-//   and
-// - waits for its own messages to leave only after the peer's empty message has confirmed their arrival. If
-//   another collective's messages are in front of this rank's empty messages and that collective fails, its
-//   error calls Abort, which ends all waits of this rank.
+// If a connection breaks within a message, gloo reports this neither to the sender nor to a receiver whose
+// last expected message it is: both would wait until the deadline. So an algorithm that sends long messages
+// follows two rules:
+// - It ends every stream of messages with an empty message, so that a receiver of data always expects one
+//   more.
+// - It waits for its own messages to leave only after the peer's empty message has confirmed their arrival.
+//   If an empty message is queued behind messages of another collective and that collective fails, its error
+//   handler calls Abort, which ends all waits of this rank.
 class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
-  // Starts to send a part of `data`, which must not change until Wait. All methods throw PeerError.
+  // Starts to send a part of the constructor's `data`, which must not change until Wait. Throws PeerError.
   void Send(size_t offset_bytes, size_t bytes);
-  // Returns when the system has accepted all messages.
+  // Returns when the operating system has accepted all messages.
   void Wait();
 
  private:
@@ -139,13 +139,13 @@ class Outgoing {
   int num_pending_ = 0;
 };
 
-// Receives messages with one slot from one peer.
+// Receives messages with one slot (tag) from one peer.
 class Incoming {
  public:
   Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);
-  // Receives the next message into this part of `data`. The message has exactly this length.
+  // Starts to receive the next message, of exactly `bytes` bytes, into this part of the constructor's `data`.
   void Expect(size_t offset_bytes, size_t bytes);
-  // Waits for the oldest expected message that has not been waited for.
+  // Returns when the next message has arrived: the n-th call of Wait belongs to the n-th call of Expect.
   void Wait();
 
  private:

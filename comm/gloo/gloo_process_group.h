@@ -7,18 +7,19 @@
 
 namespace gradsync::comm {
 
-// Makes a group of ranks that are processes (or, in tests, threads), connected by gloo's TCP transport, with
-// our own algorithms (gloo_collectives.h). `num_threads` communication threads run the collectives, so
-// several collectives are in flight at one time. gloo has one more thread, which receives messages.
+// Makes a process group over gloo's TCP transport, with our own algorithms (gloo_collectives.h). Ranks are
+// processes or, in tests, threads. `num_threads` communication threads run the collectives, so several
+// collectives are in flight at one time. gloo has one more thread, which receives messages.
 //
-// A collective that makes no progress within the timeout, or loses a peer, fails. All unfinished and later
-// collectives then fail immediately, with the first cause. The connections are closed, so the other ranks
-// also fail. A destructor drops collectives that have not been started, and never waits for another rank.
+// A collective that makes no progress within the timeout, or loses the connection to a peer, fails. All
+// unfinished and later collectives then fail immediately, with the first cause. This rank closes its
+// connections, so the other ranks also fail. The destructor drops collectives that have not started, and
+// waits for no other rank.
 //
-// Tensors of a GPU are copied through host memory (comm/gloo/cuda_staging.h): after the compute stream has
-// reached the point where the collective was issued. The results are in the GPU's memory when Wait returns.
+// Tensors of a GPU are copied through host memory (comm/gloo/cuda_staging.h). A collective starts after the
+// work that the compute stream was given before it. When Wait returns, the result is in the GPU.
 //
-// Backend "gloo_own" all-reduces by gloo's ring (RunOwnAllReduce). See GroupMaker.
+// Backend "gloo_own" is the same, but its all-reduce is gloo's ring (RunOwnAllReduce). See GroupMaker.
 std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,

@@ -15,28 +15,27 @@
 
 namespace gradsync::comm {
 
-// Exchanges short messages between all ranks, over separate connections without gloo. The caller's thread
-// writes and reads messages, so no other thread must be woken. A receiver rejects a message that is longer
-// than it expects. Only for collectives that run one at a time, in the order of issue.
+// Exchanges short messages between all ranks, over separate sockets without gloo. The thread that calls
+// Exchange writes and reads the messages itself, so no other thread must be woken. Only for collectives that
+// run one at a time, in the order in which they were issued.
 class ShortMessages {
  public:
-  // The maximum number of ranks. With more ranks, algorithms of several rounds are faster, and there would be
-  // too many connections.
+  // The maximum number of ranks. With more ranks there would be too many connections, and algorithms of
+  // several steps, in which a rank sends fewer messages, are faster.
   static constexpr int kMaxRanks = 8;
   static constexpr size_t kMaxBytes = 4 << 10;
 
-  // Connects to all ranks. Each rank listens at an address of its host; `address` is the address of this
-  // rank. Both sides of each connection prove that they know the job's secret and data that only ranks can
-  // read at the rendezvous. Throws PeerError, CollectiveError, std::runtime_error.
+  // Connects to all ranks. Each rank listens at an address of its host; `address` is that of this rank. Both
+  // sides of a connection prove that they know the job's secret, and data that only ranks can read at the
+  // rendezvous. Throws PeerError, CollectiveError, std::runtime_error.
   ShortMessages(const World& world, const std::string& address, std::chrono::milliseconds timeout,
                 Rendezvous& rendezvous);
 
-  // Sends `data` to all other ranks, and returns the data of all ranks, by rank, valid until the next call.
-  // `slot` identifies the collective. Throws PeerError; std::runtime_error if another rank runs another
-  // collective.
+  // Sends `data` to all other ranks, and returns the data of each rank, in rank order, valid until the next
+  // call. `slot` identifies the collective. Throws PeerError; std::runtime_error if another rank sends
+  // another slot.
   std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
-  // Closes the connections. From then on every Exchange throws PeerError, on this rank and on the other
-  // ranks.
+  // Closes the connections. From then on every Exchange throws PeerError, here and on the other ranks.
   void Abort() noexcept;
 
  private:
@@ -49,7 +48,7 @@ class ShortMessages {
   PeerClosed ClosedError(int peer) const;
   PeerError TimeoutError(int peer) const;
   void Write(int peer, const void* data, size_t bytes, Deadline deadline) const;
-  // Reads at least one byte. Returns the number of bytes.
+  // Reads at least 1 and at most `max_bytes` bytes. Returns the number of bytes.
   size_t Read(int peer, void* data, size_t max_bytes, Deadline deadline) const;
 
   const std::vector<int> members_;  // see World

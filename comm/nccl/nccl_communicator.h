@@ -15,21 +15,22 @@
 
 namespace gradsync::comm {
 
-// NCCL rejected a call, failed, or did not answer within the timeout; what() is the cause only.
+// NCCL rejected a call, failed, or did not answer within the timeout. what() is the cause only.
 class NcclError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// An NCCL communicator. Calls do not wait for other ranks: after every call the communicator is polled until
-// it is done or the timeout ends. However, a launch into a full stream blocks, and blocks forever if a peer
-// is dead. So no lock is held during a call, and another thread may abort the communicator during a call, as
-// NCCL allows. Then the kernels return, the stream becomes empty, and the blocked call throws NcclError.
+// An NCCL communicator in nonblocking mode: NCCL's functions do not wait for other ranks, and after each call
+// the communicator is polled until it is done or the timeout ends. However, the launch of a collective blocks
+// while the CUDA stream's queue is full, forever if a peer is dead. So no lock is held during a call, and
+// another thread may abort the communicator, as NCCL allows. The abort ends the kernels, so the stream
+// becomes empty, and the blocked call throws NcclError.
 class NcclCommunicator {
  public:
   // Connects to the other ranks, and returns when all are connected. Throws CollectiveError.
   NcclCommunicator(const World& world, const model::CudaDevice& device, std::chrono::milliseconds timeout);
-  // Waits up to the timeout for the other ranks to close their connections; else aborts.
+  // Waits up to the timeout for the other ranks to close their connections. If they do not, aborts.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -37,20 +38,20 @@ class NcclCommunicator {
   // Enqueues the collective on the stream. Usually returns immediately. The first collective of a kind waits
   // until the other ranks also issue it. Throws NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
-  // Throws NcclError if an error has occurred since the last call. Does nothing while another thread is in a
-  // call.
+  // Throws NcclError if NCCL has reported an asynchronous error. Does nothing while another thread calls
+  // NCCL.
   void CheckAsyncError();
   // Makes kernels that wait for other ranks return. The results of these kernels are undefined. Idempotent.
   void Abort() noexcept;
 
-  // Returns "host:pid", the start of this process's lines under NCCL_DEBUG=INFO.
+  // Returns "host:pid", with which NCCL begins this process's lines if NCCL_DEBUG=INFO is set.
   const std::string& log_prefix() const { return log_prefix_; }
 
  private:
   void Join(const World& world);
-  // Makes one call, and returns when the communicator has finished it. Throws NcclError.
+  // Makes one call of NCCL, and returns when the communicator has completed it. Throws NcclError.
   void Run(const std::function<ncclResult_t(ncclComm_t)>& call);
-  // Makes one call. `lock` must be held, and is released during the call.
+  // Makes one call of NCCL. The caller holds `lock`, which is released during the call.
   ncclResult_t CallOnce(std::unique_lock<std::mutex>& lock,
                         const std::function<ncclResult_t(ncclComm_t)>& call);
   [[noreturn]] void Throw(ncclResult_t result);

@@ -14,14 +14,12 @@
 // All code of this repository starts programs with this class.
 namespace gradsync::comm {
 
-// How a process ended.
 class ProcessEnd {
  public:
   explicit ProcessEnd(int wait_status) : wait_status_(wait_status) {}  // status of waitpid
 
   // Returns the exit status; nullopt if a signal ended the process.
   std::optional<int> exit_status() const;
-  // Returns the signal that ended the process; nullopt if it exited.
   std::optional<int> signal() const;
   // Returns the status as a shell reports it: the exit status, or 128 plus the signal's number.
   int shell_status() const;
@@ -40,18 +38,18 @@ std::string ToString(const ProcessEnd& end);
 using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
 struct ChildOptions {
-  // The program to execute, if it differs from the command's first word.
+  // The program to execute; if empty, the command's first word.
   std::string program{};
   EnvironmentChanges environment{};
-  // The descriptors of this process that become the child's standard ones: a file, an end of a pipe or of a
-  // socket pair, memory. The caller keeps them, and closes the child's end of a pipe after the start.
+  // Descriptors of this process that become the child's standard input, output and error. The caller still
+  // owns them, and closes its copy of a pipe's end after the start.
   int stdin_fd = STDIN_FILENO;
   int stdout_fd = STDOUT_FILENO;
   int stderr_fd = STDERR_FILENO;
   // Makes the child the leader of a process group, so that programs which it starts end with it. A terminal's
   // Ctrl-C does not reach such a child: pass signals on to it (comm/processes/stop_signals.h).
   bool own_group = false;
-  // The kernel kills the child when the thread that started it ends for any reason.
+  // If true, the kernel kills the child when the thread that started it ends for any reason.
   bool dies_with_parent = true;
 };
 
@@ -62,10 +60,9 @@ class ChildProcess {
   using Clock = std::chrono::steady_clock;
 
   // Executes the command's first word, looked up in PATH if it has no slash, with all words as arguments.
-  // Returns when the program has started. Throws std::system_error, which names the program, if it cannot be
-  // started.
+  // Returns when the program has started. Throws std::system_error, which names the program, if it cannot
+  // start.
   explicit ChildProcess(const std::vector<std::string>& command, const ChildOptions& options = {});
-  // Kills the process if it still runs.
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
@@ -77,9 +74,9 @@ class ChildProcess {
   std::optional<ProcessEnd> end();
   // Waits for the end of the process. Returns nullopt at the deadline.
   std::optional<ProcessEnd> Wait(Clock::time_point deadline);
-  // Sends a signal to the process, or to its group if it has its own group. Does nothing after its end.
+  // Sends a signal to the process, or to its process group if own_group is true. Does nothing after its end.
   void Signal(int signal);
-  // Kills the process, and its group if it has its own group.
+  // Kills the process, and its process group if own_group is true.
   ProcessEnd Kill();
 
  private:

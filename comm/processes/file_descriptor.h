@@ -28,8 +28,8 @@ class FileDescriptor {
 // Raises this process's limit of open descriptors to its maximum (setrlimit).
 void RaiseDescriptorLimit();
 
-// Opens a file with the flags of open(2). Only its owner can read a new file. Throws std::system_error, which
-// names the path. Sets close-on-exec, like all functions in this file.
+// Opens a file with the flags of open(2). A file that it creates is readable only by its owner. Throws
+// std::system_error, which names the path. Sets close-on-exec, like all functions in this file.
 FileDescriptor OpenFile(const std::string& path, int flags);
 
 struct Pipe {
@@ -41,7 +41,7 @@ Pipe MakePipe();
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Returns the timeout of poll(2) until the deadline: milliseconds, rounded up; infinite for Deadline::max().
+// Returns the milliseconds until the deadline, rounded up, for poll(2); infinite for Deadline::max().
 int PollTimeout(Deadline deadline);
 // Waits until the file is ready for `events` of poll(2). Returns false at the deadline.
 bool WaitFor(int fd, short events, Deadline deadline);

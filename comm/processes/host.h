@@ -4,14 +4,14 @@
 
 namespace gradsync::comm {
 
-// Returns the result of gethostname.
 std::string HostName();
 
-// Returns one word that identifies this boot. Processes on one kernel have equal words, in all namespaces.
+// Returns one word that identifies this boot of the kernel. It is equal for all processes on one kernel, also
+// in different containers (namespaces).
 std::string BootIdentity();
 
-// Returns one word that identifies this boot and network namespace. Processes that reach each other over
-// loopback have equal words.
+// Returns one word that is equal for processes that reach each other over loopback: boot and network
+// namespace.
 std::string HostIdentity();
 
 }  // namespace gradsync::comm

@@ -7,23 +7,22 @@ namespace gradsync::comm {
 
 struct LaunchOptions {
   int world_size = 2;
-  // If true, Open MPI's mpirun starts the ranks, with options that allow more ranks than cores, and root as
-  // the user.
+  // If true, Open MPI's mpirun starts the ranks. It allows more ranks than cores, and root as the user.
   bool with_mpirun = false;
-  // Time between the first failure and the request to the other ranks to stop. During this time the other
-  // ranks may report the first cause. This time is cut short if all ranks have ended.
+  // Time from the first failure until the other ranks are asked to stop. Meanwhile they may report the cause
+  // of the failure. The launch ends earlier if all ranks have ended.
   std::chrono::milliseconds settle{1000};
-  // Longest time between the ends of the first and the last rank. No other rank would detect that the last
-  // rank hangs.
+  // Longest time between the ends of the first and the last rank; then the launch stops the ranks that still
+  // run. A rank that hangs when all others have ended is found only by this limit.
   std::chrono::milliseconds finish{60'000};
-  // Time between the request to stop (SIGTERM, or the signal that this process received) and the kill. Also
-  // the longest wait for a blocked stderr before the last line is written.
+  // Time from the request to stop (SIGTERM, or the signal that this process received) until ranks are killed.
+  // Also the longest wait until stderr accepts the launch's last line.
   std::chrono::milliseconds grace{2000};
 };
 
-// Starts world_size processes of this program with the arguments argv (argv[0] included). The environment
-// describes the ranks: WorldFromEnvironment() then returns launcher "self". With mpirun, mpirun sets the
-// variables of ranks. The rendezvous is a new directory under TMPDIR, removed at the end. Waits for all ranks
+// Starts world_size processes of this program with the arguments argv (argv[0] included). Environment
+// variables tell each process its rank: WorldFromEnvironment() then returns launcher "self", or mpirun sets
+// its own variables. The rendezvous is a new directory under TMPDIR, removed at the end. Waits for all ranks
 // and returns the exit status for main:
 //
 //   0  every rank exited with 0
@@ -35,9 +34,9 @@ struct LaunchOptions {
 // exits with 1 has printed a cause); else the one that ended first.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
-// Returns true in the first rank of a launch that calls this function. Ranks that find bad arguments call it,
-// and only the first of these ranks prints the error. All ranks exit with 2. Returns true in a process that
-// LaunchSelf did not start.
+// For ranks that find bad arguments, so that only one of them prints the error; all exit with status 2.
+// Returns true for the first rank of a launch that calls this function, and in a process that LaunchSelf did
+// not start.
 bool IsFirstToReport();
 
 }  // namespace gradsync::comm

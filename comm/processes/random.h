@@ -10,8 +10,7 @@
 
 namespace gradsync::comm {
 
-// Returns 32 random hexadecimal digits from the system, for names, nonces and secrets. Throws
-// std::system_error.
+// Returns 32 random hexadecimal digits, for names, nonces and secrets. Throws std::system_error.
 inline std::string RandomHex() {
   std::string bytes(16, '\0');
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))

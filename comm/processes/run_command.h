@@ -8,16 +8,15 @@
 #include "comm/processes/child_process.h"
 #include "comm/processes/file_descriptor.h"
 
-// Runs programs and captures their output.
 namespace gradsync::comm {
 
-// Captures the output of a program in memory. The program never waits for a reader.
+// A file in memory that receives a program's output. Unlike with a pipe, the program never waits for a
+// reader.
 class CapturedOutput {
  public:
   CapturedOutput();  // throws std::system_error
 
   int fd() const { return file_.get(); }
-  // Returns the output so far.
   std::string text() const;
   // Returns the last line that is not empty; empty if there is none.
   std::string last_line() const;
@@ -35,9 +34,9 @@ struct CommandResult {
 };
 
 // Runs a program, looked up in PATH, to its end. The rest of `command` are its arguments; its standard input
-// is empty. After `timeout` it kills the program and all processes that the program started. The message is
-// the last line of standard error, or, if there is no such line, how the program ended. Throws
-// std::system_error if the program cannot be started.
+// is empty. After `timeout`, kills the program and its process group. CommandResult::message is the last line
+// of standard error, or, if there is no such line, how the program ended. Throws std::system_error if it
+// cannot start.
 CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout,
                          EnvironmentChanges environment = {});
 

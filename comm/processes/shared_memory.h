@@ -12,16 +12,16 @@ namespace gradsync::comm {
 // Makes a file in memory with `bytes` zero bytes. Throws std::system_error.
 FileDescriptor MakeMemoryFile(size_t bytes);
 
-// A mapping of a file in memory, with one part for each rank. The file may be closed after the constructor.
+// Maps a file of MakeMemoryFile, with one part for each rank. The file may be closed after the constructor.
 class SharedMemory {
  public:
   // Returns the size of a part that holds `bytes`: whole pages, and for large parts whole huge pages. The
-  // number of huge pages is chosen so that equal offsets of two parts do not conflict in the processor's
-  // memory system.
+  // number of huge pages is odd, because equal offsets of two parts would otherwise conflict in the
+  // processor's memory system.
   static size_t PartBytes(size_t bytes);
 
-  // Maps all parts, and allocates memory for part `own`, so that this memory is near its owner's core. Uses
-  // huge pages if possible. Throws std::system_error.
+  // Maps all parts, and allocates memory for part `own`, so that this part is near the core of the calling
+  // thread (NUMA). Uses huge pages if possible. Throws std::system_error.
   SharedMemory(const FileDescriptor& file, size_t bytes, int num_parts, int own);
 
   std::byte* part(int rank) const { return base_ + static_cast<size_t>(rank) * part_bytes_; }

@@ -23,10 +23,10 @@ class BlockSignals {
   sigset_t old_mask_{};
 };
 
-// For a program whose child processes do the work: makes signals to stop readable, so that the program can
-// send them to its children, wait for the children, and then end. A signal that was ignored when this process
-// started (nohup, a shell's background job) stays ignored. The destructor delivers signals that Next has not
-// returned.
+// For a program whose child processes do the work. SIGINT, SIGTERM and SIGHUP no longer end the program: it
+// reads them from a descriptor, sends them to its children, waits for the children, and then ends. A signal
+// that was ignored when this process started (nohup, a shell's background job) stays ignored. The destructor
+// delivers signals that Next has not returned.
 class StopSignals {
  public:
   // Construct it while the process has a single thread. Throws std::system_error.
@@ -34,8 +34,8 @@ class StopSignals {
 
   // Returns a descriptor that is readable when a signal has arrived.
   int fd() const { return fd_.get(); }
-  // Returns the next SIGINT, SIGTERM or SIGHUP that has arrived; nullopt if there is none. A terminal also
-  // sends its signals to all children in this process's group.
+  // Returns the next SIGINT, SIGTERM or SIGHUP that has arrived; nullopt if there is none. A Ctrl-C in a
+  // terminal also reaches the children in this process's process group directly.
   std::optional<int> Next();
 
  private:

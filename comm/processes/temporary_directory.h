@@ -8,8 +8,8 @@
 
 namespace gradsync::comm {
 
-// A new directory under TMPDIR, for this user only. The destructor removes it with its contents. If this
-// process ends in any other way, a shell that waits for its end removes it.
+// A new directory under TMPDIR that only this user can read. The destructor removes it with its contents. If
+// this process ends without the destructor (killed), a waiting shell process removes the directory.
 class TemporaryDirectory {
  public:
   // Throws std::system_error.
@@ -19,7 +19,6 @@ class TemporaryDirectory {
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  // Returns the path of a file in the directory.
   std::string Path(const std::string& name) const { return path_ + "/" + name; }
 
  private:

@@ -7,7 +7,7 @@
 
 #include "model/tensor/tensor.h"
 
-// Divides vectors among ranks and into chunks, and runs pipelines of chunks.
+// Divides vectors into one part for each rank and into chunks, and processes chunks in a pipeline.
 namespace gradsync::comm {
 
 inline constexpr size_t kCacheLineBytes = 64;
@@ -17,12 +17,11 @@ inline size_t WholeLines(size_t bytes) {
   return std::max<size_t>(bytes / kCacheLineBytes, 1) * kCacheLineBytes;
 }
 
-// Consecutive parts of a vector, in bytes. Each part has `part_bytes`, except the last part that is not
-// empty, which has the remaining bytes. Later parts are empty.
+// Divides a vector of `total_bytes` into consecutive parts of `part_bytes`. The last part may be shorter, and
+// parts beyond the vector's end are empty.
 struct Slices {
   Slices(size_t total, size_t part) : total_bytes(total), part_bytes(part) {}
-  // Divides a vector into one part for each rank. Parts begin on cache lines, so that two ranks never write
-  // to one line.
+  // Makes one part for each rank. Parts begin on cache lines, so that two ranks never write to one line.
   static Slices OfRanks(size_t total_bytes, int ranks) {
     return {total_bytes, (total_bytes / static_cast<size_t>(ranks) / kCacheLineBytes + 1) * kCacheLineBytes};
   }
@@ -35,8 +34,8 @@ struct Slices {
   size_t part_bytes;
 };
 
-// Calls start(i) and finish(i) for `count` chunks, each in order. At most `depth` chunks are started and not
-// finished.
+// Calls start(i) and finish(i) for each chunk i from 0 to count - 1, each in rising order of i. At most
+// `depth` chunks are started and not finished at one time.
 template <class Start, class Finish>
 void Pipeline(int64_t count, int64_t depth, const Start& start, const Finish& finish) {
   for (int64_t i = 0; i < count + depth - 1; ++i) {

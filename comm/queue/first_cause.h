@@ -14,18 +14,18 @@
 
 namespace gradsync::comm {
 
-// No other rank caused the failure: it is this rank's own failure, or the result of an earlier failure.
+// Stands for "no other rank caused the failure": it is this rank's own, or follows from an earlier failure.
 inline constexpr int kNobody = -1;
-// Another rank caused the failure, but its number is unknown.
+// Stands for "another rank caused the failure, but its number is unknown".
 inline constexpr int kSomebody = -2;
-// The start of a message that blames a rank whose number is unknown.
+// The start of an error message that blames a rank whose number is unknown.
 inline constexpr char kAnotherRank[] = "another rank";
 
-// A message to or from a peer failed; what() names it.
+// Sending to another rank (the peer), or receiving from it, failed. what() names the peer.
 class PeerError : public std::runtime_error {
  public:
-  // `suspect` is the rank to blame, by its number in messages; kNobody if another collective of this rank
-  // failed and closed the connections; or kSomebody.
+  // `suspect` is the rank to blame, by its number in the whole job; kNobody if another collective of this
+  // rank failed and closed the connections; kSomebody if the rank is unknown.
   PeerError(int suspect, const std::string& what) : runtime_error(what), suspect_(suspect) {}
   int suspect() const { return suspect_; }
 
@@ -33,7 +33,7 @@ class PeerError : public std::runtime_error {
   const int suspect_;
 };
 
-// The peer closed the connection, perhaps because of a third rank.
+// The peer closed the connection, perhaps because it had lost a third rank.
 class PeerClosed : public PeerError {
  public:
   using PeerError::PeerError;
@@ -45,23 +45,23 @@ class PeerClosed : public PeerError {
 // A rank that makes no progress may itself wait for another rank. Therefore each rank writes a note into the
 // job's store before it closes anything: which rank it blames, and why. Before it reports, it reads the note
 // of the rank that it blames, then the note of the rank that this note blames, and so on. The last note,
-// which blames nobody, is the first cause. If a note blames an unknown rank, the first cause is a rank
-// without a note.
+// which blames nobody, is the first cause. If a note blames an unknown rank, a rank without a note is the
+// first cause.
 //
-// Rank 0 keeps the store. After it has read the notes, it stores the first cause for ranks that fail later.
-// If rank 0 left without a message, or did not answer, before a rank wrote its note, rank 0 is the first
-// cause. Without a job there is no store, and each rank reports its own observation.
+// The store is in rank 0. After rank 0 has read the notes, it stores the first cause for ranks that fail
+// later. If rank 0 left without a note, or did not answer, before a rank wrote its note, that rank reports
+// rank 0 as the first cause. Ranks that have not joined a job (World::job) have no store, and report their
+// own observation.
 //
-// Thread-safe. All parts of a larger group share one object.
+// Thread-safe. A process group made of several groups (backend hierarchical) shares one object with them.
 class FirstCause {
  public:
-  // `patience` is the maximum time that a rank waits for another rank before it fails.
+  // `patience` is the longest time that a rank may wait for another rank before it fails.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
-  // Writes the note of this rank's failure. Only the first call has an effect. If rank 0 does not answer,
-  // this takes at most six seconds.
+  // Writes the note about this rank's failure, within six seconds. Only the first call has an effect.
   void Write(const std::exception& failure);
-  // Waits for the notes of other ranks, and returns the first cause. Waits one second, and `patience` longer
-  // if the suspect is late. Call this after Write.
+  // Waits for the notes of other ranks, and returns the first cause. Waits at most one second, plus
+  // `patience` if this rank has seen no connection end. Call this after Write.
   std::string Read();
 
  private:
@@ -69,11 +69,11 @@ class FirstCause {
     int suspect;
     std::string cause;
   };
-  // Follows the notes from rank to rank, and stores the first cause in first_. Returns false if the chain is
-  // a circle. Throws JobFailed; std::runtime_error if the store is gone.
+  // Follows the notes from rank to rank, and stores the first cause in first_. Returns false if ranks blame
+  // each other in a circle. Throws JobFailed; std::runtime_error if rank 0 cannot be reached.
   bool Follow(Deadline deadline);
-  // Stores the first cause in first_ if this rank's note blames kSomebody: another note that blames no rank,
-  // or, without such a note, a rank without a note. Throws like Follow.
+  // Looks for the first cause if this rank's note blames an unknown rank. Stores in first_ another rank's
+  // note that blames no rank or, without such a note, a rank that wrote none. Throws like Follow.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

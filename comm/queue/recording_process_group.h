@@ -12,8 +12,7 @@
 
 namespace gradsync::comm {
 
-// Forwards every collective to another group, keeps logs of collectives and of waits for them, and measures
-// the time that callers wait.
+// Forwards every collective to another process group, and logs the collectives and the waits for them.
 class RecordingProcessGroup : public GroupDecorator {
  public:
   struct Entry {
@@ -22,8 +21,7 @@ class RecordingProcessGroup : public GroupDecorator {
     ReduceOp op = ReduceOp::kSum;  // used by kAllReduce and kReduceScatter
     int root = -1;                 // used by kBroadcast
     model::DType dtype = model::DType::kF32;
-    // Bytes of the whole vector: the tensor of all_reduce and broadcast, the larger tensor of reduce_scatter
-    // and all_gather.
+    // Bytes of the collective's tensor; of the larger of the two tensors of a reduce-scatter or all-gather.
     int64_t bytes = 0;
     int num_hosts = 1;     // if more than 1, the collective is within a host (HostGroup)
     int64_t issue_ns = 0;  // time when the call was made, on the clock of Now()
@@ -42,24 +40,21 @@ class RecordingProcessGroup : public GroupDecorator {
 
   // Returns the collectives issued since Clear, in order. An interval is empty until Finish has been called.
   const std::vector<Entry>& entries() const { return entries_; }
-  // Waits for all entries, fills in their intervals, and releases the tensors. Throws CollectiveError if one
-  // failed.
+  // Waits for all collectives of entries(), fills in their intervals, and releases their tensors. Throws
+  // CollectiveError if one of the collectives failed.
   const std::vector<Entry>& Finish();
-  // Returns the waits since Clear that have ended without an error, in the order of their ends. Calls of
-  // Finish are not listed. Only one thread at a time may wait.
+  // Returns the calls of Work::Wait since Clear that have returned without an error, in the order of their
+  // ends. Finish adds nothing to this list. Only one thread at a time may wait.
   const std::vector<WaitEntry>& waits() const { return waited_->waits; }
-  // Deletes the entries and the waits. sequence and waited_ns continue.
+  // Deletes the entries and the waits. Sequence numbers and waited_ns() continue.
   void Clear();
-  // Returns the time that this rank's threads have spent in Work::Wait for collectives of this group, by the
-  // host's clock.
+  // Returns the time that this rank's threads have spent in Work::Wait for collectives of this group.
   int64_t waited_ns() const {
     return std::accumulate(waited_->sums_ns.begin(), waited_->sums_ns.end(), int64_t{0});
   }
-  // Returns the part of waited_ns() for one kind of collective.
   int64_t waited_ns(Collective collective) const { return waited_->sums_ns[static_cast<size_t>(collective)]; }
 
  private:
-  // All waits for collectives of this group.
   struct Waited {
     std::array<int64_t, static_cast<size_t>(Collective::kBarrier) + 1> sums_ns{};  // by collective
     std::vector<WaitEntry> waits;

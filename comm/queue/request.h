@@ -10,16 +10,15 @@
 #include "comm/group_options.h"
 #include "comm/process_group.h"
 
-// Code that all backends use: checks, signatures and messages of requests.
 namespace gradsync::comm {
 
 // Checks the options that all backends have. Throws InvalidInput, naming the backend.
 void CheckOptions(std::string_view backend, const GroupOptions& options);
 
-// Runs a collective in a world of one rank.
+// Runs a collective in a world of one rank: copies the input to the output.
 void RunAlone(const Request& request);
 
-// Computes the rank's output of a collective from the whole inputs of all ranks.
+// Computes the output of a collective for rank `rank` from the inputs of all ranks.
 void RunFromInputs(const Request& request, int rank, std::span<std::byte* const> inputs);
 
 // The properties of a request that must be equal on all ranks.
@@ -37,10 +36,10 @@ struct Signature {
 };
 static_assert(std::is_trivially_copyable_v<Signature>);  // ranks send the bytes of signatures to each other
 
-// Returns "all_reduce of 4 bytes i32 (sum)".
+// Returns a text such as "all_reduce of 4 bytes i32 (sum)".
 std::string ToString(const Signature& signature);
-// Returns "rank 1 issues broadcast of 8 bytes f32 (root 0) where rank 0 issues all_reduce of 4 bytes i32
-// (sum) (#3)".
+// Returns a text such as "rank 1 issues broadcast of 8 bytes f32 (root 0) where rank 0 issues all_reduce of 4
+// bytes i32 (sum) (#3)".
 std::string DescribeMismatch(int rank, const Signature& signature, int other_rank, const Signature& other);
 
 // Returns the text of a CollectiveError: "rank 0: all_reduce #17 of 26214400 bytes (gloo) failed after 60.0

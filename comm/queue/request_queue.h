@@ -26,32 +26,31 @@ struct RequestQueueOptions {
 
   int rank = 0;
   std::string_view backend;
-  // For a group that is made of other groups; replaces `run` and the threads. This function is called when a
-  // request is issued, issues requests to the parts, and returns the work for which Work::Wait waits.
+  // Replaces `run` and the threads in a process group that is made of other groups. Called when a request is
+  // issued, it issues requests to these groups, and returns the Work for which the caller waits.
   std::function<Work(const Request& request)> divide = {};
   // Number of communication threads, which is the number of requests that run concurrently.
   int num_threads = 1;
-  // Runs a request to its end, or throws. `thread` is the number of the calling thread, or kCaller for the
-  // caller's thread.
+  // Runs a request to its end, or throws. `thread` is the communication thread's number, or kCaller.
   std::function<void(const Request& request, int thread)> run;
-  // Makes all running requests fail, here and, because connections are closed, on the other ranks.
+  // Closes the connections, so that all running requests fail, here and on the other ranks.
   std::function<void()> abort;
-  // Stores this rank's failure and finds the first cause. A part of a larger group only stores the failure;
-  // the larger group finds the first cause.
+  // Stores this rank's failure and finds the first cause. If is_part is true, this group is inside a larger
+  // group: it only stores the failure, and the larger group finds the first cause.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // For a backend whose requests may be shorter than the switch to another thread; else empty. This function
-  // is called when a request is issued and the queue is empty. It does the part of the work for which other
-  // ranks wait. It returns true if the rest of the work may wait until the caller calls Work::Wait; then that
-  // thread does the rest, unless a communication thread has started it.
+  // For a backend that can run short requests in less time than waking another thread takes; else empty.
+  // Called when a request is issued and the queue is empty. It does the part of the request for which other
+  // ranks wait. It returns true if the rest may wait until the caller calls Work::Wait; the caller's thread
+  // then does the rest, unless a communication thread has started it.
   std::function<bool(const Request& request)> begin = {};
   // If true, a waiting thread also runs requests for which `begin` did not return true and which no
   // communication thread has started.
   bool waiters_help = false;
 };
 
-// Returns the options of a backend's queue, without its functions. `first_cause` is an argument of the
-// GroupMaker: if it is null, the group is no part of a larger group, and makes its own.
+// Returns the options of a backend's queue, without its functions. `first_cause` is the argument of the
+// GroupMaker: null unless the group is inside a larger group. If it is null, this function makes one.
 RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
                                      std::shared_ptr<FirstCause> first_cause);
 
@@ -66,14 +65,14 @@ class RequestQueue {
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
-  // Appends the request, and sets its sequence number unless it has one. A barrier, and a request whose
-  // caller waits immediately, run after all earlier requests are done.
+  // Appends the request, and sets its sequence number. A barrier, and a request whose caller waits
+  // immediately (Waits::kAtOnce), start after all earlier requests are done.
   Work Issue(Request request);
-  // Makes all unfinished and later requests fail with this cause, if no request has failed yet. Closes the
-  // connections, so the other ranks also fail.
+  // Closes the connections, so that all unfinished and later requests fail, here and on the other ranks.
+  // `cause` is their cause, unless an earlier request has failed.
   void Abort(std::string_view cause);
-  // Like Abort, after a failure outside the queue. Writes the failure for the other ranks. Returns the first
-  // cause.
+  // Like Abort, for a failure outside the queue, which it also publishes to the other ranks
+  // (FirstCause::Write). Returns the first cause.
   std::string Fail(std::string_view operation, const std::exception& exception);
 
  private:
@@ -83,8 +82,8 @@ class RequestQueue {
   void RunThread(int index);
   // Runs the first request of the queue; `lock` holds mutex_ before and after.
   void RunNext(std::unique_lock<std::mutex>& lock, int thread);
-  // Runs the caller's requests up to this request, except requests that threads of the queue run. The caller
-  // is one of num_helpers_ from before this request was done.
+  // Runs queued requests on the calling thread until `item` is done. Communication threads may run some of
+  // them. The caller has added 1 to num_helpers_; this function subtracts it.
   void RunUpTo(const Item& item);
   void ThrowIfFailed();
 
@@ -105,7 +104,7 @@ class RequestQueue {
   std::vector<std::thread> threads_;
 };
 
-// A group whose collectives are run by a queue. The destructor of a derived class must reset the queue first.
+// A process group whose collectives a queue runs. The destructor of a derived class must reset queue_ first.
 class QueueGroup : public ProcessGroup {
  public:
   Work Issue(Request request) override { return queue_->Issue(std::move(request)); }

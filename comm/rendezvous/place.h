@@ -7,27 +7,26 @@
 
 namespace gradsync::comm {
 
-// The address and the run of rank 0. The run is a random text that identifies one start of rank 0; empty if
-// ranks need not know it.
+// Where rank 0 listens. `run` is a random text that identifies one start of rank 0; empty if not needed.
 struct Rank0 {
   HostPort address;
   std::string run;
 };
 
-// The place at which the ranks of a job find rank 0: tcp://host:port, or the address in a file of
-// file:///directory. A named job has its own file.
+// How the ranks of a job find rank 0: at tcp://host:port, or at the address that rank 0 writes to a file in
+// the directory file:///directory. A job with a name has its own file there.
 class Place {
  public:
   // Throws InvalidInput, which quotes the malformed url.
   Place(const std::string& url, const std::string& job_name);
 
   bool is_file() const { return !path_.empty(); }
-  // Returns rank 0; nullopt while there is no file with an address. Never blocks, also if the path is not a
-  // regular file.
+  // Returns where rank 0 listens; nullopt while there is no such file. Never blocks, even if the path is a
+  // FIFO.
   std::optional<Rank0> Find() const;
   // Writes the file atomically, and makes the directory if it does not exist. Throws std::runtime_error.
   void Publish(const Rank0& rank0) const;
-  // Removes the file if it belongs to this run.
+  // Removes the file if rank 0 wrote it in this run.
   void Withdraw(const std::string& run) const;
 
  private:

@@ -12,9 +12,8 @@
 // Messages between rank 0 and the other ranks. A frame is its type (1 byte), the length of its payload (4
 // bytes, big-endian) and the payload: fields separated by newlines. Only the last field may contain newlines.
 //
-// The secret of a job is never sent. Each side makes a nonce, and proves that it knows the secret by an
-// HMAC-SHA256 of both nonces. Rank 0 proves it first, so that a stranger that listens at rank 0's place
-// learns nothing.
+// The secret of a job is never sent. Each side makes a nonce (a random number), and proves that it knows the
+// secret by an HMAC-SHA256 of both nonces. Rank 0 proves it first, so a stranger in its place learns nothing.
 namespace gradsync::comm {
 
 enum class FrameType : char {
@@ -23,16 +22,16 @@ enum class FrameType : char {
   kJoin = 'j',       // proof, rank, host, terms; the answer is sent when all ranks have joined
   kSet = 's',        // key, value
   kGet = 'g',        // milliseconds, key; the answer is sent when the key is set or the time is over
-  // Fields: milliseconds, size, index, key, list of values; the answer is sent when all ranks have called
-  // Meet or the time is over.
+  // Fields: milliseconds, size, index, key, list of values; answered when all ranks have called Meet or time
+  // is over.
   kMeet = 'm',
   kFail = 'f',    // cause; later requests of all ranks are answered by kFailed
   kRefuse = 'r',  // cause: an argument cannot be used; later requests are answered by kRefused
   kYes = 'y',     // hosts, a value, a list of values, or nothing
   kNone = '0',    // the key has not been set
   kLater = 'l',   // reason: another run is at this place; retry later
-  // The cause of the job's failure. The cause is also sent without a request before rank 0 ends. After
-  // kFailed, kLater and kNo rank 0 closes the connection.
+  // The cause of the job's failure. Rank 0 also sends it, without a request, before it ends. Rank 0 closes
+  // the connection after kFailed, kRefused, kLater and kNo.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason
@@ -46,8 +45,8 @@ struct Frame {
 };
 
 inline constexpr char kProtocol[] = "gradsync rendezvous 4";
-// Limits of the length of messages, much larger than real messages. The first is for a process that has not
-// joined. The second is for a rank, whose value may have a line for each of thousands of ranks.
+// The largest payloads, in bytes, of a process that has not joined, and of a rank. Real ones are much
+// smaller. A value that a rank stores may have a line for each of thousands of ranks.
 inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 inline constexpr size_t kMaxKeyBytes = 256;
@@ -56,9 +55,9 @@ inline constexpr size_t kMaxKeyBytes = 256;
 std::string Pack(const std::vector<std::string>& list);
 std::optional<std::vector<std::string>> Unpack(std::string_view text);
 
-// A connection that carries frames. All calls throw std::runtime_error at the deadline or when the other side
-// has closed the connection; messages call the other side rank 0. After a deadline, Receive can continue, but
-// Send cannot be used.
+// A connection that carries frames. All calls throw std::runtime_error at the deadline or when the other
+// side, which the error calls rank 0, has closed the connection. After a missed deadline only Receive may be
+// called.
 class Channel {
  public:
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // a non-blocking socket
@@ -66,13 +65,11 @@ class Channel {
   void Send(const Frame& frame, Deadline deadline);
   // Throws std::runtime_error for a payload of more than `max_bytes`.
   Frame Receive(size_t max_bytes, Deadline deadline);
-  // Makes Receive throw, also in other threads, when all received data has been read. Sending is not
-  // affected.
+  // Makes Receive throw, also in other threads, when all received data has been read. Send still works.
   void StopReceiving();
   void Close() { socket_.Close(); }
 
  private:
-  // Returns when `length` bytes have been received.
   void Fill(size_t length, Deadline deadline);
 
   FileDescriptor socket_;
@@ -84,9 +81,9 @@ std::string ComputeMac(const std::string& key, const std::string& text);
 // Compares two MACs in constant time.
 bool IsSameMac(const std::string& a, const std::string& b);
 
-// `hello` is the payload of the connection's first frame. `nonce` is the nonce of rank 0.
+// `hello` is the payload of the connection's first frame (kHello). `nonce` is rank 0's nonce.
 std::string ProofOfRank0(const std::string& secret, const std::string& hello, const std::string& nonce);
-// `rest` is the text after the proof in kJoin.
+// `rest` is the payload of kJoin without the proof at its start.
 std::string ProofOfRank(const std::string& secret, const std::string& hello, const std::string& nonce,
                         const std::string& rest);
 

@@ -10,8 +10,8 @@
 
 namespace gradsync::comm {
 
-// The rendezvous of the ranks of a group while the group is constructed. Groups that are constructed at one
-// time must have no rank in common.
+// Lets the ranks of a process group exchange values while they construct the group. Two process groups that
+// are constructed at the same time must have no rank in common.
 class Rendezvous {
  public:
   // Uses the world's job, or, if it has none, forms a new job with the world's ranks. Throws InvalidInput for
@@ -20,13 +20,12 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Waits for all ranks, and returns their values for this rank, by rank. All ranks must call this. `own` has
-  // one value per rank, or one value for all ranks. Each rank sends one request. Throws CollectiveError, one
+  // Waits for all ranks, and returns, in rank order, the value that each rank gave for this rank. `own` has
+  // one value per rank, or one value for all ranks. All ranks must call this. Throws CollectiveError, one
   // line, when ranks are missing after the timeout ("rank 0: rank 1 did not arrive at file:///x within 60.0
-  // s; arrived: 0, 2"), rank 0 is gone, or any rank has failed in its rendezvous.
+  // s; arrived: 0, 2"), rank 0 is gone, or any rank has failed here.
   std::vector<std::string> Exchange(const std::vector<std::string>& own);
 
-  // Returns the host of each rank, by rank (Job).
   std::vector<std::string> hosts() const;
   Deadline deadline() const { return deadline_; }
 

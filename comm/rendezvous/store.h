@@ -8,17 +8,15 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// A key-value store for the ranks of a job before they are connected. Rank 0 keeps the values; the other
-// ranks reach it over TCP.
+// A key-value store for the ranks of a job, in rank 0; the other ranks reach it over TCP.
 namespace gradsync::comm {
 
-// Identifies the ranks of a job.
 struct JobIdentity {
   std::string name{};    // unique, or empty if unknown
   std::string secret{};  // known only to the ranks of the job; empty if there is no secret
 };
 
-// This process does not belong to the job at this place; what() is the reason. A retry does not help.
+// Rank 0 rejects this process, which is not of its job; what() is the reason. A retry does not help.
 class Refused : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -32,27 +30,23 @@ class JobFailed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The calls throw JobFailed after any rank has called Fail, and std::runtime_error, one line, if rank 0
-// cannot be reached.
+// All functions throw JobFailed if any rank has called Fail, std::runtime_error if rank 0 is out of reach.
 class Store {
  public:
   virtual ~Store() = default;
   // Sets a value. Waits for rank 0's answer until the deadline.
   virtual void Set(const std::string& key, std::string_view value, Deadline deadline) = 0;
-  // Returns the value of a key. Waits until a rank has set the key; nullopt if no rank has set it by the
-  // deadline.
+  // Waits until a rank has set the key, and returns its value; nullopt if none has by the deadline.
   virtual std::optional<std::string> Get(const std::string& key, Deadline deadline) = 0;
-  // Waits until each of `size` ranks has called this with the key and its own index. Returns each rank's
-  // value for this rank, which is the value with this rank's index, or the only value of that rank. The value
-  // is nullopt for a rank that has not called by the deadline.
+  // Waits until each of `size` ranks has called Meet with this key and its own index. Returns one value of
+  // each rank: the value that the rank has at this rank's index, or its only value. The value is nullopt for
+  // a rank that has not called by the deadline.
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
-  // Sends all ranks the cause of the job's failure, if rank 0 can be reached. Later calls do not replace the
-  // first cause.
+  // Makes the job fail: sends `cause` to all ranks if rank 0 is in reach. Only the first call has an effect.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
-  // If the job has failed because an argument of some rank cannot be used, and this rank has learned of this,
-  // returns the text of the cause; else nullopt.
+  // Returns the cause if this rank knows that the job failed by a bad argument of a rank; else nullopt.
   virtual std::optional<std::string> bad_argument() = 0;
 };
 

@@ -15,13 +15,12 @@ namespace gradsync::comm {
 // The store of a rank other than rank 0. Thread-safe, but concurrent calls wait for each other.
 class StoreClient : public Store {
  public:
-  // Connects, and checks that rank 0 knows the secret. Throws Refused, or std::runtime_error if rank 0 cannot
-  // be reached by the deadline.
+  // Connects, and checks that rank 0 knows the secret. Throws Refused if rank 0 rejects this process;
+  // std::runtime_error at the deadline.
   StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
 
-  // Joins the job; must be called before all other calls. Returns the hosts of all ranks when all have
-  // joined; nullopt if the run at rank 0 has begun without this process. Throws Refused, JobFailed,
-  // std::runtime_error.
+  // Joins the job; must be called before all other functions. Returns the hosts of all ranks when all have
+  // joined; nullopt if the job began without this process. Throws Refused, JobFailed, std::runtime_error.
   std::optional<std::vector<std::string>> Join(int rank, const std::string& host, const std::string& terms,
                                                Deadline deadline);
   void Set(const std::string& key, std::string_view value, Deadline deadline) override;

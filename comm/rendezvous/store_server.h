@@ -19,9 +19,9 @@
 
 namespace gradsync::comm {
 
-// The store of rank 0. One thread answers all clients, and sleeps between requests. Rejects clients of
-// another job, clients without the secret, and requests that are larger than requests of ranks. If there are
-// too many unauthenticated clients, closes the oldest. Thread-safe.
+// The store in rank 0's process. One thread accepts connections, and each connection has a thread that
+// answers its requests. Rejects clients of another job, clients without the secret, and requests larger than
+// those of ranks. If too many clients have not proved the secret, rejects the oldest. Thread-safe.
 class StoreServer : public Store {
  public:
   struct Options {
@@ -29,18 +29,18 @@ class StoreServer : public Store {
     std::string run{};   // the run that clients must name; if empty, any run is accepted
     int size = 2;        // size of the world
     std::string host{};  // host of rank 0
-    // Checks the terms of a rank. Returns an error if the rank must not have these terms, and then the job
-    // fails; empty if there is no error.
+    // Compares a rank's settings (terms) with rank 0's. Returns the error that ends the job; empty if they
+    // agree.
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
-  // Serves until all joined ranks have left, but at most one second longer. If the job has failed, ranks that
-  // have not left receive the cause even if they send a request later.
+  // Answers requests until all joined ranks have left, but for at most one second. If the job has failed, a
+  // rank receives the cause even if it asks later.
   ~StoreServer() override;
 
   // Returns the hosts of all ranks when all ranks have joined. If ranks are missing at the deadline, the job
-  // fails with the message that `missing` returns; the argument of `missing` tells of each rank whether it
-  // has joined. Throws JobFailed.
+  // fails with the message that `missing` returns; its argument tells whether a rank has joined. Throws
+  // JobFailed.
   std::vector<std::string> WaitForRanks(
       Deadline deadline,
       const std::function<std::string(const std::function<bool(int)>& has_joined)>& missing);
@@ -65,26 +65,22 @@ class StoreServer : public Store {
 
   void WakeAll();
   void Accept();
-  // If there are too many connections, closes the oldest connection that does not belong to a rank. The owner
-  // of the connection may reconnect.
+  // If there are too many connections of strangers, rejects the oldest. Its client may connect again.
   void RejectOldest();
   void Serve(Connection& connection);
-  // Returns whether the client has joined and knows that all ranks have joined; else closes the connection.
+  // Returns whether the client has joined as a rank, and has been told that all ranks have joined.
   bool Admit(Connection& connection);
-  // Waits until all ranks have joined, or the terms of one rank differ from rank 0's terms.
+  // Returns the answer to kJoin. Waits until all ranks have joined or the job has failed.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
-  // Answers the client's requests until it leaves.
   void Answer(Connection& connection);
-  // Returns the answer to every request after the job has failed.
+  // Returns the answer that every request receives after the job has failed.
   Frame CauseFrame() const {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }
-  // Sends a last message without a request. If the job has failed, a rank receives the cause, so that a rank
-  // that sends a request after the end of rank 0 finds the cause in its socket. If rank 0 ends or has
-  // rejected another client, this client receives permission to reconnect. Otherwise a rank of the next run,
-  // which is joining, would assume that rank 0 has died.
+  // Sends a last frame that the client has not asked for. A rank receives the cause if the job has failed,
+  // and finds it in its socket even if rank 0 has ended. A client that has not joined is told to retry
+  // (kLater) if rank 0 ends or has too many clients; it would otherwise assume that rank 0 has died.
   void SendGoodbye(Connection& connection, bool is_rank);
-  // Notes that the rank knows the cause.
   void MarkInformed(int rank);
 
   const Options options_;

@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
-// This process's rank, and the rendezvous of the ranks.
 namespace gradsync::comm {
 
 class Job;
 
-// Returns the number that texts of errors use for rank `index` of a world with these members. Without
-// members, this number is `index`.
+// Returns the number by which error messages name rank `index` of a world: members[index] (see
+// World::members), or `index` itself if there are no members.
 inline int MemberName(const std::vector<int>& members, int index) {
   return members.empty() ? index : members[static_cast<size_t>(index)];
 }
@@ -20,8 +19,7 @@ inline int MemberName(const std::vector<int>& members, int index) {
 struct World {
   int rank = 0;
   int size = 1;
-  // Rank and size among the ranks on this host. If local_size is 0, both are unknown before JoinJob
-  // (comm/rendezvous/job.h).
+  // Rank and size among the ranks on this host. If local_size is 0, both are unknown until JoinJob.
   int local_rank = 0;
   int local_size = 1;
   // "file:///shared/directory" or "tcp://host:port". Empty only for a world of one.
@@ -29,16 +27,14 @@ struct World {
   // The program that started the ranks: "self" (LaunchSelf), "torchrun", "mpirun" or "srun"; "mpirun or srun"
   // if the variables do not tell which; "none" for a process without a launcher.
   std::string launcher = "none";
-  // The launcher's name for this job, empty if it has no name; and the secret that only the job's ranks know,
-  // empty if there is no secret.
+  // The launcher's name for this job, and the secret that only the job's ranks know; empty if there is none.
   std::string job_name{};
   std::string job_secret{};
   // The identity of the host; if empty, the system's identity is used.
   std::string host{};
-  // If this world is a part of a larger world, the numbers of its ranks in the larger world, which messages
-  // use. Else empty.
+  // If this world is a part of a larger one, its ranks' numbers there, which error messages use; else empty.
   std::vector<int> members{};
-  // The job that the ranks have joined. If null, the ranks form a new job for every group.
+  // The job that the ranks have joined. If null, the ranks form a new job for every process group.
   std::shared_ptr<Job> job{};
 
   int NameOf(int index) const { return MemberName(members, index); }
@@ -70,9 +66,8 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // given host; 0.0.0.0 means all addresses. If the name of the host resolves to loopback on rank 0, as a
 // host's own name often does, all ranks must be on that host.
 //
-// Throws InvalidInput, naming the variable and its value, for a malformed or contradictory value, and for a
-// world of several ranks without a rendezvous. Also throws InvalidInput if there are only variables that
-// configure torchrun (PET_NNODES).
+// Throws InvalidInput, naming the variable and its value, for a malformed or contradictory value, for a world
+// of several ranks without a rendezvous, and if the environment has only settings of torchrun (PET_NNODES).
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 

@@ -14,10 +14,10 @@
 
 namespace gradsync::comm {
 
-// Finds a rank's tensors in memory that all ranks have mapped. Thread-safe.
+// Finds tensors in shared buffers: memory with a part for each rank, mapped by all ranks. Thread-safe.
 class SharedBuffers {
  public:
-  // The position of a tensor in a buffer. `buffer` is 0 if the tensor is in no buffer.
+  // Where a tensor is in a shared buffer. `buffer` is 0 if the tensor is in no buffer.
   struct Location {
     int64_t buffer = 0;  // number of the buffer, counted from 1, equal on all ranks
     int64_t offset_bytes = 0;
@@ -27,7 +27,7 @@ class SharedBuffers {
   void Add(const SharedMemory* memory, size_t bytes);
   void Remove(const SharedMemory* memory);
   Location Find(const void* data) const;
-  // Returns the memory of `rank` at this place of a buffer. This rank must still have the buffer.
+  // Returns the address of this place in the part of `rank`. The buffer must not have been removed.
   std::byte* At(int rank, const Location& place) const;
 
  private:
@@ -46,14 +46,13 @@ class SharedBuffers {
 // Runs the collectives of one rank, one at a time.
 //
 // Each rank begins a collective with a notice: a description of the collective in shared memory. The other
-// ranks compare it with their own, so ranks that issue different collectives always fail. There are two
-// memories for notices, which are used in turn: a rank writes its next notice after it has read all ranks'
-// previous notices, so it overwrites only a notice that all ranks have read. The rest of a collective depends
-// on the size and place of vectors:
+// ranks compare it with their own, so ranks that issue different collectives always fail. Each rank has
+// memory for two notices: it writes its next notice after it has read all ranks' previous notices, so it
+// overwrites only a notice that all ranks have read. The vectors are exchanged in one of three ways:
 // - Short vectors are part of the notice, and each rank computes the whole result.
 // - Vectors in one shared buffer on all ranks are read in place. In an all-reduce each rank sums its slice of
 //   all vectors, in rank order, and writes the result to all vectors.
-// - Other vectors are copied through windows, in chunks.
+// - Other vectors are copied, in chunks, through windows: buffers of fixed size that all ranks have mapped.
 class ShmCollectives {
  public:
   // Returns the number of bytes of shared memory that each rank needs.
@@ -61,9 +60,9 @@ class ShmCollectives {
 
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
 
-  // Writes the notice. Returns true if other ranks need nothing else from this rank.
+  // Writes the notice. Returns true if other ranks need nothing more from this rank for this collective.
   bool Begin(const Request& request);
-  // Runs the collective, or the rest of it after Begin. Throws PeerError, std::runtime_error.
+  // Runs the collective, or what remains of it after Begin. Throws PeerError, std::runtime_error.
   void Run(const Request& request);
 
  private:
@@ -71,7 +70,7 @@ class ShmCollectives {
   using Vectors = std::vector<std::byte*>;  // vectors by rank
 
   bool IsShort(const Request& request, const SharedBuffers::Location& place) const;
-  // Returns the notice of `rank` for the collective of this rank's last notice.
+  // Returns what `rank` has written in shared memory about the collective that this rank has begun last.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);

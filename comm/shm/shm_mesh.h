@@ -21,32 +21,29 @@ namespace gradsync::comm {
 // std::system_error, with ETIMEDOUT if the queue is full until the deadline.
 FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 
-// Connects the ranks of one host by memory that all ranks have mapped, with a step counter for each rank,
-// which the other ranks read.
+// Synchronises the ranks of one host through memory that all ranks have mapped. Each rank has a step counter
+// there.
 //
 // Each pair of ranks also has a socket, which carries the descriptors of shared memory. The system closes the
 // socket when a process dies for any reason.
 class ShmMesh {
  public:
   // Allocates `area_bytes` of zeroed memory for every rank, and returns when all ranks have mapped the memory
-  // of all ranks. Throws CollectiveError, with the first cause; InvalidInput if the ranks are not all on one
-  // host.
+  // of all ranks. Throws CollectiveError, with the first cause; InvalidInput if there are several hosts.
   ShmMesh(const World& world, size_t area_bytes, std::chrono::milliseconds timeout, FirstCause& first_cause);
   ShmMesh(const ShmMesh&) = delete;
   ShmMesh& operator=(const ShmMesh&) = delete;
 
   int rank() const { return rank_; }
-  // Returns the rank's number in messages.
+  // Returns the number by which error messages name this rank: its rank in the whole job.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   std::byte* area(int rank) const { return control_->part(rank) + kAreaOffset; }
 
-  // Counts one step. Ranks that have waited for this step see everything that this rank wrote before the
-  // step.
+  // Counts one step. Ranks that have waited for this step see what this rank wrote before it.
   void Step();
-  // Sets how long WaitForAll spins before it sleeps, and whether it yields the CPU to other threads while it
-  // spins: one of these threads may be the rank for which it waits. If there are fewer CPUs than ranks, it
-  // spins only if it yields.
+  // Sets how long WaitForAll spins before it sleeps, and whether it yields its CPU while it spins, so that
+  // the rank for which it waits may run there. With fewer CPUs than ranks, it spins only if it yields.
   void set_spin(std::chrono::nanoseconds spin, bool yields) {
     spin_ = spin;
     yields_ = yields;
@@ -62,15 +59,15 @@ class ShmMesh {
   }
 
   // Makes new shared memory, in which each rank has a part of at least `bytes`. Every rank must call this
-  // with equal bytes, in one order, and from one thread; collectives may run at the same time. Throws
-  // PeerError, std::runtime_error.
+  // with equal `bytes`, in the same order, from one thread; collectives may run meanwhile. Throws PeerError,
+  // std::runtime_error.
   std::unique_ptr<SharedMemory> Share(size_t bytes);
 
   // Makes every wait throw PeerError, here and on the other ranks.
   void Abort() noexcept;
 
  private:
-  // The counter at the start of a rank's part, on a separate cache line.
+  // The step counter of a rank, at the start of its part of the shared memory, on its own cache line.
   struct Progress {
     std::atomic<uint32_t> steps;
     std::atomic<uint32_t> num_sleepers;  // ranks that must be woken
@@ -85,7 +82,7 @@ class ShmMesh {
   bool HasReached(int rank, uint32_t steps) const;
   // Sleeps until the rank has made another step or aborted, or until `at_most` has passed.
   void Sleep(int rank, std::chrono::nanoseconds at_most) const;
-  // Throws PeerError if a rank with fewer steps has ended.
+  // Throws PeerError if a rank has ended that had not made this number of steps.
   void ThrowIfGone(uint32_t steps) const;
   void SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadline deadline) const;
   FileDescriptor ReceiveFile(int rank, size_t expected_bytes, Deadline deadline) const;

@@ -6,17 +6,16 @@
 
 namespace gradsync::comm {
 
-// Makes a group for ranks of one host, which reduces in memory that all ranks have mapped. CPU tensors only.
-// One communication thread, or the thread that waits, runs the collectives in order. Tensors from Allocate
-// are reduced in place if the tensors of all ranks are in one allocation; other tensors are copied through
-// windows.
+// Makes a process group for ranks of one host, which reduces in memory that all ranks have mapped. CPU
+// tensors only. Collectives run in order, on one communication thread or on the thread that waits. Tensors
+// are reduced in place if all ranks got theirs from the same call of Allocate; others are copied.
 //
-// Ranks check that all of them run the same collective, each time. Here this needs no additional message.
+// In every collective the ranks check that all of them run the same one, which takes no additional message.
 //
-// If a rank does nothing within the timeout, or a peer is lost, the collective fails; all unfinished and
-// later collectives fail, as with gloo. Other ranks notice the death of a rank within 50 ms, and the rank's
-// memory is freed. If an allocation fails on one rank, the group fails on all ranks. A destructor drops
-// collectives that have not been started, and never waits for another rank.
+// If a rank does nothing within the timeout, or has ended, this collective and all unfinished and later ones
+// fail. Other ranks notice the death of a rank within 50 ms, and the rank's memory is freed. If an allocation
+// fails on one rank, the process group fails on all ranks. The destructor drops collectives that have not
+// been started, and never waits for another rank.
 //
 // See GroupMaker. Throws InvalidInput also for ranks of several hosts.
 std::unique_ptr<ProcessGroup> MakeShmGroup(const GroupOptions& options, const model::DevicePtr& device,

@@ -12,14 +12,12 @@
 #include "comm/rendezvous/world.h"
 #include "model/tensor/device.h"
 
-// Conformance tests for every backend. A test program instantiates the suite for its backends and world
-// sizes.
+// Tests that every backend must pass. A test program instantiates them for its backends and numbers of ranks.
 namespace gradsync::comm {
 
 struct ConformanceParam {
   std::string backend;
   int size = 1;
-  // Makes a rank's device.
   std::function<model::DevicePtr(int rank)> device = [](int) { return model::CpuDevice(); };
   int ranks_per_host = 0;  // see MakeGroups
   BackendOptions options = {};
@@ -37,14 +35,13 @@ class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
  public:
   // Returns the device of the calling rank's thread; the CPU outside of OnAllRanks.
   static const model::DevicePtr& here() { return here_; }
-  // The world, if this process is a rank of a joined job. Then OnAllRanks calls body once. Without a world,
-  // ranks are threads.
+  // Set if this process is one rank of a job of several processes; OnAllRanks then calls `body` once. If
+  // empty, the ranks are threads of this process.
   static std::optional<World> world;
 
  protected:
   int size() const { return GetParam().size; }
 
-  // Returns whether the backend reduces in rank order: see comm/factory.h.
   static bool ReducesInRankOrder() {
     return GetParam().backend == "local" ||
            comm::TraitsOf(GetParam().backend, GetParam().options).reduces_in_rank_order;

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <string>
 
-// Helpers for tests: messages of exceptions, and deadlines.
 namespace gradsync::comm {
 
 // Returns the message of the `Error` that `action` throws; "no error" if it does not throw.
@@ -20,7 +19,7 @@ std::string ErrorOf(const Action& action) {
 inline std::chrono::steady_clock::time_point In(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + time;
 }
-// Returns a deadline for code that does not hang.
+// Returns a deadline that is long enough for any call in a test; only a call that hangs misses it.
 inline std::chrono::steady_clock::time_point DeadlineInAMinute() { return In(std::chrono::seconds(60)); }
 
 }  // namespace gradsync::comm

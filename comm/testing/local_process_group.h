@@ -12,9 +12,9 @@ struct LocalOptions {
   std::chrono::milliseconds timeout{60000};
 };
 
-// Returns a world whose ranks are threads of this process: element r is the group of rank r, for the thread
-// of rank r. These groups are the reference for other backends: the last rank that reaches a collective runs
-// it for all ranks, in rank order. The groups fail like other backends, and ranks compare every collective.
+// Returns the process groups of `size` ranks that are threads of this process: element r is for the thread of
+// rank r. The last rank that reaches a collective runs it for all ranks, in rank order, so these groups are
+// the reference for other backends. They fail like other backends, also if ranks issue different collectives.
 // CPU tensors only. Throws InvalidInput unless size is positive.
 std::vector<std::unique_ptr<ProcessGroup>> MakeLocalGroups(int size, const LocalOptions& options = {});
 

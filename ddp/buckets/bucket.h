@@ -10,25 +10,23 @@
 
 namespace gradsync::ddp {
 
-// Data of different parameters or ranks start on different cache lines, because kernels store whole vectors,
-// and because two ranks should not write to one line.
+// Gradients in a bucket, and the parts of different ranks, start on cache lines of this size: kernels store
+// whole vectors, and two ranks should not write to one line.
 inline constexpr size_t kLineBytes = 64;
 
-// A bucket is a group of parameters whose gradients are sent together. All parameters of a bucket have one
-// dtype.
+// Parameters whose gradients are sent together. All parameters of a bucket have one dtype.
 struct Bucket {
   std::vector<model::Parameter*> params;
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
-  // If not 0, the bucket sends this number of bytes instead of gradients: one message per rank, with rows of
-  // the bucket's only gradient.
+  // If not 0, each rank sends only some rows of the bucket's only gradient (TouchedRows), in a message. This
+  // is the number of bytes of the messages of all ranks.
   size_t messages_bytes = 0;
-  // The collective that sends the bucket.
   comm::Collective collective = comm::Collective::kAllReduce;
-  // If more than 1, this is the number of hosts, and the collective runs within each host (comm::HostGroup).
+  // If more than 1, the number of hosts; the collective then runs within each host (comm::HostGroup).
   int num_hosts = 1;
-  // True if the bucket holds the tensors that operations read (Parameter::ForwardValue). Either all
-  // parameters of a bucket have a bf16 copy that operations read (Parameter::has_copy), or none has.
+  // True if the bucket holds weights as operations read them (Parameter::ForwardValue): the bf16 copies if
+  // the parameters have them. Either all parameters of a bucket have a bf16 copy, or none has.
   bool is_read = false;
 
   model::DType dtype() const {
@@ -36,10 +34,9 @@ struct Bucket {
   }
   const model::DevicePtr& device() const { return params.front()->device(); }
   size_t bytes() const { return static_cast<size_t>(numel) * SizeOf(dtype()); }
-  // Returns the bytes of the whole vector of the collective: the sum of an all-reduce, or the result of an
-  // all-gather.
+  // Returns the bytes of the collective's whole vector: an all-reduce's sum, or an all-gather's result.
   size_t sent_bytes() const { return messages_bytes > 0 ? messages_bytes : bytes(); }
-  // Returns a view of parameter i's gradient in `storage`, which holds the bucket.
+  // Returns parameter i's gradient as a view of `storage`, the memory of this bucket.
   model::Tensor View(const model::Tensor& storage, size_t i) const {
     return storage.Slice(offsets[i], params[i]->shape());
   }
@@ -47,13 +44,12 @@ struct Bucket {
 
 // Returns the least number of bytes that each of p ranks sends, on average, in a collective on a vector of
 // `bytes` bytes: (p - 1) / p * bytes for a reduce-scatter, all-gather or broadcast, and 2 (p - 1) / p * bytes
-// for an all-reduce. With several hosts, p is the number of ranks on one host, and each reduced part is also
+// for an all-reduce. With several hosts, p is the number of ranks on one host; reduced parts are also
 // all-reduced between hosts.
 double SentBytes(comm::Collective collective, double bytes, int world_size, int num_hosts = 1);
 
-// A plan lists the buckets in the order in which they are sent. If a parameter's gradient is reduced to
-// parts, and its value is gathered from parts, the parameter is in one bucket for each of the two
-// collectives.
+// The buckets in the order in which they are sent. If gradients are reduce-scattered and weights are
+// all-gathered, a parameter is in one bucket for each of the two collectives.
 struct BucketPlan {
   std::vector<Bucket> buckets;
 
@@ -62,66 +58,67 @@ struct BucketPlan {
   double SentBytes(int world_size) const;
 };
 
-// Limits for filling buckets.
 struct BucketLimits {
   size_t bytes;        // maximum size of a bucket
   size_t first_bytes;  // maximum size of the bucket that is sent first
-  // A bucket holds at most max(last_bytes, bytes of later gradients), so that later computation can hide it.
+  // A bucket holds at most max(last_bytes, bytes of the gradients that become ready after it), so that the
+  // rest of backward can hide the sending of the bucket.
   size_t last_bytes;
-  // Gradients start at multiples of this number of bytes. The gaps between gradients are also sent.
+  // Gradients start at multiples of this number of bytes in a bucket. The gaps are also sent.
   size_t alignment_bytes = 1;
 };
 
-// Fills buckets greedily in the given order. A parameter larger than the limit gets its own bucket; a change
-// of dtype starts a new bucket. Throws InvalidInput if a limit is 0.
+// Puts parameters into buckets in the given order, each bucket as full as the limits allow. A parameter
+// larger than the limit gets its own bucket; a change of dtype starts a new bucket. Limits of 0 throw
+// InvalidInput.
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
 
 // Returns a plan with one bucket for each list of parameters. The parameters of a list have one dtype, and
-// each parameter starts on a cache line.
+// each starts on a cache line.
 BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 
-// Returns a plan for gradients that may be stored in their buckets. Each gradient starts on a cache line,
-// because kernels store whole vectors. With `small_first` the first bucket holds at most 1 MiB. With
-// `small_last` a bucket holds at most max(1 MiB, bytes of later gradients).
+// Returns a plan whose gradients can be stored in the buckets: each starts on a cache line, because kernels
+// store whole vectors. With `small_first` the first bucket holds at most 1 MiB. With `small_last` a bucket
+// holds at most max(1 MiB, bytes of the gradients that become ready after it).
 BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes, bool small_first,
                       bool small_last);
 
-// Adds a bucket to a plan for the other parameters of `order`. The new bucket has only `param`. The bucket's
-// position follows the order in which gradients become ready.
+// Adds a bucket with only `param`, of which ranks send rows (Bucket::messages_bytes). `plan` has the other
+// parameters of `order`; the new bucket gets the position that `param` has in `order`.
 void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model::Parameter* const> order,
                  BucketPlan& plan);
 
 // Returns a plan with one bucket for each parameter.
 BucketPlan PlanSingles(std::span<model::Parameter* const> order);
 
-// Returns the plan of the published bucketed strategies: buckets are filled greedily in forward order, and
-// the last bucket is sent first, because backward completes the last layers first.
+// Returns the plan of bucketed strategies as published: buckets are filled in forward order, and the last
+// bucket is sent first, because backward completes the gradients of the last layers first.
 BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t bucket_bytes);
 
-// Undoes PlaceValue and similar calls (TakeBack). The parameter keeps its value.
+// Moves a parameter's value from a bucket back to the parameter's own memory (Parameter::TakeBack).
 void KeepValue(model::Parameter& param);
 
-// Undoes PlaceValue and similar calls for all parameters of a plan. They keep their values only if `keeps`.
+// Moves the values of a plan's parameters back to their own memory. If `keeps` is false, they are lost.
 void TakeBackValues(const BucketPlan& plan, bool keeps);
 
-// These functions allocate memory that the group reduces fastest (ProcessGroup::Allocate), so every rank must
-// make equal calls in one order.
+// The next functions allocate memory by ProcessGroup::Allocate, so all ranks must call them in the same
+// order. MakeBuffers returns a zeroed buffer for each bucket.
 std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 // Returns uninitialised memory of the size of the largest bucket.
 model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group);
-// MakeStorage returns one zeroed buffer for all buckets of a plan; every bucket starts on a cache line.
-// Another function returns the buckets as views of this buffer. The size of the buffer for a plan of
-// PlanPlaced does not depend on the order of the parameters.
+// MakeStorage returns one zeroed buffer for all buckets of a plan, and PlaceBuffers returns the buckets as
+// views of it, each on a cache line. For a plan of PlanPlaced, the buffer's size does not depend on the order
+// of parameters.
 model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
-// Returns the buckets as views of a smaller buffer: a bucket shares no memory with the `window` - 1 previous
-// buckets. The plan may be empty.
+// Returns the buckets as views of one smaller buffer, in which a bucket reuses memory of earlier buckets, but
+// not of the `window` - 1 buckets directly before it. The plan may be empty.
 std::vector<model::Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group);
-// Returns one buffer per bucket in memory that all ranks share (ProcessGroup::AllocateShared), and no buffers
-// if the ranks share no memory.
+// Returns one buffer for each bucket, in memory that all ranks share (ProcessGroup::AllocateShared); no
+// buffers if the ranks share no memory.
 std::vector<model::Tensor> MakeCommonBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 
-// Calls place(param, view) with each parameter's view of the buffers, one buffer for each bucket.
+// Calls place(param, view) for each parameter of the plan with its view of the buffers, one for each bucket.
 template <class Place>
 void ForEachPlace(const BucketPlan& plan, std::span<const model::Tensor> buffers, const Place& place) {
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -133,15 +130,14 @@ inline void PlaceGrads(const BucketPlan& plan, std::span<const model::Tensor> bu
   ForEachPlace(plan, buffers, [](model::Parameter& param, model::Tensor view) { param.PlaceGrad(view); });
 }
 
-// PlaceGrads moves the gradients of one bucket to the buffer. ReleaseGrads moves gradients out of all
-// buffers.
+// PlaceGrads moves the gradients of one bucket into `buffer`. After ReleaseGrads, they are in new memory,
+// with undefined contents.
 void PlaceGrads(const Bucket& bucket, const model::Tensor& buffer);
 void ReleaseGrads(const Bucket& bucket);
 
-// Copies gradients into the bucket's buffer, and back.
+// CopyIn and CopyOut copy gradients into the bucket's buffer and back, the other two functions copy values.
 void CopyIn(const Bucket& bucket, const model::Tensor& buffer);
 void CopyOut(const Bucket& bucket, const model::Tensor& buffer);
-// Copies values into the bucket's buffer, and back.
 void CopyValuesIn(const Bucket& bucket, const model::Tensor& buffer);
 void CopyValuesOut(const Bucket& bucket, const model::Tensor& buffer);
 

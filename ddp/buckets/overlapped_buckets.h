@@ -9,9 +9,9 @@
 
 namespace gradsync::ddp {
 
-// The base class of strategies that send buckets during backward, each bucket as soon as its gradients are
-// ready. A derived class defines what it sends, and what it does with the result. Buckets are sent in the
-// order of the plan, which is equal on all ranks: a bucket that is full early waits for earlier buckets.
+// The base class of strategies that send buckets during backward. A derived class defines what it sends, and
+// what it does with the result. A bucket is sent as soon as its gradients are ready and all buckets before it
+// in the plan have been sent, because all ranks must send in the same order.
 class OverlappedBuckets : public Strategy {
  public:
   void BeginStep() override;
@@ -21,10 +21,10 @@ class OverlappedBuckets : public Strategy {
 
  protected:
   OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
-  // Sets a new plan for the parameters of the old plan. Call this between two steps.
+  // Replaces the plan by another plan for the same parameters. Call this between two steps.
   void SetPlan(BucketPlan plan);
-  // Returns the order in which gradients became ready on rank 0 in this step. The result is equal on all
-  // ranks, which must issue collectives in one order. All ranks must call this, at the end of a step. Throws
+  // Returns the order in which gradients became ready on rank 0 in this step, which all ranks use, because
+  // they must send buckets in the same order. All ranks must call this, at the end of a step. Throws
   // CollectiveError.
   std::vector<model::Parameter*> AgreeOnReadyOrder();
 
@@ -46,7 +46,7 @@ class OverlappedBuckets : public Strategy {
   void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
 
   comm::ProcessGroup& group_;
-  // If a strategy sends other data than gradients, it sets numel and offsets for these data.
+  // A strategy that sends other data than gradients changes Bucket::numel and offsets accordingly.
   BucketPlan plan_;
 
  private:

@@ -10,7 +10,7 @@
 
 namespace gradsync::ddp {
 
-// The methods that make `core` fast. Each method is an option (kPlacedOptions) that can be switched off:
+// What makes the strategy `core` fast. Each of these options (kPlacedOptions) can be switched off:
 //
 //   views        gradients are stored in buckets: kernels write them there, all-reduces run there, the
 //                optimizer reads them there; else they are copied into and out of the buckets
@@ -20,8 +20,7 @@ namespace gradsync::ddp {
 //   small_last   a bucket holds at most max(1 MiB, bytes of later gradients), whose computation can hide it
 //   rows         untouched rows of an embedding's gradient are not sent
 //
-// To compute a mean without a pass over memory, the loss is divided by the world size, and all-reduces
-// compute sums.
+// The loss is divided by the number of ranks, and all-reduces compute sums, so gradients need no division.
 inline constexpr Option kPlacedOptions[] = {
     {.name = "views",
      .meaning = "1: gradients live in buckets, 0: they are copied in and out",
@@ -45,8 +44,8 @@ class PlacedBuckets : public OverlappedBuckets {
   // `traits` must have kPlacedOptions.
   PlacedBuckets(const Traits& traits, const StrategyContext& context);
 
-  // Call this once per step, when all buckets have been received. After the first step, this function sets a
-  // new plan and moves the gradients.
+  // Call this once per step, when all buckets have been received. In the first step, it replaces the plan by
+  // the final one, and moves the gradients to their new places.
   void AdoptLayout();
 
  private:
@@ -61,13 +60,13 @@ class PlacedBuckets : public OverlappedBuckets {
   std::vector<model::Parameter*> order_;  // order in which buckets are filled
   model::Tensor storage_;                 // memory of all buckets
   std::vector<model::Tensor> buffers_;    // views of storage_, by bucket
-  // The memory of the gradients, without views.
+  // The memory of each gradient, if the option views is 0.
   std::unordered_map<model::Parameter*, model::Tensor> places_;
   std::vector<TouchedRows> rows_;  // the buckets that send only rows
 };
 
-// Returns the additional memory of a strategy with kPlacedOptions, in copies of all gradients: 1 with
-// views=0, else 0. This is the function Traits::more_copies of such a strategy.
+// Returns, for Traits::more_copies, the additional memory of a strategy with kPlacedOptions, as a multiple of
+// the memory of all gradients: 1 if views=0, because gradients then exist twice, else 0.
 double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

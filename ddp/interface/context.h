@@ -19,48 +19,45 @@ namespace gradsync::ddp {
 inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 struct StrategyOptions {
-  // Capacity of a bucket, for the strategies that have buckets.
+  // Maximum size of a bucket, for strategies with buckets.
   size_t bucket_bytes = kDefaultBucketBytes;
   // If true, OnGradReady searches every gradient of this rank for NaN and infinity before it is averaged, and
-  // throws std::runtime_error with parameter, rank and step. The search reads each gradient once, on the
-  // host.
+  // throws std::runtime_error with parameter, rank and step. The search reads each gradient once.
   bool check_gradients = false;
   // For tests on the CPU: if true, gathered weights become NaN when they are freed.
   bool spoil_weights = false;
   // True if no other strategy trains these parameters until this strategy is destroyed or Reset is called. A
   // strategy that keeps only parts of the weights may then return the parameters' own memory to the system
-  // (on the CPU). The caller must write the weights again after the strategy is destroyed, and before a
-  // Reset.
+  // (on the CPU). The caller must write the weights again after the strategy is destroyed, and before Reset.
   bool is_alone = false;
-  // The strategy's options, by name; missing options have their defaults. Throws InvalidInput for values that
-  // the traits do not allow.
+  // The strategy's options, by name; missing options have their defaults. MakeStrategy throws InvalidInput
+  // for values that the traits do not allow.
   std::map<std::string, double, std::less<>> values = {};
 };
 
-// Returns the value of the option with this name.
 inline double ValueOf(const Traits& traits, std::string_view option, const StrategyOptions& options) {
   const auto given = options.values.find(option);
   return given == options.values.end() ? traits.FindOption(option)->default_value : given->second;
 }
 
-// Returns the value of the option that has this role, or 0 if no option has this role.
+// Returns the value of the option with this role, or 0 if the strategy has no such option.
 inline double ValueOf(const Traits& traits, Option::Role role, const StrategyOptions& options) {
   const std::string_view option = traits.OptionFor(role);
   return option.empty() ? 0 : ValueOf(traits, option, options);
 }
 
-// Returns the number of steps from one synchronisation to the next.
+// Returns the number of steps between synchronisations: 1, except for local SGD and DiLoCo.
 inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
   return std::max<int64_t>(1, static_cast<int64_t>(ValueOf(traits, Option::Role::kPeriod, options)));
 }
 
-// Returns how many steps at the start of training average gradients exactly.
+// Returns the number of steps, at the start of training, in which gradients are averaged exactly.
 inline int64_t StartOf(const Traits& traits, const StrategyOptions& options) {
   return static_cast<int64_t>(ValueOf(traits, Option::Role::kStart, options));
 }
 
-// Returns the maximum memory of the strategy's buffers, in copies of all gradients. `largest_unit` is the
-// number of elements of the largest unit divided by the number of all elements.
+// Returns the maximum memory of the strategy's buffers, as a multiple of the memory of all gradients.
+// `largest_unit` is the fraction of all elements that are in the largest unit (StrategyContext::units).
 inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int world_size,
                        double largest_unit = 1) {
   const double more =
@@ -68,16 +65,15 @@ inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int
   return traits.gradient_copies + more;
 }
 
-// The arguments of a strategy. Parameters are in forward order. The parameters and the group must outlive the
-// strategy. Frozen parameters are left out. Every rank must make equal strategies with equal parameters.
+// The arguments of a strategy. Parameters are in forward order; MakeStrategy leaves out frozen ones. The
+// parameters and the group must outlive the strategy. All ranks must make the same strategy.
 struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;
   StrategyOptions options;
-  // The optimizer that Update will get, if it is known. With this optimizer, State() is complete before the
-  // first update.
+  // The optimizer that Update will get, if known; with it, State() is complete before the first update.
   const model::Optimizer* optimizer = nullptr;
-  // The units of the parameters (model::Model::units).
+  // Groups of parameters that are gathered and freed together, in forward order (model::Model::units).
   std::vector<std::vector<model::Parameter*>> units = {};
 };
 

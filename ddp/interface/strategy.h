@@ -11,7 +11,7 @@ namespace gradsync::ddp {
 
 struct BucketPlan;  // ddp/buckets/bucket.h
 
-// A strategy averages gradients over ranks. A step has these calls:
+// Synchronises the training of all ranks, usually by averaging gradients. A step has these calls:
 //
 //   strategy.BeginStep();
 //   loss = Scale(forward(...), strategy.loss_scale());
@@ -20,17 +20,17 @@ struct BucketPlan;  // ddp/buckets/bucket.h
 //   strategy.Finish();
 //   strategy.Update(optimizer);
 //
-// A step may have several passes of forward and backward, whose gradients are added. The caller calls
-// OnGradReady in the last pass only. If needs_every_pass() is true, the caller calls OnGradReady in every
-// pass, and EndPass after every pass except the last pass.
+// A step may have several passes (forward and backward of a part of the batch), whose gradients are added.
+// The caller calls OnGradReady in the last pass only. If needs_every_pass() is true, the caller calls
+// OnGradReady in every pass, and EndPass after every pass except the last.
 //
-// A strategy that MakeStrategy made throws std::logic_error, naming the parameter, if a parameter is unknown,
-// or is not ready exactly once in a step.
+// A strategy of MakeStrategy throws std::logic_error, naming the parameter, if a gradient is ready for an
+// unknown parameter, or not exactly once for each parameter.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Called before forward. A strategy with its own storage for gradients places them there.
+  // Called before forward. A strategy that stores gradients in buckets moves them there.
   virtual void BeginStep() {}
   // Called during backward, once for each parameter, as soon as its gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
@@ -38,56 +38,54 @@ class Strategy {
   // and in backward by OnUse (the argument on_use of Backward).
   virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
-  // Returns whether OnGradReady must be called in every pass. If true, EndPass must be called at the end of
-  // each pass except the last pass. When EndPass returns, no parameter has a gradient.
+  // Returns whether OnGradReady and EndPass must be called in every pass, as told above. When EndPass
+  // returns, no parameter has a gradient.
   virtual bool needs_every_pass() const { return false; }
   virtual void EndPass() {}
   // Called after backward. On return every p.grad() is what Update needs: the mean over ranks, unless the
-  // strategy does the update itself or lets replicas drift (local SGD).
+  // strategy does the update itself, or averages weights and not gradients (local SGD).
   virtual void Finish() = 0;
-  // Returns the squared Euclidean norm of the mean gradient of all parameters (`params`). Call this between
-  // Finish and Update. The result is equal on all ranks.
+  // Returns the squared Euclidean norm of the mean gradient of all `params`. Call it between Finish and
+  // Update.
   virtual double SquaredNorm(std::span<model::Parameter* const> params);
-  // Updates the weights of all ranks with their gradients times grad_scale. `optimizer` is an optimizer for
-  // all parameters, and every step must pass this object. A strategy that keeps the state itself makes an
-  // optimizer with ForParts, and reads the learning rate of `optimizer` in each step. Throws InvalidInput for
-  // a scale other than 1 if the traits exclude it.
+  // Updates the weights of all ranks with their gradients times grad_scale. `optimizer` is for all
+  // parameters, and must be the same object in every step. A strategy that shards the optimizer's state makes
+  // its own optimizer for this rank's parts (Optimizer::ForParts), and takes only the learning rate from
+  // `optimizer`. Throws InvalidInput for a scale other than 1 if Traits::can_clip is false.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
 
-  // Returns whether the values of parameters are in memory that all ranks of a host share. Then a host has
-  // one copy of the weights, and no rank gathers weights.
+  // Returns whether the weights are in memory that all ranks of a host share. The host then has one copy of
+  // the weights, and no rank gathers weights.
   virtual bool places_values() const { return false; }
-  // This rank's parts of values and gradients, if the strategy keeps only parts between steps. If the lists
-  // are empty, parameters have whole values and gradients.
+  // This rank's parts (shards) of the values and gradients of all parameters, if the strategy keeps no more
+  // between steps. Empty lists mean that the rank keeps whole values or gradients.
   struct Parts {
     std::vector<model::Tensor> values = {}, grads = {};
   };
   virtual Parts parts() const { return {}; }
-  // Returns the number of bytes that this rank does not send in a step because rows are untouched; nullopt if
-  // the strategy sends all rows.
+  // Returns how many bytes less this rank sends in a step because it sends only the touched rows of
+  // embeddings; nullopt if the strategy sends all rows.
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
-  // Returns the work of an update on the rank that has most, divided by the mean of all ranks; nullopt if
-  // ranks do not divide the update, or divide it evenly.
+  // Returns the work of the update on the rank that has most, divided by the mean over ranks; nullopt if
+  // every rank updates all weights, or the ranks divide the work evenly.
   virtual std::optional<double> largest_work() const { return std::nullopt; }
 
-  // Makes every p.grad() the whole mean over ranks. Only checks call this, between Finish and Update; it does
-  // not change the result of Update. This call needs time and memory.
+  // Makes every p.grad() the whole mean over ranks, which needs time and memory. Only checks call this,
+  // between Finish and Update; the result of Update stays the same.
   virtual void CompleteGradients() {}
-  // Makes every p.value() whole, and removes hooks from reads. Call this between steps, on all ranks. This
-  // call needs time, and memory until the next step.
+  // Makes every p.value() the whole value on this rank, and removes the hooks of SetOnRead. All ranks must
+  // call this, between steps. It needs time, and memory until the next step.
   virtual void CompleteValues() {}
-  // Returns the state that the strategy keeps between steps or periods, for saving and loading. The state
-  // does not include the optimizer's state.
+  // Returns what the strategy keeps from step to step, for saving and loading, without the optimizer's state.
   virtual std::vector<model::NamedTensor> State() { return {}; }
-  // Resets the strategy to its state before the first step, because training starts again from other weights.
-  // All ranks must call this. What ranks have agreed on, such as a layout, may remain.
+  // Returns the strategy to its state before the first step, to start training again from other weights. All
+  // ranks must call this. What ranks have agreed on, such as the order of buckets, may remain.
   virtual void Reset() {}
 
-  // Returns the factor of the loss. A strategy that averages by scaling the loss and summing gradients
-  // returns a factor other than 1.
+  // Returns the factor by which the caller multiplies the loss: 1 divided by the number of ranks if the
+  // strategy sums gradients to get the mean; else 1.
   virtual double loss_scale() const { return 1.0; }
-  // Returns the collectives of one step, in order, including collectives after the update. Records contain
-  // this plan.
+  // Returns the collectives of one step, in order, including those after the update. Benchmarks record it.
   virtual BucketPlan plan() const = 0;
 };
 

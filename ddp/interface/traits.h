@@ -6,33 +6,31 @@
 
 namespace gradsync::ddp {
 
-// How well the gradients of all ranks agree with the gradients of a single process on the whole batch.
+// How the gradients of the ranks compare with those of a single process on the whole batch.
 enum class Agreement {
   kExact,   // equal except for the rounding of sums; bitwise equal on all ranks
   kLossy,   // approximately equal; bitwise equal on all ranks
   kDrifts,  // not equal: replicas diverge
 };
 
-// Returns "exact", "lossy" or "drifts".
 constexpr std::string_view Name(Agreement agreement) {
   return agreement == Agreement::kExact ? "exact" : agreement == Agreement::kLossy ? "lossy" : "drifts";
 }
 
-// An option of a strategy with a number as its value, written NAME=VALUE in a variant's text and in a record.
-// By default the option is a switch with the values 0 and 1.
+// An option of a strategy, written NAME=VALUE on the command line and in a record; the value is a number. By
+// default the option is a switch with the values 0 and 1.
 struct Option {
-  // Other code finds an option by its role, and not by its name. A strategy has at most one option for each
-  // role.
+  // Other code finds an option by its role, not by its name.
   enum class Role {
     kOwn,  // no role: only the strategy uses the option
     // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
     kPeriod,
     kStart,  // number of steps at the start that average gradients exactly
-    // If not 0, gathers of weights are still running when a step ends, and the next forward waits for these
-    // gathers. Such a variant is timed in turns of several steps, without barriers between the steps.
+    // If not 0, all-gathers of weights still run when a step ends, and the next forward waits for them.
+    // Benchmarks then time several steps together, without barriers between the steps.
     kCarry,
-    // If not 0, gradients are reduced in every pass of a step. If 0, gradients of several passes are added
-    // outside of the strategy's buffers, which needs at most one additional copy of all gradients.
+    // If not 0, gradients are reduced in every pass (micro-batch) of a step. If 0, the gradients of all
+    // passes are first added on each rank, which needs at most one additional copy of all gradients.
     kPasses,
     kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
   };
@@ -86,8 +84,7 @@ class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
 
-// The properties of a strategy that other code needs. The strategy's own file defines its traits. Other code
-// reads them, and does not ask for the strategy's name.
+// The properties of a strategy. Other code decides by them what to do, and never by a strategy's name.
 struct Traits {
   std::string_view name;     // name of the strategy in files, flags and records
   int position = 0;          // position in lists, which begin with the simplest strategy
@@ -97,9 +94,9 @@ struct Traits {
   bool overlaps = false;     // communicates during backward
   bool has_buckets = false;  // takes StrategyOptions::bucket_bytes
   bool owns_update = false;  // Update does more than Optimizer::Step, or communicates
-  // Has its own optimizer state, and does not use the state of Update's optimizer.
+  // True if the strategy has its own optimizer state, and does not use that of Update's optimizer.
   bool owns_state = false;
-  // Each rank keeps one part of the optimizer's state; with kWithinHost the ranks of one host have all parts.
+  // True if each rank keeps one part of the optimizer's state. With kWithinHost each host has all parts.
   bool shards_state = false;
   bool divides_matrices = true;  // with shards_state: parts end within matrices
   bool shards_grads = false;     // each rank keeps one part of the gradients between steps
@@ -110,27 +107,25 @@ struct Traits {
   // True if BeginStep moves every gradient into the strategy's own storage.
   bool places_gradients = false;
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
-  // Returns the number of additional copies, which depends on options, on the world, and on the largest unit
-  // of the model, given as a fraction of all elements. Null if there are no additional copies.
+  // Returns the memory in addition to gradient_copies, as a multiple of the memory of all gradients. It may
+  // depend on options, the number of ranks and the largest unit, as a fraction of all elements. Null means 0.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The strategy's options, except the size of buckets.
   std::span<const Option> options = {};
-  // Returns how often a step gathers the weights. The number may depend on options and on the model's units,
-  // which are given as fractions of all elements, in forward order. If null, a strategy that shards the
-  // optimizer's state gathers the weights once.
+  // Returns how many times a step gathers all weights. It may depend on options and on `units`: the size of
+  // each unit, as a fraction of all elements, in forward order. If null, a strategy with shards_state gathers
+  // them once.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
-  // Makes the reference for checks of steps (MakeReference). If null, a single process on the whole batch is
-  // the reference.
+  // Makes the Reference with which checks compare; if null, they compare with one process on the whole batch.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
   // The name of the comparable strategy of PyTorch (bench/peers/pytorch_training.py): "ddp" is
-  // DistributedDataParallel, and "ddp_view" is DistributedDataParallel with gradient_as_bucket_view. Empty if
-  // PyTorch has no comparable strategy. The comparison needs default values of all options without
-  // keeps_twin.
+  // DistributedDataParallel, and "ddp_view" is the same with gradient_as_bucket_view. Empty if PyTorch has
+  // none. Comparable only if all options without keeps_twin have their default values.
   std::string_view pytorch_twin = {};
   // Relative tolerance for PyTorch's gradients, in addition to the rounding of sums. If infinite, PyTorch's
-  // results are not checked, because its weights do not follow from the mean gradient.
+  // results are not checked, because PyTorch's weights do not follow from the mean gradient.
   double twin_differs_by = 0;
-  // If true, the bucket size of the published experiment is in bytes. If false, it is in elements.
+  // The unit of the option published_size, a paper's bucket size: bytes if true, elements if false.
   bool published_in_bytes = false;
 
   // Returns null if there is no option of this name.

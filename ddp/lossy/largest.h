@@ -8,15 +8,15 @@
 namespace gradsync::ddp {
 
 // Moves the `count` elements of `from` (f32, on the CPU) with the largest magnitude to values[] and
-// indices[], in the order of their indices, and replaces them by zeros. If `indices` is null, `count` must be
-// the number of all elements. Among elements of equal magnitude, the first elements are taken. NaN and
-// infinity count as larger than any number, so they are always sent. `scratch` must have the size of `from`.
+// indices[], in the order of their indices, and sets them to 0 in `from`. Of elements with equal magnitude,
+// the first are taken. NaN and infinity count as larger than any number, so they are always sent. If
+// `indices` is null, `count` must be the number of all elements. `scratch` must have the size of `from`.
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
                  int32_t* indices);
 
-// Sets a bucket's offsets and numel for a message that has `percent` per cent of the elements of each
-// gradient, and all elements of each vector. Returns the number of bytes of the message. Throws InvalidInput
-// for a gradient of 2^31 elements or more, whose indices do not fit.
+// Sets a bucket's offsets and numel for a message with `percent` per cent of the elements of each gradient; a
+// vector (one dimension) is sent whole. Returns the number of bytes of the message. Throws InvalidInput for a
+// gradient of 2^31 elements or more, because indices have 32 bits.
 int64_t PlanMessage(double percent, Bucket& bucket);
 
 // Calls fn(parameter, values, indices, count) for each parameter of a message. A message holds the values of

@@ -6,15 +6,14 @@
 
 namespace gradsync::ddp {
 
-// A gradient as a matrix G (first dimension x all others), sent as two thin factors, P and Q. E is the part
-// of earlier gradients that has not been sent; it is zero at first. If the factors are not `min_compression`
-// times smaller than the gradient, P is the gradient itself, and Q and E do not exist. The gradient is f32,
-// on the CPU.
+// Compresses a gradient as PowerSGD does: a matrix G (first dimension x all others) is sent as two thin
+// factors, P and Q. E is the part of earlier gradients that has not been sent; it is zero at first. If the
+// factors are not `min_compression` times smaller than the gradient, the whole gradient is sent as P, and
+// there is no Q and no E. The gradient is f32, on the CPU.
 class LowRank {
  public:
-  // `stream` is the random stream of the initial Q. Both factors together must have less than 1 /
-  // min_compression of the gradient's elements; otherwise the whole gradient is sent. Throws InvalidInput if
-  // min_compression is below 1, because `rank` could then exceed the number of rows or columns.
+  // `rank` is the number of columns of P and Q. `stream` selects the random numbers of the first Q. Throws
+  // InvalidInput if min_compression is below 1, because `rank` could then exceed G's rows or columns.
   LowRank(model::Parameter& param, int64_t rank, double min_compression, uint64_t stream);
 
   int64_t p_numel() const { return is_whole() ? param_->numel() : rank_ * rows_; }
@@ -23,12 +22,12 @@ class LowRank {
     return min_compression_ * static_cast<double>(rank_ * (rows_ + columns_)) >=
            static_cast<double>(param_->numel());
   }
-  // Sets the memory of P and Q: `offset` elements into `storage`. Q is needed unless is_whole(). Call Reset()
-  // after PlaceQ.
+  // Set the memory of P and Q: it begins `offset` elements into `storage`. PlaceQ is needed unless
+  // is_whole(). Call Reset() after PlaceQ.
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
-  // Computes M = G + E and P = M Q. The caller averages P over ranks.
+  // Adds the unsent part E to the gradient G: M = G + E. Computes P = M Q. The caller averages P over ranks.
   void MakeP();
   // Orthonormalises P, and computes Q = M' P. The caller averages Q over ranks. If P is bitwise equal on all
   // ranks, the orthonormalised P is also bitwise equal.
@@ -36,7 +35,7 @@ class LowRank {
   // Computes G = P Q' and E = M - G.
   void Finish();
 
-  // Sets E to 0, and sets Q to random numbers that are equal on all ranks.
+  // Sets the unsent part E to 0, and the factor Q to random numbers that are equal on all ranks.
   void Reset();
 
   const model::Tensor& error() const { return error_; }

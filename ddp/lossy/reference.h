@@ -9,10 +9,9 @@
 #include "ddp/interface/context.h"
 #include "model/tensor/tensor.h"
 
-// References compute the results that strategies which are not exact must have: the equations of their
-// papers, for all ranks in one process and in f64. Tests and the check of every run compare strategies with
-// their references. References share no code with strategies, except the initial random numbers
-// (model/tensor/random.h).
+// A reference computes the results that a lossy or drifting strategy must have: the equations of its paper,
+// for all ranks in one process and in f64. Tests, and the check at the end of every benchmark, compare the
+// strategy with its reference. References share no code with strategies, except initial random numbers.
 namespace gradsync::ddp {
 
 class Reference {
@@ -21,10 +20,11 @@ class Reference {
 
   virtual ~Reference() = default;
 
-  // For a strategy that changes gradients, one step: computes the gradient of parameter p on every rank, from
-  // each rank's own gradient. For a strategy that averages weights, one period: computes the next weights of
-  // every rank, from each rank's weights at the end of the period. Called once for each step or period and
-  // parameter, because some references have state.
+  // Computes the next result for parameter p on every rank. If the strategy changes gradients, `of_ranks` has
+  // the gradient of each rank, and the result is the gradient that all ranks have after Finish. If it
+  // averages weights, `of_ranks` has each rank's weights at the end of a period (the steps between two
+  // synchronisations), and the result is the weights that follow. Called once for each step or period and
+  // each parameter, because some references have state.
   virtual Vector Next(size_t p, std::span<const Vector> of_ranks) = 0;
 };
 
@@ -35,12 +35,12 @@ struct ReferenceContext {
   const StrategyOptions& options;
 };
 
-// Makes the reference of a strategy that is not exact. In the first steps (see StartOf) the reference is the
-// plain mean.
+// Makes the reference of a strategy with Traits::reference. In the first steps, whose number StartOf()
+// returns, the reference is the plain mean of the ranks' gradients.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
-// Rounds gradients to bf16, averages them, and rounds the mean to bf16. If `rounds` is false, the reference
-// is the plain mean of gradients or, for local SGD, of weights.
+// Rounds gradients to bf16, averages them, and rounds the mean to bf16. If `rounds` is false, the result is
+// the plain mean of the gradients or, for local SGD, of the weights.
 std::unique_ptr<Reference> MeanReference(bool rounds);
 
 // PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix (first dimension x all others). If
@@ -52,8 +52,8 @@ std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shape
 
 // Gradient dropping, arXiv:1704.05021, algorithm 1: each rank adds its gradient to its memory, sends the
 // largest `percent` per cent of each tensor of this memory (at least one element; of equal elements the
-// first), and keeps the other elements. Vectors are averaged directly. The memory is f32, because the largest
-// elements in f64 could be other elements.
+// first), and keeps the other elements. Tensors of one dimension are averaged directly. The memory is f32,
+// because the largest elements in f64 could be other elements.
 std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
                                          bool keeps_error);
 

@@ -6,11 +6,12 @@
 
 namespace gradsync::ddp {
 
-// Keeps whole weights on every rank, of which each rank updates one part. The other parts are gathered during
-// the next forward: a read of a parameter waits for the bucket of this parameter.
+// Whole weights on every rank, of which each rank updates one part. The parts of the other ranks arrive
+// during the next forward: a read of a parameter waits for the all-gather of its bucket.
 class CarriedWeights {
  public:
-  // `plan` has padded buckets in reverse forward order. `plan` and `group` must outlive this object.
+  // `plan` has buckets in reverse forward order, padded so that each rank has an equal part. `plan` and
+  // `group` must outlive this object.
   CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
   // Waits for pending gathers, and leaves the weights in the parameters' own memory.
   ~CarriedWeights();
@@ -19,13 +20,13 @@ class CarriedWeights {
 
   // Returns this rank's parts of the weights, by bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
-  // Moves the values of the parameters into this object. After this call, reads wait for gathers.
+  // Moves the parameters' values into this object's memory. From now on, each read waits for the all-gather.
   void Place();
-  // Starts to gather the parts, beginning with the first layers. Call Wait before this function.
+  // Starts to gather the parts, those of the first layers first. Call Wait before this.
   void Gather();
   // Waits for all gathers.
   void Wait();
-  // Waits for all gathers. Later reads do not wait.
+  // Waits for all gathers, so that later reads need not wait.
   void Complete();
 
  private:

@@ -8,11 +8,10 @@
 
 namespace gradsync::ddp {
 
-// A plan of padded buckets, with parts of equal size for all ranks, for reduce-scatters. The first buckets
-// hold the parameters of one unit each (model::Model::units), beginning with the last unit. Backward reads
-// these buckets in this order, and forward in reverse order. One more bucket may follow, for parameters that
-// are read at any time. These are parameters of no unit, and, because a bucket has one dtype, parameters
-// without a bf16 copy if other parameters have a bf16 copy.
+// A plan for sharded weights: every bucket is padded so that each rank has a part of equal size. The first
+// buckets hold the parameters of one unit each (StrategyContext::units), the last unit first: backward reads
+// them in this order, and forward in reverse order. One more bucket may follow, for parameters that are read
+// at any time: those of no unit, and those without a bf16 copy if others have one.
 struct PlanOfUnits {
   BucketPlan plan;
   size_t num_in_turn = 0;
@@ -23,57 +22,58 @@ struct PlanOfUnits {
  private:
   ptrdiff_t Index() const { return static_cast<ptrdiff_t>(num_in_turn); }
 };
-// If `as_one` is true, all units are combined into one unit.
+// If `as_one` is true, all units (groups of parameters that are gathered together) become one unit.
 PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 
-// Weights of which every rank keeps one part. Weights are gathered only while they are needed ("ZeRO", stage
-// 3, arXiv:1910.02054, section 5.3).
+// Sharded weights: every rank keeps one part, and whole weights are gathered only while they are needed
+// ("ZeRO", stage 3, arXiv:1910.02054, section 5.3).
 //
-// Parameters that are read at any time are gathered once per step. A bucket of a unit is gathered in forward,
-// and gathered to the same memory again in backward, because an operation reads its weight again to compute
-// gradients. `window` consecutive buckets share no memory: while one bucket is read, the next `window` - 1
-// buckets are being gathered. The last `window` units of forward are still gathered when backward begins. The
-// order of gathers is equal on all ranks and does not depend on what a rank reads.
+// The weights of a unit are gathered in forward, and again in backward, because an operation reads its weight
+// again to compute gradients. Units share memory, except that `window` consecutive units do not: while one is
+// read, the next `window` - 1 units are being gathered. The last `window` units of forward stay gathered for
+// backward. The order of gathers is equal on all ranks and does not depend on what a rank reads. Parameters
+// that are read at any time are gathered once per step.
 //
 // If parameters have bf16 copies, parts are f32, and the gathered weights are bf16.
 class GatheredWeights {
  public:
   // If `spoils` is true, weights become NaN when they are freed (on the CPU).
   GatheredWeights(const PlanOfUnits& units, size_t window, bool spoils, comm::ProcessGroup& group);
-  // After Complete, leaves the weights in the parameters' own memory.
+  // If Complete has been called, leaves the weights in the parameters' own memory; else they are lost.
   ~GatheredWeights();
   GatheredWeights(const GatheredWeights&) = delete;
   GatheredWeights& operator=(const GatheredWeights&) = delete;
 
   // Returns this rank's parts of the values, by bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
-  // Call this after parts have been written, before the next step.
+  // Call this when an update has written parts(), before the next step. Converts parts() to bf16 if the
+  // gathered weights are bf16.
   void PublishParts();
 
-  // Begins a step: a read of a parameter now gathers the bucket of this parameter.
+  // Begins a step: from now on, a read of a parameter waits for the gather of its bucket.
   void BeginStep();
   // Call this before each pass (forward and backward).
   void BeginPass();
-  // Call this when backward has finished with bucket i - 1 and will read bucket i next, once for each i in
-  // increasing order. i may be the number of units. After this call, Use(i) waits for bucket i.
+  // Call this when backward has finished with bucket i - 1 and will read bucket i next, for each i in
+  // increasing order, up to the number of units. Then Use(i) waits for the weights of bucket i.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 
-  // Gathers the whole value of every parameter, into memory that is valid until TakeBack. All ranks must call
-  // this function. Later reads gather nothing.
+  // Gathers the whole value of every parameter, into memory that is valid until Parameter::TakeBack. Later
+  // reads gather nothing. All ranks must call this.
   void Complete();
 
-  // Returns the collectives of a step of `num_passes` passes, in the order in which they are sent: gathers,
-  // and `reductions`, each of which is sent when backward has finished with its bucket.
+  // Returns the collectives of a step of `num_passes` passes in order: the gathers, and `reductions`, each of
+  // which is sent when backward has finished with its bucket.
   BucketPlan PlanWith(const BucketPlan& reductions, size_t num_passes) const;
 
  private:
-  // Called before forward reads bucket i. Throws std::logic_error outside of forward, or if forward has
-  // reached a later unit.
+  // Called before forward reads a parameter of bucket i. Throws std::logic_error outside of forward, or if
+  // forward has already reached a later unit.
   void Read(size_t i, const model::Parameter& param);
   void GatherThrough(size_t i);
-  // Gathers bucket `next` into the memory of bucket `left`. If an argument is the number of units, it means
-  // no bucket.
+  // Frees the memory of bucket `left`, and then starts to gather bucket `next`. An argument that is the
+  // number of units means no bucket.
   void Replace(size_t left, size_t next);
   void Gather(size_t i);
 

@@ -14,25 +14,24 @@ inline constexpr Option kGather = {.name = "gather",
                                    .role = Option::Role::kCarry,
                                    .words = kGatherWords};
 
-// A sharded strategy whose gradients are views of buckets, as in `core`. All-gathers write the updated
-// weights of a bucket over its gradients, which are no longer needed. With gather=forward (kGather) the
-// all-gathers begin when all parts are updated, in the order of the layers, and in the next forward each read
-// of a weight waits for the all-gather of this weight (ddp/sharding/carried_weights.h). Then every rank has
-// whole weights, also over shm.
+// A sharded strategy whose gradients are views of buckets, as in `core`. After the update of a bucket, an
+// all-gather writes the weights over the bucket's gradients, which are no longer needed. With gather=forward
+// (kGather) the all-gathers begin when all parts are updated, in the order of the layers, and in the next
+// forward each read of a weight waits for its all-gather (ddp/sharding/carried_weights.h). Every rank then
+// has its own whole weights, even if ranks could share memory.
 class PlacedParts : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return carried_.has_value(); }
-  // Waits for all gathers of weights, because the update, which waits for each bucket, writes the weights.
+  // Waits until all weights are gathered, because Update writes them. Update waits for gradients itself.
   void Finish() override;
   void Reset() override;
   void CompleteGradients() override;
   void CompleteValues() override;
-  // The gathers for which forward waits come first.
+  // With gather=forward, the gathers for which forward waits come first.
   BucketPlan plan() const override;
 
  protected:
-  // `traits` must have the option kGather. `plan` is as in ShardedStrategy.
   PlacedParts(const Traits& traits, BucketPlan plan, const StrategyContext& context);
 
  private:
@@ -44,7 +43,7 @@ class PlacedParts : public ShardedStrategy {
   std::optional<CarriedWeights> carried_;     // with gather=forward
 };
 
-// The function Traits::more_copies of a strategy with kGather.
+// Returns, for Traits::more_copies, 1 with gather=forward, whose weights have their own buffer; else 0.
 double WeightsBuffer(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

@@ -12,7 +12,8 @@ namespace gradsync::ddp {
 
 // Pads a bucket so that the parts of all ranks have equal size.
 void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
-// Returns padded buckets in reverse forward order. `traits` must have the options small_first and small_last.
+// Returns buckets in reverse forward order, padded so that each rank has an equal part. `traits` must have
+// the options small_first and small_last.
 BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 
 // Each rank updates one part of every bucket, and keeps the optimizer's state for this part only: "ZeRO",
@@ -21,21 +22,21 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // all ranks gather the weights. Buckets are filled in reverse forward order and never change, because an
 // element's state cannot move to another rank.
 //
-// Ranks that share memory (ProcessGroup::AllocateShared) keep one copy of the weights in this memory, and
-// gather nothing. These ranks have a barrier after all have read the old weights, and a barrier after all
-// have written the new weights.
+// Ranks that share memory (ProcessGroup::AllocateShared) keep one copy of the weights in it, and gather
+// nothing. Two barriers replace the gathers: after all ranks have read the old weights, and after all have
+// written the new ones.
 //
-// The group may have only the ranks of one host (MakeSharded). Then every host has all parts ("MiCS",
-// arXiv:2205.00119; PyTorch's hybrid sharding). Gradients are reduced to parts within each host; each part is
-// then all-reduced between the hosts. The link between hosts carries only these all-reduces, and no weights.
+// With MakeSharded, `group_` may have only the ranks of one host. Then every host has all parts ("MiCS",
+// arXiv:2205.00119; PyTorch's hybrid sharding): gradients are reduced to parts within each host, and each
+// part is then all-reduced between the hosts. No weights are sent between hosts.
 class ShardedStrategy : public OverlappedBuckets {
  public:
   // Leaves the weights in the parameters' own memory. If no rank has whole weights, call CompleteValues
-  // before the destructor.
+  // first.
   ~ShardedStrategy() override;
 
   void BeginStep() override;
-  // Receives this pass's collectives, and begins another pass.
+  // Waits for the collectives of this pass, and begins the next pass.
   void EndPass() override;
   // Runs one all-reduce.
   double SquaredNorm(std::span<model::Parameter* const> params) override;
@@ -44,7 +45,7 @@ class ShardedStrategy : public OverlappedBuckets {
   void Reset() override;
   double loss_scale() const override { return 1.0 / (group_.size() * group_.num_hosts()); }
   bool places_values() const override { return !values_.empty(); }
-  // Returns the plan of a step without the two barriers, with the number of passes of the last step.
+  // Returns the plan of a step, without barriers, with as many passes as the last step had.
   BucketPlan plan() const override;
 
   // Takes ownership of the group that the strategy uses.
@@ -52,26 +53,25 @@ class ShardedStrategy : public OverlappedBuckets {
 
  protected:
   // `plan` has the buckets in the order in which gradients are reduced, padded so that all parts of a bucket
-  // have equal size. If `in_common` is true, ranks that share memory keep one copy of the weights.
+  // have equal size. If `in_common` is true, ranks that can share memory keep one copy of the weights.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
-  // Call this at the end of the constructor. Sets the memory of this rank's parts of the gradients and
-  // values, by bucket. Without values, the values are in the parameters. Makes the optimizer of these parts
-  // with the settings of `like`; if `like` is null, the first update makes the optimizer.
+  // Call this at the end of the constructor. Sets the memory of this rank's parts of gradients and weights,
+  // by bucket. If `own_values` is empty, the weights stay in the parameters' memory. Makes the optimizer of
+  // these parts with the settings of `like`; if `like` is null, the first update makes the optimizer.
   void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
                 std::vector<model::Tensor> own_values = {});
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
-  // Returns true if the strategy holds the current values, and false if the parameters' own memory holds the
-  // current values.
+  // Returns whether the strategy's memory holds the current values, and not the parameters' own memory.
   bool has_begun() const { return has_begun_; }
-  // Returns the number of passes that have ended in this step.
+  // Returns the number of passes (micro-batches) that have ended in this step.
   size_t num_earlier_passes() const { return num_earlier_passes_; }
 
-  // Returns memory for all weights of bucket i, during the update. Buckets i and i - 2 may share this memory.
-  // If the strategy has its own values, only checks use this memory.
+  // Returns memory into which all weights of bucket i are gathered during the update. Buckets i and i - 2 may
+  // share it. If SetParts got values, or ranks share the values, only CompleteGradients uses this memory.
   virtual model::Tensor GatherBuffer(size_t i) = 0;
-  // Called when the strategy's own values have been written.
+  // Called when an update has written the values of SetParts.
   virtual void PublishValues() {}
-  // Implements CompleteGradients for strategies that keep only their own part of each gradient, by AllGather.
+  // Implements CompleteGradients with all-gathers, for strategies that keep only one part of each gradient.
   void GatherGradients();
 
   int64_t part_numel(size_t i) const { return plan_.buckets[i].numel / group_.size(); }
@@ -88,11 +88,10 @@ class ShardedStrategy : public OverlappedBuckets {
   };
 
   void MakeOptimizer(const model::Optimizer& like);
-  // Copies the parts of the weights that this rank updates from the parameters' own memory to own_values_.
+  // Copies this rank's parts of the weights from the parameters' own memory to own_values_.
   void TakeOwnValues();
-  // Frees the parameters' own memory.
   void ReleaseOwnMemory() const;
-  // Copies this rank's weights of bucket i to their places in the part `own`.
+  // Copies this rank's part of the weights of bucket i from the parameters to `own`.
   void CopyOwnValues(size_t i, const model::Tensor& own) const;
   void UpdateOwnValues(double grad_scale);
   void UpdateInCommonMemory(double grad_scale);
@@ -111,7 +110,7 @@ class ShardedStrategy : public OverlappedBuckets {
 };
 
 // Makes a strategy of class S from the context. If the option of role kWithinHost is set and there are
-// several hosts, the strategy shards within the ranks of each host.
+// several hosts, the strategy shards among the ranks of each host.
 template <class S>
 std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContext& context) {
   if (ValueOf(traits, Option::Role::kWithinHost, context.options) == 0 ||

@@ -8,18 +8,18 @@
 
 namespace gradsync::ddp {
 
-// Each rank keeps one part of weights, gradients and state. Weights of a unit are gathered before they are
-// read (ddp/sharding/gathered_weights.h). A unit's gradients are views of a buffer, and are reduced to parts
-// when backward has finished with the unit, in every pass of a step. There are two buffers, which units use
-// in turn.
+// Each rank keeps one part of weights, gradients and optimizer state. The weights of a unit are gathered
+// before they are read (ddp/sharding/gathered_weights.h). A unit's gradients are views of a buffer, and are
+// reduced to parts when backward has finished with the unit, in every pass of a step. Units alternate between
+// two buffers.
 //
-// All ranks send all buckets in one order, even if a rank does not use some parameters: when backward reaches
-// another unit, missing gradients of the previous unit are set to zero.
+// All ranks send all buckets in the same order, even if a rank does not use some parameters: when backward
+// reaches the next unit, missing gradients of the unit before it are set to zero.
 class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
-  // Throws std::logic_error if backward has already reached an earlier unit of the model.
+  // Throws std::logic_error if backward has already reached a unit that is earlier in the model.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }
@@ -35,18 +35,18 @@ class ShardedUnits : public ShardedStrategy {
   BucketPlan plan() const override;
 
  protected:
-  // `window` is defined in GatheredWeights. If `in_common` is true, ranks that share memory keep one copy of
-  // the weights, and gather nothing.
+  // `window` is the number of units that are gathered at one time (see GatheredWeights). If `in_common` is
+  // true, ranks that can share memory have one copy of the weights.
   ShardedUnits(const PlanOfUnits& units, size_t window, bool in_common, const StrategyContext& context);
 
  private:
   void BeginPass();
-  // Call this when backward has reached unit i.
+  // Called when backward has reached unit i.
   void EnterThrough(size_t i);
   void Leave(size_t i);
   comm::Work Send(size_t i) override;
   void Receive(size_t i) override;
-  // Returns the memory for the sum of this rank's part in this pass.
+  // Returns where the reduce-scatter of bucket i writes this rank's part of the gradients of this pass.
   model::Tensor Sum(size_t i) const {
     return num_earlier_passes() == 0 ? own_grads()[i] : OwnPart(i, grads_[i]);
   }

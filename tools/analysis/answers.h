@@ -6,15 +6,16 @@
 
 #include "tools/analysis/rows.h"
 
-// The results of comparing one row with another row, and the sentences about them.
+// Compares rows of the result tables (such as strategies), recommends one, and writes sentences about this.
 namespace gradsync::tools {
 
 struct Answer {
   std::string place{};  // name of the place, such as "batch 2 over gloo"; empty if there is only one place
   std::string row{}, baseline{};
   Verdict verdict = Verdict::kNone;
-  Estimate difference{};  // relative difference of the row's time or loss to the baseline
-  // Option that would decide an open answer, such as "`--time=5m`"; or the reason why there is no verdict.
+  Estimate difference{};  // of the row to the baseline, as a fraction of the baseline's time or loss
+  // If the verdict is kOpen, the flag with which a longer measurement would decide it, such as "`--time=5m`".
+  // If the verdict is kNone, the reason.
   std::string remark{};
 };
 
@@ -24,89 +25,89 @@ struct AnswerWords {
   std::string what{};  // the compared quantity, if it is not the step: "held-out loss over 5 seeds"
 };
 
-// Returns one sentence for each place and baseline, or one for each row if there are fewer rows than places:
-// "Over gloo, against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
-// `--time=18m`)." Omits answers that have neither a verdict nor a reason.
+// Returns one sentence for each place and baseline, such as "Over gloo, against core: slower by at least 8 %:
+// naive and flat; open: overlap (-3 to 24 %, decided with `--time=18m`)." If there are fewer rows than
+// places, returns one sentence for each row instead. Omits answers that have neither a verdict nor a remark.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
-// Makes the answer of a comparison in a place.
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
-// Makes the answers of settings about training. Each row is compared with its baseline. If baselines of one
-// strategy and backend differ in bucket size, they are compared with the first of these baselines. Wrong rows
-// and floors have no answers.
+// Makes an answer for each strategy and its baseline. If a setting has the baseline strategy with several
+// bucket sizes, each of these is compared with the first of them, too. No answer is made for strategies
+// without communication.
 std::vector<Answer> MakeAnswers(const Settings& settings);
-// What is known about the fastest exact row in a place.
+// What is known about which strategy has the shortest step, among those that average exactly and whose
+// results are right.
 enum class State {
-  kNone,  // nothing is known, because rows were disturbed, or did not take turns
-  // One row is the fastest, or its step is at most kEqualWithin longer than the fastest row's step.
+  kNone,  // nothing, for example because other programs disturbed the measurement
+  // One row is the fastest, or at most kEqualWithin slower than the fastest.
   kUse,
-  kEqual,     // the steps of several rows are at most kEqualWithin longer than the fastest row's step
-  kUndecided  // no row is known to be within kEqualWithin of the fastest row
+  kEqual,     // several rows are at most kEqualWithin slower than the fastest
+  kUndecided  // no row is known to be at most kEqualWithin slower than the fastest
 };
 
-// The recommendation for a place, which is a setting over one backend. A choice ignores rows that are lossy
-// or wrong, and rows without a verdict.
+// The recommended strategy for one setting (model, batch size, ...), over one backend. Strategies that do not
+// average exactly, those with wrong results, and those whose comparison has no verdict are ignored.
 //
-// In 95 of 100 cases all statements of a choice are correct together. These are the cases in which the bounds
-// of FindLeads (Hsu) are correct for the truly fastest row: then this row is a candidate, and no row's step
-// is longer than the fastest row's step by more than the row's largest bound against a candidate.
+// All statements of a choice are correct together with a probability of 95 %, because they follow from the
+// bounds of FindLeads for the truly fastest row.
 struct Choice {
   NamedSetting at{};
-  const Comparison* base = nullptr;  // comparison of the baseline, with which all rows are compared
+  const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
-  // Rows that may be the fastest, ordered by step. A single candidate is the fastest row. For kUse, the first
-  // candidate is the row to use.
+  // Rows that may be the fastest, ordered by the time of a step. If there is only one, it is the fastest. If
+  // `state` is kUse, the first is recommended.
   std::vector<const Comparison*> candidates{};
-  // Exact rows that were dropped after the first launch (`--choose`).
+  // Rows that only the first launch measured, because it showed that they are slower than another row
+  // (`--choose`).
   std::vector<const Comparison*> left_early{};
-  // Rows of left_early that another launch might have kept.
+  // Rows of left_early that may be the fastest after all, because launches vary more than was known when the
+  // first launch dropped them.
   std::vector<const Comparison*> doubtful{};
-  // Upper bound of how much longer the step of the first of `candidates` is than the step of the fastest row.
-  // If the state is kEqual, no candidate's step is longer by more than this. This field and the fields below
-  // are fractions of the baseline's step.
+  // Upper bound of how much longer the step of candidates[0] is than the step of the fastest row. If `state`
+  // is kEqual, it holds for all candidates. This and the fields below are fractions of the baseline's step.
   double behind = 0;
-  // Lower bound of how much longer all other rows' steps are, if the baseline is the only candidate; else
-  // lower bound of how much longer the baseline's step is. It is the end of the difference's interval if the
-  // interval does not contain 0, else the bound in `bounds`.
+  // If the baseline is the only candidate, a lower bound of how much longer the step of every other row is.
+  // If another row is the only candidate, a lower bound of how much longer the baseline's step is. Otherwise
+  // NaN.
   double lead = kNaN;
-  // One-sided bounds of those differences to the baseline that the advice uses although their intervals
-  // contain 0. A bound above 0 means that the row is slower by at least this fraction; a bound below 0 means
-  // that it is faster by at least this fraction.
+  // One-sided bounds (Hsu, see FindLeads) of the differences of rows to the baseline, for rows whose
+  // two-sided interval contains 0 although the recommendation says that they are slower or faster. A bound of
+  // 0.02 means that the row is slower by at least 2 %; a bound of -0.02, that it is faster by at least 2 %.
   std::map<const Comparison*, double> bounds{};
-  Interval differences{};  // difference of the first candidate to the other candidates
+  Interval differences{};  // contains the differences of candidates[0] to all other candidates
 
   const Setting& setting() const { return *at.setting; }
-  // Returns the comparisons of all rows with this baseline, including the baseline itself.
+  // Returns the comparisons of all rows with `base`, including its own.
   std::vector<const Comparison*> comparisons() const;
-  // Returns null if no row with this baseline has this label.
+  // Returns the one of comparisons() whose row has this label, or null.
   const Comparison* Find(const std::string& label) const;
 };
-// Makes one choice for each baseline.
 std::vector<Choice> MakeChoices(const Settings& settings);
-// Returns the flags of the launches that follow a choosing launch, and a line with the fastest row. The later
-// launches take the rows that are not shown to be slower than another exact row in every setting, and have at
-// least the rounds of the choosing launch, in whole blocks.
+// For --choose, after the first launch: returns the flags for the later launches, and a second line with the
+// fastest strategy so far. The later launches leave out strategies that are shown to be slower than another
+// exact strategy in every setting. They have at least as many rounds as the first launch.
 std::string ChooseForLaunches(const Settings& settings);
-// Returns "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or zero1", "Undecided: ...",
-// or the reason why there is no choice; and names ignored rows, with reasons.
+// Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
+// zero1", "Undecided: ...", or the reason why there is none. Also names the strategies that were not judged.
 std::string WriteSentence(const Choice& choice);
-// Returns "core costs 19 to 26 ms of its 98.8 ms step over gloo.": the costs of the baselines; empty if there
-// are many baselines.
+// Returns how much of a step synchronisation costs with each baseline: "core costs 19 to 26 ms of its 98.8 ms
+// step over gloo."; empty if there are many baselines.
 std::string CostSentence(const Settings& settings);
-// Returns "No verdict. `traced`: ...": the first reason of a setting; empty if all settings have verdicts.
+// Returns a sentence that says why strategies are not judged in some setting (for example, because of too few
+// steps); empty if they are judged in all settings.
 std::string NoVerdict(const Settings& settings);
 
-// Returns "Not compared, because there is no core over shm: zero1@shm (123 ms). ...". The text names the rows
-// whose backend has no baseline, and the flag that compares them anyway; empty without such rows.
+// Returns a text about strategies that have no baseline over their backend, and the flag that compares them
+// anyway: "Not compared, because there is no core over shm: zero1@shm (123 ms)"; empty if there are none.
 std::string NotCompared(const Settings& settings);
 
-// Returns the total time of all launches (--time), in seconds, after which an open difference is shown, or
-// shown to be within kEqualWithin, in four of five runs. Assumes that the estimate does not change, and that
-// the interval narrows with the square root of the number of rounds. The time is for whole blocks of rounds
-// and one half block.
+// Returns how long to measure (--time, in seconds), so that an undecided difference is decided with a
+// probability of 80 %: shown to be different from 0, or to be within kEqualWithin. Assumes that the estimated
+// difference is the true one, and that its interval narrows with the square root of the measured time.
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
-// Returns "`--time=5m`", and the number of launches if launches are the samples. `share` is the fraction of a
-// round that is measured.
+// Returns the flags for such a measurement: "`--time=5m`", or "`--repeats=12`" if the variation between
+// launches makes the interval wide. `share` is the fraction of the time of a round that the compared
+// strategies take, if only they are measured again.
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools

@@ -13,42 +13,45 @@
 #include "tools/measurements/validity.h"
 #include "tools/statistics/estimates.h"
 
-// The measured data that tables and sentences read: settings, a row for every variant of a setting, and the
-// comparisons of rows.
+// The data from which tables and sentences about results are made. A setting is what was equal for all
+// strategies that were compared (model, batch size, ...). It has a row for each variant (a strategy with
+// options, over a backend), and comparisons of rows.
 namespace gradsync::tools {
 
-// Rows are called equal if the whole interval of their difference is within this fraction of the baseline's
-// step.
+// Two rows are called equal if the whole interval of their difference lies within +- this fraction of the
+// baseline's step.
 inline constexpr double kEqualWithin = 0.03;
 
-// If other programs used this fraction of the CPU time, differences may come from these programs.
+// If other programs used at least this fraction of the CPU time, rows are not compared, because these
+// programs may cause the differences.
 inline constexpr double kTooDisturbed = 0.1;
 
-// The claim that the interval of a difference carries.
+// What the interval of a difference shows. kOpen: it contains 0, and is too wide for kEqual. kNone: there is
+// no interval.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 Verdict JudgeInterval(const Interval& interval, double equal_within = kEqualWithin);
-// Returns the word for a verdict, such as "slower"; empty for kNone.
 std::string_view WordOf(Verdict verdict);
 
-// A row is a variant in a setting. In all_reduce a row is a backend, and its step is one collective.
+// A row of a table: what was measured of one variant. In the benchmark of collectives, a row is a backend,
+// and its step is one collective.
 struct Row {
-  const Measurement* measured = nullptr;  // phases, percentiles, configuration and facts; never null
-  // True if only the first launch measured this row, because this launch dropped the row (`--choose`). The
-  // row's estimates come from that launch.
+  const Measurement* measured = nullptr;  // never null
+  // True if only the first launch measured this row, because that launch showed it to be slower than others
+  // (`--choose`).
   bool left_early = false;
-  // Text of the variant, with the backend only if rows over several backends are compared.
+  // The variant's text, without the backend if all compared rows have the same one.
   std::string label{};
   Warnings warnings{};
-  // Reason why no comparison has a verdict, although there are intervals: "disturbed:17%".
+  // Why this row must not be compared, such as "disturbed:17%"; empty if it may.
   std::string no_verdict{};
-  double step_s = kNaN;  // trimmed mean, or as published
+  double step_s = kNaN;  // trimmed mean of the steps, in seconds, or the published mean
   double bus_bytes_per_second = kNaN;
 
   std::string variant() const { return measured->variant(); }    // "core:bucket_bytes=1Mi@gloo"
   std::string strategy() const { return measured->strategy(); }  // "core"
   bool is_called(std::string_view name) const { return variant() == name || strategy() == name; }
   const std::string& backend() const { return measured->record.variant.backend; }
-  // Returns the value of an option of the variant; 0 if the variant does not have the option.
+  // Returns the value of an option of the variant; 0 without the option.
   double option(std::string_view name) const { return measured->record.variant.NumberOr(name, 0); }
   const bench::ConfigFields& config() const { return measured->record.config; }
   const bench::FactFields& facts() const { return measured->record.facts; }
@@ -56,91 +59,90 @@ struct Row {
   bool is_peer() const { return measured->is_peer(); }
   // Returns false if a check found a wrong result.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
-  // Returns the mean over the steps, in seconds, of samples such as "forward_ns"; NaN without samples.
+  // Returns the mean over all steps of samples such as "forward_ns", in seconds; NaN without samples.
   double MeanOf(SampleName samples) const;
 };
 
-// The comparison of a row with its baseline. A baseline is compared with itself, with a difference of 0.
+// The comparison of a row with its baseline. A baseline is compared with itself: `row` and `base` are equal.
 struct Comparison {
   const Row* row = nullptr;
   const Row* base = nullptr;
-  bool spans_backends = false;  // whether the rows with this baseline run over several backends
-  // The difference of the row's step to the baseline's step, as a fraction of the baseline's step: 0.14 means
-  // 14 % slower.
+  bool spans_backends = false;  // whether rows over several backends are compared with this baseline
+  // By how much the row's step is longer, as a fraction of the baseline's step: 0.14 means 14 % slower.
   Estimate estimate{};
   Verdict verdict = Verdict::kNone;
-  std::string no_verdict{};  // reason of the row or of the baseline why there is no verdict
-  // True if the row may be the fastest of all rows with this baseline (FindLeads).
+  std::string no_verdict{};  // why the row or the baseline must not be compared; else empty
+  // False if another row with this baseline is shown to be faster, or if this is unknown (FindLeads).
   bool may_be_fastest = false;
 
   bool is_of_baseline() const { return row == base; }
 };
-// Sets the verdict of a comparison, or the reason why there is no verdict.
+// Sets `verdict`, from the interval of `estimate`, or `no_verdict`.
 void Judge(Comparison* comparison);
 
-// The cost of synchronisation: how much longer a row's step takes than the step of the floor in the same
-// round, in seconds. The floor does not synchronise. The sum of the parts is the cost:
+// The cost of synchronisation, in seconds: how much longer a step takes than a step of the strategy without
+// communication (the floor) in the same round. The cost is the sum of:
 //   exposed  waits after the last rank has computed
 //   own      the strategy's own work in BeginStep and hooks
 //   tax      how much longer forward and backward take than the floor's forward and backward
 //   rest     the remaining cost, mostly of the optimizer
-// For peers that wait inside backward, the parts are unknown.
+// The parts are unknown for strategies of PyTorch that wait inside backward.
 struct Cost {
   const Row* row = nullptr;
-  const Row* floor = nullptr;  // the floor; if it is the row itself, the cost is unknown
-  // The cost; its interval is simultaneous with the costs of all other rows of the setting.
+  const Row* floor = nullptr;  // row without communication; if it is `row` itself, there is no cost
+  // The intervals of all costs of a setting contain the true costs together with a probability of 95 %.
   Estimate total{};
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
 
-  // Returns the total, unless the row or its floor has a reason for no verdict.
+  // Returns the total; NaN if the row or the floor must not be compared.
   Estimate told() const { return row->no_verdict.empty() && floor->no_verdict.empty() ? total : Estimate{}; }
 };
 inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost::own, &Cost::rest};
 
-// A setting is what some variants of a run have in common: model, batch size, sequence length, dtype and
-// other values. If the order is interleaved, these variants took turns.
+// The rows that were measured with one model, batch size, sequence length, dtype, ..., and their comparisons.
 struct Setting {
   std::string experiment{};  // "ddp" or "all_reduce"
   std::vector<Row> rows{};
-  // Comparisons and costs in the order of rows. Floors, peers, and rows over a backend without a baseline
-  // have no comparison. Without a floor in the run, costs are unknown.
+  // Comparisons and costs are in the order of rows. Strategies without communication, strategies of PyTorch,
+  // and rows over a backend without a baseline have no comparison. There are no costs if all strategies
+  // communicate.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
-  size_t num_rounds = 0;  // number of rounds of all launches together; 0 if variants did not take turns
+  size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
   size_t num_launches = 0;
-  size_t num_looks = 1;     // planned number of checks whether the run may end (`--precision`)
-  Confidence confidence{};  // the confidence with which the setting's intervals are computed
-  double round_s = 0;       // wall-clock time of a round; if unknown, the sum of all rows' steps
-  // Reason why no comparison of the setting has a verdict: "fewer than 10 steps (`n<10`)". Empty if
-  // comparisons may have verdicts.
+  size_t num_looks = 1;     // planned number of checks whether intervals are narrow enough (`--precision`)
+  Confidence confidence{};  // for all intervals of the setting
+  double round_s = 0;       // duration of a round: one step of each row
+  // Why no rows of the setting may be compared, such as too few steps; else empty.
   std::string void_reason{};
 
   Setting() = default;
-  // A move keeps the addresses of rows; in a copy, comparisons would point to the original rows.
+  // A move keeps the addresses of rows, to which comparisons point; a copy would not.
   Setting(Setting&&) = default;
   Setting& operator=(Setting&&) = default;
 
-  // Returns whether differences have intervals.
+  // Returns whether rows were measured in turn and may be compared; only then do differences have intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
-  // Returns the number of rows that took turns in the setting's rounds.
+  // Returns the number of rows that took part in all launches.
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
-  // Returns any row. All rows have equal values for the setting.
+  // Returns one of the rows, for values that all of them share.
   const Row& any() const { return rows.front(); }
-  // Returns the comparison of a row; it has no rows if the row is not compared.
+  // Returns the comparison of a row with its baseline; with null pointers if the row is not compared.
   Comparison ComparisonOf(const Row& row) const;
   Cost CostOf(const Row& row) const;
 };
 
-// Makes one setting for each group; a group of deciding launches and the group of the launch that chose its
-// rows make one setting together. The groups must outlive the settings. `baseline_row` is a strategy or a
-// variant. The row of a strategy over a backend is the baseline of all rows over this backend. The row of a
-// variant is the baseline of all rows. If there is no such row, the first row is the baseline.
+// Makes a Setting of each group. The groups must outlive the result. With --choose, the measurements of the
+// first launch and those of the later launches make one setting together. If `baseline_row` is a strategy
+// ("core"), rows are compared with this strategy over their own backend. If it is a variant ("core@gloo"),
+// all rows are compared with it. If no row of the setting is called `baseline_row`, the first row is the
+// baseline.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
-// A setting, and the name that distinguishes it from other settings of a list: "batch 2, sequence 128"; may
-// be empty.
+// A setting, and a name with the values in which it differs from the other settings of a list: "batch 2,
+// sequence 128".
 struct NamedSetting {
   const Setting* setting = nullptr;
   std::string name{};
@@ -149,22 +151,20 @@ using Settings = std::vector<NamedSetting>;
 Settings NameSettings(const std::vector<const Setting*>& settings);
 Settings NameSettings(const std::vector<Setting>& settings);
 
-// Returns the trimmed mean of a series of times, or its published mean; NaN without a series.
+// Returns the trimmed mean of a series of times, or the published mean; NaN if `series` is null.
 double TypicalTime(const Series* series);
-// Returns "step_ns", or "time_ns" for all_reduce.
+// Returns which samples have the main times: "step_ns", or "time_ns" in the benchmark of collectives.
 SampleName StepSamples(const Measurement& measurement);
-// Returns the times of the whole step or collective; if only phases were published, the times of the first
-// phase.
+// Returns the times of whole steps or collectives; for a publication that has only times of phases, those of
+// the first phase.
 const Series& MainTimes(const Measurement& measurement);
-// Returns a number of the configuration; NaN if it is missing.
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
-// Returns the bucket size in a variant's label; 0 if the label has no bucket size.
+// Returns the variant's option bucket_elements or published_size; 0 if it has neither.
 double LabelledSize(const Measurement& measurement);
 
-// Returns the largest distance from an estimate to an end of its interval, over all differences to the
-// baseline and to the floor, as a fraction of the baseline's step; NaN if an interval is unknown or there are
-// no differences.
+// Returns the largest half-width of the intervals of all comparisons and costs, as a fraction of the
+// baseline's step; NaN if an interval is unknown, or if there are none.
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools

@@ -4,7 +4,7 @@
 
 #include "tools/statistics/estimates.h"
 
-// Texts of settings and intervals, for tables and sentences.
+// Writes names of settings, and confidence intervals, as short texts.
 namespace gradsync::tools {
 
 // Returns "tiny b2 s64" for "tiny, batch 2, sequence 64".
@@ -12,11 +12,12 @@ std::string Brief(const std::string& place);
 
 // Returns "14 to 19 %" for {0.14, 0.19}; "up to 19 %" if the lower end is nearly 0.
 std::string PercentRange(const Interval& interval);
-// Return "4 %" or "0.3 %": rounded down for "at least", and rounded up for "at most", and not below 0.
+// Return "4 %" for 0.04 and "0.3 %" for 0.003. PercentAtLeast rounds down and PercentAtMost rounds up, so
+// that the texts "at least 4 %" and "at most 4 %" are true.
 std::string PercentAtLeast(double part);
 std::string PercentAtMost(double part);
 
-// Returns "31 to 36 ms" or "0.31 to 0.36 s".
+// Returns "31 to 36 ms" for {0.031, 0.036}, or "0.31 to 0.36 s".
 std::string TimeRange(const Interval& seconds);
 
 }  // namespace gradsync::tools

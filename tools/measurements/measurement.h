@@ -13,51 +13,49 @@ namespace gradsync::tools {
 
 using bench::SampleName;
 
-// Samples that this package computes from the samples of all ranks. A step begins for all ranks of a host
-// when the last of these ranks has left the barrier before the step. step_ns and the first three samples
-// below are counted from this time. bench/records/step_times.h defines the parts of a step.
+// Names of times that this package computes from the measured times of all ranks. The ranks of a host leave
+// the barrier before a step at slightly different times; step_ns and the first three times below are counted
+// from when the last of them leaves. bench/records/step_times.h defines the parts of a step.
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
-inline constexpr auto kWorked =
-    SampleName::Of("worked_ns");  // adds the strategy's own work: BeginStep and hooks
-inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // adds all waits
-// All waits of a rank. What a step exposes is the maximum of kAveraged over ranks minus the maximum of
-// kWorked over ranks.
+inline constexpr auto kWorked = SampleName::Of("worked_ns");      // computed_ns + the strategy's own work
+inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns + all waits for communication
+// All waits of a rank, also those for ranks that still compute.
 inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
-// The time from the end of a rank's computation to the end of the last rank's computation, as a mean over the
-// other ranks. They wait during this time, but not for communication.
+// How long ranks wait for the slowest rank: the time from the end of a rank's computation to the end of the
+// last rank's, as a mean over all ranks but the last.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
-// Published statistics of a series without samples, in seconds; NaN for values that were not published.
+// Statistics of a time, in seconds, from a publication without samples; NaN for those that it lacks.
 struct PublishedStatistics {
   double mean = 0;
   double std = 0;
-  std::map<double, double> percentiles{};  // percentiles by 0.5, 0.9, 0.95 and 0.99
+  std::map<double, double> percentiles{};  // by 0.5, 0.9, 0.95 or 0.99
   size_t n = 0;                            // number of steps; 0 if unknown
 };
 
-// The times of a step or of one of its phases, over the steps of a measurement, in seconds.
+// The times of a step, or of one of its parts, in all steps, in seconds.
 struct Series {
-  // For each step the maximum over ranks, because a step ends when the last rank has finished. For phases it
-  // is also the maximum over ranks, so the maxima of a step's phases may add up to more than the step:
-  // different ranks may be the slowest in different phases.
+  // For each step, the maximum over ranks, because a step ends when the last rank has finished. The maxima of
+  // a step's parts may add up to more than the step, because different ranks may be the slowest in different
+  // parts.
   std::vector<double> max;
-  // For step_ns and computed_ns of a floor, the steps of each rank; empty if the ranks of launches differ.
+  // The times of each rank, by rank and step. Only for step_ns and computed_ns of a strategy without
+  // communication; empty if launches have different numbers of ranks.
   std::vector<std::vector<double>> by_rank;
-  // The mean and the standard deviation of the steps of each rank. With several launches, each is the mean
-  // over launches.
+  // The mean and the standard deviation over the steps, by rank.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population
   std::optional<PublishedStatistics> published;
 
-  // The following functions return statistics of `max`, or the published statistics.
+  // The statistics below are those of `max`, unless they were published.
   double mean() const;
   double std() const;  // population
-  // Returns a percentile. For a published series, p must be 0.5, 0.9, 0.95 or 0.99; other values give NaN.
+  // Returns NaN for a percentile that was not published.
   double percentile(double p) const;
   size_t num_steps() const;
 };
 
-// A launch is one start of all ranks.
+// A launch is one start of all ranks as new processes. A run has several with --repeats.
 struct Launch {
   std::string run_id;
   size_t num_steps = 0;
@@ -65,28 +63,29 @@ struct Launch {
   bool operator==(const Launch&) const = default;
 };
 
-// The part of a launch in a run with --choose: the first launch chooses the rows of the others.
+// With --choose, the first launch (kChoosing) measures all strategies, and drops those that it shows to be
+// slow. The later launches (kDeciding) measure the others. kNone: without --choose.
 enum class Stage { kNone, kChoosing, kDeciding };
 
-// The records of all ranks of one configuration, combined.
+// The records of all ranks about one configuration (strategy, model, batch size, ...), combined.
 struct Measurement {
-  // Record of the lowest rank without samples: configuration, facts, provenance, buckets.
+  // The lowest rank's record, without its samples.
   bench::Record record;
   std::map<std::string, Series, std::less<>> series;  // series by names of samples
   size_t num_steps = 0;
-  std::vector<Launch> launches;  // launches in the order of their steps; at least one
-  bool steps_differ = false;     // some rank has more steps; only steps that all ranks have are used
+  std::vector<Launch> launches;  // at least one; their steps follow each other in `series`
+  bool steps_differ = false;     // some ranks have more steps; only steps that all ranks have are used
   int64_t num_ranks = 0;         // number of ranks with records
   int64_t ranks_on_host = 0;     // largest number of ranks on one machine
   int64_t ranks_on_gpu = 0;      // largest number of ranks on one GPU
-  std::string numa_nodes;        // NUMA node of each rank, such as "0,1", if the nodes differ
-  // The number of periods of a quota of CPU time, and the number of periods in which a host used up the
-  // quota. Each is the maximum over ranks.
+  std::string numa_nodes;        // of each rank, such as "0,1"; empty if all are equal
+  // If the CPU time of a host's processes is limited by a quota for each period of, say, 100 ms: the number
+  // of periods, and in how many of them the quota was used up. Each is the maximum over ranks.
   int64_t cpu_periods = 0, throttled_periods = 0;
 
-  // Checks, combined over ranks: the largest error (NaN if an error is NaN), whether all ranks found
-  // gradients and parameters equal to the reference and replicas equal to each other, and the sum of wrong
-  // elements. Empty if no rank has the value.
+  // Results of the checks: the largest errors of all ranks (NaN if one is NaN), whether gradients and
+  // parameters are right on all ranks, whether they are equal on all ranks, and the sum of the ranks' wrong
+  // elements. Empty if nothing was checked.
   std::optional<double> grad_rel_error;
   std::optional<double> param_rel_error;
   std::optional<bool> grads_equal;
@@ -94,46 +93,44 @@ struct Measurement {
   std::optional<bool> replicas_equal;
   std::optional<int64_t> wrong_elements;
 
-  // Returns null if there are neither samples nor published figures of this name.
+  // Returns the series of this name, or null.
   const Series* Find(SampleName name) const;
   bool is_published() const { return !record.published.empty(); }
-  // Returns whether all known values of grads_equal, params_equal and replicas_equal are true. Empty if no
-  // value is known.
+  // Returns whether all checks passed; empty if nothing was checked.
   std::optional<bool> equal() const;
   std::string strategy() const { return record.variant.qualified_strategy(); }
-  // Returns the text of the variant: "core@gloo"; for all_reduce the backend.
+  // Returns the strategy with its options and backend: "core@gloo"; only the backend in the benchmark of
+  // collectives.
   std::string variant() const { return record.variant.name(); }
-  // Returns the strategy relative to which the cost is measured; empty if unknown.
+  // Returns the strategy without communication to which the costs of others refer; empty if unknown.
   std::string floor() const { return record.facts.StringOr("floor", ""); }
-  // Returns whether the variant does not synchronise: it is the floor for times, and its replicas diverge by
-  // design.
+  // Returns whether this is a strategy without communication.
   bool is_floor() const { return !strategy().empty() && strategy() == floor(); }
-  // Returns whether the gradients are those of a single process (ddp/interface/traits.h); true if unknown.
+  // Returns whether the strategy computes, by design, the gradients that one process computes on the batches
+  // of all ranks; true if unknown.
   bool is_exact() const { return record.facts.StringOr("agreement", "exact") == "exact"; }
-  // Returns whether replicas diverge by design.
+  // Returns whether the ranks' weights differ by design.
   bool drifts() const { return is_floor() || record.facts.StringOr("agreement", "") == "drifts"; }
   bool is_on_cpu() const { return record.config.StringOr("device", "") == "cpu"; }
   Stage stage() const;
-  // Returns whether another framework took the steps.
   bool is_peer() const { return !record.variant.framework.empty(); }
   int64_t world_size() const { return record.world_size; }
-  // Returns the number of steps of a turn, including untimed steps.
+  // Returns how many steps the strategy took each time it was its turn, including untimed ones.
   int64_t turn_steps() const { return record.facts.IntOr("turn_steps", record.facts.IntOr("period", 1)); }
 };
 
-// What identifies a row, as text: the variant, and the configuration by name, except names with the scope
-// kRun.
+// The values that identify what was measured, as texts by name: the variant, and the configuration (model,
+// batch size, ...), without values that say how it was measured (steps, seed).
 using Configuration = std::map<std::string, std::string>;
 Configuration ConfigurationOf(const bench::Record& record);
-// Returns the part of the configuration that is equal for all variants of a run.
+// Returns the part of the configuration that all strategies of a run share.
 Configuration SettingOf(const bench::Record& record);
-// Returns the configuration as one text.
 std::string KeyOf(const Configuration& configuration);
 
-// Combines records of different ranks of one configuration. `ranks` has at least one record.
+// Combines the records of all ranks about one configuration; at least one record.
 Measurement CombineRanks(std::vector<bench::Record> ranks);
 
-// Appends another launch of the configuration. Drops series of samples that one of the two launches lacks.
+// Appends the steps of another launch of the same configuration. Drops series that one of the two lacks.
 void AddLaunch(const Measurement& more, Measurement* measurement);
 
 }  // namespace gradsync::tools

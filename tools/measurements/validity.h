@@ -7,16 +7,16 @@
 
 #include "tools/measurements/measurement.h"
 
-// Warnings: reasons not to trust a row.
+// Warnings are reasons not to trust a row of a table. ExplanationOf has the meaning of each.
 namespace gradsync::tools {
 
-// Warnings in the order in which a row shows them. Warnings that make a row useless come first.
+// In the order in which a row shows them: first those that make it useless.
 enum class Warning {
   kWorldOfOne,         // "world=1"
   kSharedGpu,          // "shared-gpu:2"
   kSharedCpu,          // "shared-cpu:2"
   kWrong,              // "wrong:3"
-  kUnequal,            // "unequal:lm_head.weight"; not for floors
+  kUnequal,            // "unequal:lm_head.weight"
   kDrifts,             // "drifts"
   kTooFast,            // "too-fast:779GB/s"
   kRanksMissing,       // "ranks-missing:1/4"
@@ -43,25 +43,24 @@ enum class Warning {
 
 struct RowWarning {
   Warning kind = Warning::kWorldOfOne;
-  std::string detail{};  // detail of the warning, such as "2"; may be empty
+  std::string detail{};  // what stands after the colon; may be empty
 
   auto operator<=>(const RowWarning&) const = default;
 };
 using Warnings = std::vector<RowWarning>;
 
 bool Has(const Warnings& warnings, Warning warning);
-// Returns the name of a warning: "n<100".
+// Returns the name of a warning, such as "n<100".
 std::string_view WordOf(Warning warning);
-// Returns the meaning of a warning, as a sentence that begins with a small letter.
 std::string ExplanationOf(Warning warning);
-// Returns the text of a cell: "shared-gpu:2 n<100".
+// Returns the warnings as a cell of a table shows them: "shared-gpu:2 n<100".
 std::string TextOf(const Warnings& warnings);
 
-// A measurement, and the values of its row.
+// What warnings about a row are judged from.
 struct Evidence {
   const Measurement& measurement;
-  const Series& times;                    // main times of the row
-  double bus_bytes_per_second = 0;        // see BusBandwidth; NaN if unknown
+  const Series& times;                    // of whole steps or collectives
+  double bus_bytes_per_second = 0;        // in collectives; NaN if unknown
   const Measurement* baseline = nullptr;  // the row's baseline; null if unknown
 
   const bench::ConfigFields& config() const { return measurement.record.config; }
@@ -71,13 +70,12 @@ struct Evidence {
 // Returns the fraction of the host's CPU time that other programs used during the steps; NaN if unknown.
 double OthersShare(const Measurement& measurement, const Series& times);
 
-// Returns all warnings about a row.
 Warnings FindWarnings(const Evidence& evidence);
 
-// Returns the bytes per second that each rank's link carries in a collective on a whole vector of `bytes` in
-// `seconds` (nccl-tests, doc/PERFORMANCE.md). With n ranks this is bytes / seconds times 2 (n - 1) / n for
-// all_reduce, (n - 1) / n for reduce_scatter and all_gather, and 1 for broadcast. One rank sends nothing;
-// then the result is bytes / seconds. NaN without bytes or time.
+// Returns the bus bandwidth of nccl-tests (doc/PERFORMANCE.md), in bytes per second: the rate of each rank's
+// link in a collective that takes `seconds`. `bytes` is the size of the whole vector. With n ranks the result
+// is bytes / seconds times 2 (n - 1) / n for all_reduce, (n - 1) / n for reduce_scatter and all_gather, and 1
+// for broadcast. With one rank, which sends nothing, it is bytes / seconds. NaN without bytes or time.
 double BusBandwidth(double bytes, double seconds, int64_t world_size,
                     std::string_view collective = "all_reduce");
 

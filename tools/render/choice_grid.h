@@ -7,21 +7,22 @@
 #include "model/base/grid.h"
 #include "tools/analysis/answers.h"
 
-// Makes the grid of choices on the screen.
+// Makes the small table of strategies and their times that the one-screen answer shows.
 namespace gradsync::tools {
 
-inline constexpr size_t kMostSettings = 5;  // with more settings, each setting is a line and not a column
+inline constexpr size_t kMostSettings = 5;  // that have a column each; if there are more, each is a line
 
-// Returns the grid. With one setting, each number of a row has a column; with several settings, each setting
-// has a column; with more than kMostSettings, each setting has a line.
+// For one choice (a model, batch size, ..., over a backend), returns a grid with a line for each strategy,
+// and columns for its step, difference and cost. If there are several choices, each choice has a column; if
+// there are more than kMostSettings, a line.
 Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 
-// Returns the name of a setting, also if there is only one setting: "tiny, batch 2, sequence 64".
+// Returns the name of a setting: "tiny, batch 2, sequence 64".
 std::string NameOf(const NamedSetting& at);
-// Returns a name such as "tiny b2 s64 over gloo", without the backend if rows of several backends are
-// compared.
+// Returns a short name, such as "tiny b2 s64 over gloo". It lacks the backend if rows over several backends
+// are compared with one baseline.
 std::string NameOf(const Choice& choice);
-// Returns a text such as "+29.2 [15.4, 42.9]".
+// Returns "+29.2 [15.4, 42.9]", in per cent, for a difference of 0.292 and its interval.
 std::string DifferenceText(const Estimate& estimate, int decimals = 1);
 
 }  // namespace gradsync::tools

@@ -6,23 +6,24 @@
 
 namespace gradsync::tools {
 
-// Prints tables in Markdown, padded so that columns also align in the source. Without details, prints the
-// findings and the first section of each table, and no detail tables.
+// Prints tables in Markdown, padded so that columns also align in the source. Without `with_details`, leaves
+// out tables for which Table::is_detail() is true, and of the others prints only the findings and the first
+// section.
 void RenderMarkdown(const Report& report, std::ostream& out, bool with_details = true);
 
-// Prints tables in LaTeX for \usepackage{booktabs}. The header and the runs become comments.
+// Prints tables in LaTeX, which need \usepackage{booktabs}. The report's header and its runs become comments.
 void RenderLatex(const Report& report, std::ostream& out, bool with_details = true);
 
-// {"tables":[{"name":...,"columns":[...],"rows":[[...],...]},...], numbers as numbers, no value as null.
-// Tables with findings have "findings":[...] too. The following members are for users:
+// Prints {"tables":[{"name":...,"columns":[...],"rows":[[...],...]},...]; a missing number is null. Tables
+// with findings also have "findings":[...]. Further members have what a page for users shows:
 //  "shown":[{"name","title","constants","is_detail","findings":[...],"notes":[...],
 //  "sections":[{"title","columns":[...],"rows":[[...],...]},...]},...]: cells as in Markdown;
 //  "warnings":[{"name","meaning"},...]: the warnings that occur;
 //  "runs":[{"experiment","run","time","ranks","command","machine","software"},...]}
 void RenderJson(const Report& report, std::ostream& out);
 
-// RFC 4180. If there are several tables, a line "# name" precedes each table, and an empty line follows each
-// table except the last. CSV has only rows; the other formats have findings and notes.
+// Prints the rows of the tables as CSV (RFC 4180), without findings and notes. If there are several tables, a
+// line "# name" precedes each, and an empty line separates them.
 void RenderCsv(const Report& report, std::ostream& out);
 
 }  // namespace gradsync::tools

@@ -9,9 +9,9 @@ namespace gradsync::tools {
 
 inline constexpr size_t kScreenLines = 29;
 
-// Returns the answer on one screen, as plain text with a maximum number of lines and columns: the row to use
-// in each setting, undecided settings with a command that would decide them, the differences of rows by
-// setting, and one line each about bandwidths, other runs, checks and warnings. Tables have all other values.
+// Returns a plain text that fits on one screen, which a benchmark prints at its end: the strategy to use for
+// each model, batch size and sequence length, a command that would decide what is undecided, the differences
+// of the strategies, and a few lines about bandwidths, other runs, checks and warnings.
 std::string RenderScreen(const Summary& summary);
 
 }  // namespace gradsync::tools

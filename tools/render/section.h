@@ -7,14 +7,13 @@
 
 namespace gradsync::tools {
 
-// A cell as users see it.
 struct Shown {
-  std::string text{};      // text of the cell; empty without a value
-  bool is_strong = false;  // true for marked text
-  Warnings warnings{};     // the warnings of the text, without warnings that all rows have
+  std::string text{};      // empty without a value
+  bool is_strong = false;  // true for text that Table::MarkLast has marked
+  Warnings warnings{};     // the warnings in `text`; those that all rows have are left out
 };
 
-// A part of a table as users see it, for text formats: some columns of all rows.
+// Some columns of a table, of all rows, as users see them.
 struct Section {
   std::string title{};  // title; may be empty
   std::vector<std::string> headers{};
@@ -22,20 +21,18 @@ struct Section {
   std::vector<std::vector<Shown>> rows{};
 };
 
-// Returns whether users see the table.
 bool IsShown(const Table& table, bool with_details);
 
-// Returns the sections of a table; without details, only the first section. Omits columns of numbers without
-// any value, and sections without other columns.
+// Returns the sections of a table, or only the first section unless `with_details`. Leaves out columns of
+// numbers in which no row has a value.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
-// Returns the values that are printed once, above the table: "batch_size 2, warnings one-launch". Empty if
-// there are no such values.
+// Returns the values that all rows share, which are printed once above the table: "batch_size 2, warnings
+// one-launch"; empty if there are none.
 std::string ConstantsOf(const Table& table);
 
-// Returns a cell in Markdown. Marked text is bold.
 std::string MarkdownOf(const Shown& cell);
-// Returns Markdown lines about runs. If there are many runs, returns only their number.
+// Returns Markdown lines with the command, time and machine of each run; of many runs, only the number.
 std::vector<std::string> RunLines(const std::vector<RunText>& runs);
 
 }  // namespace gradsync::tools

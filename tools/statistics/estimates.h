@@ -8,8 +8,8 @@
 
 #include "model/base/statistics.h"
 
-// Estimates differences with simultaneous 95 % intervals: with a probability of 95 %, all intervals of a
-// family contain the true values.
+// Estimates differences, with 95 % intervals that are simultaneous: with a probability of 95 %, all intervals
+// of a family (the differences that are estimated in one call) contain the true values.
 namespace gradsync::tools {
 
 struct Interval {
@@ -18,105 +18,108 @@ struct Interval {
 
   bool is_known() const { return !std::isnan(low) && !std::isnan(high); }
   double half_width() const { return (high - low) / 2; }
-  // Returns the smallest interval that contains both intervals. An unknown interval is ignored.
+  // Returns the smallest interval that contains both; if one is unknown, the other.
   Interval With(const Interval& other) const {
     return {std::fmin(low, other.low), std::fmax(high, other.high)};
   }
   bool operator==(const Interval&) const = default;
 };
 
-// NaN: unknown.
 struct Estimate {
   double value = kNaN;
   Interval interval{};
-  bool by_launches = false;  // launches were the samples, because launches differ by more than rounds explain
+  bool by_launches = false;  // the interval is wider, because launches differ by more than rounds explain
 
   bool operator==(const Estimate&) const = default;
 };
-// Multiplies the value and both ends of the interval.
 Estimate Scaled(const Estimate& estimate, double factor);
 
-// The variation between launches in addition to the variation of rounds.
+// How much more launches (each is a new start of all processes) differ from each other than the scatter of
+// the steps within a launch explains.
 struct LaunchEffect {
-  double inflation = 1;  // variance between launches divided by the variance that rounds explain
+  double inflation = 1;  // variance of launches' means divided by the variance that rounds explain
   double degrees = std::numeric_limits<double>::infinity();  // degrees of freedom of the inflation
 };
 
-// The confidence of the intervals of a family.
+// How sure the intervals of a family must be.
 struct Confidence {
-  double chance = 0.05;        // probability that at least one interval is wrong
-  LaunchEffect launches = {};  // variation between launches, unless the family itself shows more
+  double chance = 0.05;        // allowed probability that at least one interval is wrong
+  LaunchEffect launches = {};  // widens the intervals, unless the family itself shows more variation
 };
 
-// The smallest number of samples with which 95 % intervals contain the true value in 95 % of cases, for
-// samples that are as skewed as times of steps.
+// With fewer samples, 95 % intervals contain the true value in less than 95 % of cases, if the samples are as
+// skewed as times of training steps.
 inline constexpr size_t kFewestForInterval = 10;
 
-// A difference in every round of a run: the step of one strategy minus the step of another strategy.
+// In a round, each strategy takes one step. This has, for each round, the difference of two strategies'
+// steps.
 struct RoundDifferences {
-  std::vector<double> values;  // differences by round; NaN if one of the two steps is missing
-  // Divisors by round; if empty, the difference is estimated, else the ratio of difference and divisor.
+  std::vector<double> values;  // by round; NaN if one of the two steps is missing
+  // If not empty, the mean difference is divided by the mean of these numbers, such as the steps of the
+  // baseline.
   std::vector<double> divisors{};
-  // Rounds are trimmed in this order; if empty, rounds are trimmed by their values.
+  // Rounds with the smallest and the largest of these numbers are left out of the mean; if empty, those with
+  // the smallest and the largest differences.
   std::vector<double> order{};
-  // Identifies the base of the difference. The base also contributes to the variation between launches.
+  // Two differences with equal `base` are differences to the same strategy. Its variation between launches is
+  // in both.
   const void* base = nullptr;
 };
 
-// Returns the trimmed mean of each difference, over the rounds that `order` does not trim, and its interval.
-// NaN with fewer than two rounds. `launches` has the number of rounds of each launch, in order.
+// Returns the trimmed mean of each difference, and its interval; NaN with fewer than two rounds. `launches`
+// has the number of rounds of each launch, in order. The fraction `trimmed` of the rounds is left out at each
+// end.
 //
 // Intervals use the standard error of a trimmed mean with Student's t (Yuen, The two-sample trimmed t for
-// unequal population variances, 1974). In 95 of 100 cases all intervals of the family are correct together.
-// The width of the intervals is the width for independent differences; dependent differences need no more
-// (Sidak, Rectangular confidence regions for the means of multivariate normal distributions, 1967).
+// unequal population variances, 1974). The intervals are wide enough for independent differences; dependent
+// differences need no more (Sidak, Rectangular confidence regions for the means of multivariate normal
+// distributions, 1967).
 //
-// Rounds are nested in launches, and launches may differ (for example in memory addresses or ports). A test
-// over all differences compares the variation of the variants' means between launches with the variation that
-// rounds explain. If the difference is significant at 10 %, launches are the samples: standard errors are
-// larger, and Student's t has the degrees of freedom of launches. estimates_test.cc prints how often
-// intervals are then correct. With one launch, the variation between launches is unknown.
-//
-// `looks` is the planned number of times that a run checks whether its intervals are narrow enough to end.
-// Each check has an equal share of the error probability (Bonferroni), so intervals are correct at any check
-// that ends the run.
+// Launches may differ by more than the scatter of their rounds explains, for example because memory has other
+// addresses. This is tested over all differences of the family together. If it is significant at 10 %,
+// standard errors grow accordingly, and Student's t has the degrees of freedom of the launches. With one
+// launch, the variation between launches is unknown, and intervals do not include it.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
-// Estimates how much launches vary in addition to rounds, also if this variation may be chance.
+// Returns how much more launches differ than the scatter within a launch explains, without testing whether
+// this may be chance.
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
-// Returns a one-sided lower bound for each difference of the family. The differences are X - Y for one row X
-// and each other row Y. In 95 of 100 cases all bounds are correct together, also for dependent differences
-// (Bonferroni). So if X is the fastest row, a bound is above 0 in at most 5 of 100 cases (Hsu, Constrained
-// simultaneous confidence intervals for multiple comparisons with the best, 1984). NaN with fewer than two
-// rounds. A wrong choice is worse than no choice, so launches are the samples if they differ by more than
-// rounds explain, even if the difference may be chance.
+// Returns a one-sided lower bound for each difference of the family, where the family has the differences
+// between the steps of one strategy X and of every other strategy. All bounds are correct together with a
+// probability of 95 %, also for dependent differences (Bonferroni). So if X is the fastest, a bound is above
+// 0 with a probability of at most 5 % (Hsu, Constrained simultaneous confidence intervals for multiple
+// comparisons with the best, 1984). NaN with fewer than two rounds. If launches differ by more than the
+// scatter of their rounds explains, standard errors grow even if this may be chance, because a wrong
+// recommendation is worse than none.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 
-// Values that are not paired with the values of another sample, ordered by launch.
+// Measured times of one strategy, ordered by launch. Unlike steps of the same round, they are not paired with
+// times of another strategy.
 struct LooseSample {
   std::vector<double> values;
-  std::vector<size_t> launches{};  // number of values of each launch; if empty, all values are of one launch
+  std::vector<size_t> launches{};  // number of values of each launch; if empty, there is one launch
 };
 struct LooseComparison {
   LooseSample own;
   LooseSample base;
 };
 
-// Estimates the relative difference of the trimmed means of two samples that were taken one after the other,
-// or by different programs. Uses Yuen's t for the logarithm of their ratio, with a critical value for the
-// whole family (Sidak, 1967). NaN if a side has fewer than two values, or values that are not positive.
+// Estimates own / base - 1 of the trimmed means of two samples that were taken one after the other, or by
+// different programs. The interval is Yuen's, for the logarithm of the ratio, and simultaneous for the whole
+// family (Sidak, 1967). The estimate is NaN if a sample has fewer than two values, or values that are not
+// positive.
 //
-// Launches are the samples if their means vary more than values explain, over all samples together. Each
-// sample counts once, also if several samples are compared with it.
+// If launches vary more than values explain, over all samples together, standard errors grow accordingly.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
-// Returns the critical value that the largest of `count` independent |z| exceeds with probability `chance`.
+// Returns the value that the largest of `count` independent, normally distributed |z| exceeds with
+// probability `chance`.
 double SidakCritical(size_t count, double chance = 0.05);
-// Returns the value of Student's t, with `degrees` degrees of freedom, that corresponds to `z` of a normal
-// distribution.
+// Returns the value that Student's t with `degrees` degrees of freedom exceeds with the same probability with
+// which a normal distribution exceeds `z`.
 double StudentT(double z, double degrees);
 
 }  // namespace gradsync::tools

@@ -7,12 +7,13 @@
 #include <span>
 #include <vector>
 
-// Simulates runs with steps that are drawn from measured steps. Tests count how often intervals are correct.
+// Simulates runs whose true differences are known, with steps that are drawn from measured steps, so that
+// tests can count how often confidence intervals are correct.
 namespace gradsync::tools {
 
 using Values = std::vector<double>;
 
-// A random generator with equal numbers on every machine.
+// A random generator that returns the same numbers on every machine.
 class Draws {
  public:
   explicit Draws(uint64_t seed) : state_(seed) {}
@@ -30,24 +31,24 @@ class Draws {
   uint64_t state_;
 };
 
-// Residuals of measured steps, in thousandths of a step, after subtraction of the medians of rounds and of
-// variants. The residuals are ordered by round, and in each round by variant (13 variants).
+// Noise of measured steps, in thousandths of a step: the times minus the medians of their rounds and of their
+// strategies. Ordered by round, and in each round by strategy (13 strategies).
 inline constexpr size_t kMeasuredVariants = 13;
-std::span<const int> TinyResiduals();  // residuals of a launch of `tiny`, 28 rounds
-// Residuals of a launch of `small`, whose step is ten times longer, 10 rounds.
+std::span<const int> TinyResiduals();  // of the model `tiny`, 28 rounds
+// Noise of the model `small`, whose step is ten times longer, in 10 rounds.
 std::span<const int> SmallResiduals();
 
-// Simulated steps are in thousandths of a step, by variant and round.
+// The mean time of a simulated step. Simulated times are in thousandths of it.
 inline constexpr double kSimulatedStep = 1000;
 struct Run {
   std::vector<Values> steps{};
-  double mean = 0;  // mean over steps without residuals and effects
+  double mean = 0;  // mean of the steps without noise and effects
 };
 
-// Simulates a run. Each round is drawn from measured rounds, and its residuals are assigned to variants at
-// random. A drift of the machine, with a trend and waves, is equal for all variants of a round. `effects` has
-// the additional time of the steps of each variant; more than kMeasuredVariants variants use the residuals of
-// several rounds. `launch_std` is the standard deviation of each variant's own effect of a launch.
+// Simulates a run with launches[i] rounds in launch i. `effects` has, for each strategy, how much longer its
+// steps are; these are the true differences. Each round gets the noise (`residuals`) of a measured round,
+// assigned to strategies at random. All strategies of a round also get the same drift of the machine, a trend
+// with waves. `launch_std` is the standard deviation of what each launch adds to all steps of a strategy.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

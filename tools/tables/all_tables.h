@@ -7,8 +7,8 @@
 
 namespace gradsync::tools {
 
-// The list of files of tables, in the order in which a report shows the tables. Each file defines
-// Add...Tables(settings, tables).
+// The kinds of tables, in the order in which a report shows them. For each name, such as Memory, a file of
+// this package defines AddMemoryTables(settings, tables).
 #define GRADSYNC_TABLES(ROW) \
   ROW(AllReduce)             \
   ROW(Training)              \
@@ -22,7 +22,6 @@ namespace gradsync::tools {
 GRADSYNC_TABLES(GRADSYNC_DECLARE)
 #undef GRADSYNC_DECLARE
 
-// Adds the tables of all files.
 void AddAllTables(const Settings& settings, std::vector<Table>* tables);
 
 }  // namespace gradsync::tools

@@ -11,8 +11,7 @@
 
 #include "tools/tables/table.h"
 
-// Columns with functions that compute their values, so that one line of code has the name and the value of a
-// column.
+// A table is defined by a list of columns, each with its name and the function that computes its values.
 namespace gradsync::tools {
 
 template <class T>
@@ -20,17 +19,17 @@ void Append(std::vector<T> more, std::vector<T>* all) {
   all->insert(all->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// A column, and the function that computes its value from a Subject. A row of the table describes one
-// Subject.
+// A column, and the function that computes its value in a row. Each row is about one object of type Subject.
 template <class Subject>
 struct Field {
   using Value = std::variant<double, std::string, Warnings, Estimate>;
   template <class Function>
   using Result = std::decay_t<std::invoke_result_t<Function, const Subject&>>;
 
-  // `value_of` is a function of the Subject, or a member of it. Column::kind is not necessary for whole
-  // numbers and for text. An Estimate makes three columns, "delta (%)", "delta_low (%)" and "delta_high (%)",
-  // which users see as one column.
+  // `value_of` is a function of a Subject, or a pointer to a member of it. If it returns a whole number or a
+  // text, Column::kind is set accordingly. If it returns an Estimate, there are three columns in formats for
+  // machines, such as "delta (%)", "delta_low (%)" and "delta_high (%)"; users see one column with the
+  // interval.
   template <class Function>
   Field(Column shown, Function value_of)
       : column(std::move(shown)), value([value_of = std::move(value_of)](const Subject& subject) -> Value {
@@ -50,7 +49,6 @@ struct Field {
   std::function<Value(const Subject&)> value;
 };
 
-// Makes a table of Subjects.
 template <class Subject>
 class TableOf : public Table {
  public:
@@ -80,7 +78,7 @@ class TableOf : public Table {
     for (const Field<Subject>& field : fields) {
       columns.push_back(field.column);
       if (!field.column.has_interval) continue;
-      // The name without its unit ends here.
+      // The suffix is inserted before the unit: "delta_low (%)".
       const size_t end = std::min(field.column.name.find(" ("), field.column.name.size());
       for (const char* const suffix : {"_low", "_high"}) {
         Column limit{.name = field.column.name, .kind = field.column.kind, .audience = Audience::kMachines};

@@ -8,11 +8,11 @@
 
 namespace gradsync::tools {
 
-// "/home/.../bin/bench/ddp --steps=3" -> "./bazelw run //bench:ddp -- --steps=3"; commands of other programs
-// are unchanged.
+// Returns the command with which users repeat a run: for "/home/.../bin/bench/ddp --steps=3" it is "./bazelw
+// run //bench:ddp -- --steps=3". The commands of other programs are returned unchanged.
 std::string ReproducingCommand(const std::string& command_line);
 
-// Returns a description of each run, from one record of the run.
+// Describes runs, each from one of its records.
 std::vector<RunText> DescribeRuns(const std::vector<const bench::Record*>& runs);
 
 }  // namespace gradsync::tools

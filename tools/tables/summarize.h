@@ -12,11 +12,11 @@
 namespace gradsync::tools {
 
 struct Summary {
-  // Groups of the settings; moving a Summary keeps the addresses of groups and settings.
+  // `measured` points to these groups, and `settings` to `measured`. Moving a Summary keeps these addresses.
   std::vector<Group> groups;
   std::vector<Setting> measured;
-  Settings settings;                   // the settings of all groups
-  std::vector<Group> learning_groups;  // groups of learning settings; moving a Summary keeps their addresses
+  Settings settings;                   // names and addresses of all of `measured`
+  std::vector<Group> learning_groups;  // groups of //bench:convergence, to which `learning` points
   std::vector<LearningSetting> learning;
   std::vector<const bench::Record*> runs;  // one record of each run
   Report report;                           // tables of the settings
@@ -25,14 +25,13 @@ struct Summary {
   std::vector<std::string> remarks;  // remarks about all tables, one line each
 };
 
-// Returns the reason why no table can contain the record; empty if a table can contain it.
+// Returns why no table can show the record; empty if one can.
 std::string WhyUnusable(const bench::Record& record);
 
-// Reads the records and makes the tables. `inputs` are files, or directories with *.jsonl files.
-// `baseline_row` is a strategy or a variant; if it is empty, kDefaultBaseline. If a setting has no such row,
-// its first row is the baseline. `run` selects the launches of one set by the id of the first launch; if it
-// is empty, all launches are used. Throws InvalidInput if an input does not exist, or if no record is of
-// `run` or has `baseline_row`.
+// Reads the records in `inputs`, which are files or directories, and makes the tables. `baseline_row` is the
+// strategy or variant with which others are compared; if it is empty, kDefaultBaseline. If `run` is not
+// empty, only one set of launches is used: the one whose first launch has this run id. Throws InvalidInput if
+// an input does not exist, or if there is no record of `run` or `baseline_row`.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "",
                   const std::string& run = "");
 

@@ -8,10 +8,11 @@
 #include "tools/analysis/words.h"
 #include "tools/tables/fields.h"
 
-// Functions that compute the values of columns from a row.
+// Functions that compute the values of table columns from a Row.
 namespace gradsync::tools {
 
-// A row in its setting. A table may show a part of a row: a phase of the step, or a bucket.
+// A Row in its setting, from which the cells of one line of a table are computed. If a table has several
+// lines for a Row, such as one for each bucket, `part` is the number of the line.
 struct View {
   const NamedSetting& at;
   const Row& row;
@@ -20,12 +21,11 @@ struct View {
   const Measurement& measured() const { return *row.measured; }
   Comparison comparison() const { return at.setting->ComparisonOf(row); }
   Cost cost() const { return at.setting->CostOf(row); }
-  // Returns the text of the variant, with the setting if there are several settings.
+  // Returns the variant's text, after the name of the setting if there are several.
   std::string name() const { return Join(Brief(at.name), at.name.empty() ? "" : ": ", row.variant()); }
-  // Returns the row's baseline; null if there is none.
   const Row* base() const { return comparison().base; }
 
-  // The following functions return values of columns.
+  // Values of columns:
   std::string variant() const { return row.variant(); }
   std::string backend() const { return row.backend(); }
   std::string strategy() const { return row.strategy(); }
@@ -33,18 +33,19 @@ struct View {
   double step_s() const { return row.step_s; }
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
-  // Returns whether the results equal the reference's results: "yes", "as its equation", "not checked", "no
-  // (1.2e-03)", ...
+  // Returns whether gradients and weights are those of a single process, or, for a compressing strategy, of
+  // its equation: "yes", "as its equation", "not checked", "no (1.2e-03)" with the error, ...
   std::string equality() const;
-  // Returns the number of collectives for gradients; peers do not report this number.
+  // Returns the number of collectives in a step; NaN for PyTorch, which does not report it.
   double num_collectives() const;
-  // Returns the peak device memory of this variant in timed steps, in bytes per parameter of the model; NaN
-  // if the memory includes buffers of other variants, or is unknown.
+  // Returns the peak memory on the device in timed steps, divided by the number of the model's parameters;
+  // NaN if unknown.
   double peak_bytes_per_parameter() const;
 };
 
-// The following functions return columns' functions for values of the configuration and of facts (empty or
-// NaN if the name is missing), and of series of times in seconds (NaN without samples).
+// Each of the functions below returns a function that computes a column's value: a value of the record's
+// configuration (empty or NaN if it lacks the name), a fact, or a statistic of a time in seconds (NaN without
+// samples).
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
@@ -65,27 +66,25 @@ auto OfTimes(SampleName samples, Statistic statistic) {
   };
 }
 inline auto MeanTime(SampleName samples) { return OfTimes(samples, &Series::mean); }
-// The standard deviation of the population.
 inline auto StdTime(SampleName samples) { return OfTimes(samples, &Series::std); }
 inline auto TimePercentile(SampleName samples, double p) {
   return OfTimes(samples, [p](const Series& series) { return series.percentile(p); });
 }
-// Returns a column of a whole number of the configuration, which is printed once if it is equal in all rows.
 inline Field<View> ConfigField(bench::ConfigName name, int section = 0) {
   return {{.name = std::string(name.text()), .kind = Kind::kInteger, .section = section, .said_once = true},
           Number(name)};
 }
 
-// Returns columns about the run: device, dtype, world_size, threads_per_rank, comm_threads, steps, launches,
-// run (the run id of the first launch). Values that are equal in all rows are printed once.
+// Returns the columns device, dtype, world_size, threads_per_rank, comm_threads, steps, launches and run (the
+// run id of the first launch). Values that all rows share are printed once, above the table.
 std::vector<Field<View>> RunFields(int section = 0);
 
-// Returns the settings about training.
+// Returns the settings of training, without those of collectives.
 Settings SelectTraining(const Settings& settings);
-// The settings of one run. All published figures count as one run.
+// The settings of one run of a benchmark. All published figures count as one run.
 struct Run {
-  std::string name{};   // name that distinguishes the run from other runs; empty if there is only one run
-  Settings settings{};  // settings, with names that are unique within the run
+  std::string name{};   // empty if there is only one run
+  Settings settings{};  // with names that are unique within the run
 };
 std::vector<Run> SplitRuns(const Settings& settings);
 

@@ -26,8 +26,8 @@ using Arguments = std::vector<std::string>;
 
 inline constexpr char kDdp[] = "bench/ddp";
 
-// Runs two untimed steps, because a strategy may still allocate memory after the first step, as `core` does
-// for rows.
+// Returns the flags of a small run. It has two untimed steps, because a strategy may allocate memory in the
+// second step too (`core` does), and tests require that timed steps allocate nothing.
 inline Arguments Micro(const std::string& out, const Arguments& more = {}) {
   Arguments arguments = {"--d_model=16",     "--d_ff=32",      "--num_layers=2", "--num_heads=2",
                          "--vocab_size=64",  "--batch_size=2", "--seq_len=8",    "--bucket_bytes=4KiB",
@@ -43,7 +43,6 @@ inline Arguments Micro(const std::string& out, const Arguments& more = {}) {
   return arguments;
 }
 
-// Replaces the value of a flag in `arguments`.
 inline Arguments With(Arguments arguments, const std::string& flag, const std::string& value) {
   for (std::string& argument : arguments) {
     if (argument.starts_with(flag + "=")) argument = flag + "=" + value;
@@ -51,7 +50,6 @@ inline Arguments With(Arguments arguments, const std::string& flag, const std::s
   return arguments;
 }
 
-// Returns the paths of a directory's files whose names end like this.
 inline std::vector<std::string> FilesIn(const std::string& directory, const std::string& suffix) {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {

@@ -13,31 +13,31 @@
 
 namespace gradsync::bench {
 
-// Returns the time in ns during which these CPUs ("cpu3") were not idle so far, including stolen time, from
-// /proc/stat. The system counts ticks of about 10 ms. Nullopt if /proc/stat lacks the CPUs, or if `cpus` is
-// empty.
+// Returns how many ns these CPUs (such as "cpu3") have been busy since the system's start, including time
+// that a hypervisor gave to other virtual machines. `proc_stat` is /proc/stat, which counts in steps of about
+// 10 ms. Nullopt if it lacks one of the CPUs, or if `cpus` is empty.
 std::optional<int64_t> ReadBusyNs(std::istream& proc_stat, const std::set<std::string>& cpus);
 
-// Measures the CPU time that programs other than the job's ranks use during a step, on the CPUs that the
-// ranks of this host may use. The first rank of each host reads the time that all programs have used, and
-// every rank reads the time of its own process.
+// Measures how much CPU time other programs use during a step, on the CPUs of this host's ranks: the time
+// that all programs use, which the first rank of each host reads, minus the time of each rank's process.
 class Disturbance {
  public:
-  // All ranks must call the constructor. `cpus` are the CPUs that this rank may use. `kernel` identifies the
-  // kernel whose /proc/stat this rank reads; ranks in different network namespaces of one machine have equal
-  // values.
+  // All ranks must call the constructor. `cpus` are the CPUs that this rank may use. Ranks with equal
+  // `kernel` are on one host, because they read the same /proc/stat.
   Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device, const std::vector<int>& cpus,
               const std::string& kernel = comm::BootIdentity());
 
-  // Returns the CPUs of this host that any of its ranks may use.
+  // Returns the CPUs that one or more ranks of this host may use.
   const std::set<std::string>& cpus() const { return cpus_; }
 
-  // Returns this rank's term. The sum of the terms of all ranks of a host is the time that other programs
-  // have used so far.
+  // Returns minus the CPU time of this process; on the first rank of a host, plus the CPU time that all
+  // programs of the host have used. The sum of the results of all ranks of a host is the time that other
+  // programs have used so far.
   int64_t ReadNs();
 
-  // Returns the time that other programs used in each step. `terms_ns` has the growth of this rank's term in
-  // each step. Empty if the time is not known. All ranks must call this with equally many steps.
+  // Returns the time that other programs used in each step; empty if it is not known. `terms_ns` has, for
+  // each step, by how much the result of ReadNs grew on this rank. All ranks must call this, with equally
+  // many steps.
   std::vector<int64_t> GatherOthersNs(const std::vector<int64_t>& terms_ns);
 
  private:

@@ -8,23 +8,22 @@
 
 namespace gradsync::bench {
 
-// A function that changes the task of a rank.
+// Changes what a rank trains, for tests.
 using AlterTask = std::function<void(TrainingTask& task)>;
 
-// The main function of the training benchmark. The function checks that this host has enough memory and, if
-// requested, PyTorch, and calls RunRankProgram. Returns the exit status.
+// The main function of the training benchmark, which measures the training steps of several strategies.
+// Returns the exit status.
 //
-// In each setting all variants train one replica of the model in turn, step by step, and are timed. Records
-// are written after each round. Then each variant is compared with a single process that trains on the
-// batches of all ranks. If an exact or lossy variant was wrong, the rank fails after the checks of all
-// variants. If a check after a randomly drawn timed step finds different gradients on the ranks, the rank
-// fails immediately.
+// For each batch size and sequence length, all strategies train the same copy of the model in turn, one step
+// each, and their steps are timed. Then the result of each strategy is compared with that of one process that
+// trains on the batches of all ranks. If the result of a strategy that averages is wrong, the program fails
+// after all comparisons. If ranks have different gradients after a timed step (randomly drawn steps are
+// checked), the program fails at once.
 //
-// A timed step has the strategy's preparation, forward, backward, synchronisation and optimizer. Making the
-// batch, placing gradients, and a barrier of all ranks are not timed. Checks start from the initial weights,
-// because replicas under `none` diverge.
+// A timed step has the strategy's preparation, forward, backward, synchronisation and optimizer. Before it,
+// and not timed, the batch is made, the old gradients are removed, and all ranks wait for each other.
 //
-// `alter_task` is called once, before ranks join groups.
+// `alter_task` is called once on each rank, before the first step.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const AlterTask& alter_task = {});
 

@@ -15,24 +15,23 @@
 
 namespace gradsync::bench {
 
-// Compares the results of variants with the results of a single process that trains on the batches of all
-// ranks; every rank computes the latter itself. The results of strategies that are not exact are compared
-// with the strategy's equation.
+// Checks the gradients and weights that strategies compute. The expected values are those of one process that
+// trains on the batches of all ranks, which every rank computes itself. For a strategy that changes gradients
+// by design (compression), or averages weights only now and then, they come from the equation in its paper.
 class Verifier {
  public:
   // All arguments must outlive the verifier.
   Verifier(const TrainingPlan& plan, BatchSource& source, Trainer& trainer, Rank& rank)
       : plan_(plan), source_(source), trainer_(trainer), rank_(rank) {}
 
-  // Returns whether all ranks have equal gradients after timed step `round`. For a strategy that has only
-  // parts of gradients, compares weights, which the strategy gathers. Throws std::runtime_error if they
-  // differ, unless the variant's replicas diverge by design. Only for gradsync's own variants. All ranks must
-  // call this.
+  // Returns whether all ranks have equal gradients after timed step `round`. For a strategy that shards
+  // gradients, weights are gathered and compared instead. Throws std::runtime_error if they differ, unless
+  // ranks' weights differ by design. Must not be called for strategies of PyTorch. All ranks must call this.
   bool SpotCheck(Stepper& stepper, int64_t round);
 
-  // Takes a step of the variant on a fixed batch, unless nothing is to be checked, and returns the checks for
-  // the variant's record. If the variant is wrong, and its replicas do not diverge by design, adds a fault to
-  // the rank. All ranks must call this.
+  // Takes a step on a fixed batch, compares the result with the expected values, and returns the errors for
+  // the record. Takes no step if --verify=false. If the result is wrong, and not by design (as without
+  // communication), calls Rank::AddFault. All ranks must call this.
   CheckFields Check(Stepper& stepper);
 
  private:
@@ -44,10 +43,11 @@ class Verifier {
   BatchSource& source_;
   Trainer& trainer_;
   Rank& rank_;
-  // What the gradients of the single process depend on.
+  // Everything on which the gradients of the single process depend. If it is the same for the next strategy,
+  // they are not computed again.
   struct ReferenceKey {
     BatchShape batch;
-    int64_t num_passes;  // the number of parts of each batch
+    int64_t num_passes;  // number of parts of each batch (gradient accumulation)
     double loss_scale;
 
     bool operator==(const ReferenceKey&) const = default;
@@ -57,19 +57,18 @@ class Verifier {
   std::optional<ReferenceKey> reference_of_;
 };
 
-// Compares a variant whose strategy has a reference (ddp/lossy/reference.h) with this reference, in the first
-// turns from the initial weights. A turn is a step, or, if the strategy averages weights, a period: the steps
-// until weights are averaged. Several turns are necessary, because a strategy has no state in the first turn.
-// All ranks must call this. Each rank computes all turns with one batch of its own, all ranks exchange the
-// results, and each rank runs the reference for its share of the parameters.
+// Compares a strategy with a plain implementation of its equation (ddp/lossy/reference.h), from the initial
+// weights. It is compared over two steps, or, if it averages weights after several steps, over two averages,
+// because what it remembers, such as a compression error, has no effect in the first. All ranks must call
+// this. Each rank always uses the same `batch`.
 //
-// If a strategy changes gradients, the check compares the gradients, computed from the current weights, and
-// compares the weights with the optimizer's result for these gradients. If a strategy averages weights, the
-// check compares the change of the weights.
+// For a strategy that changes gradients, compares the gradients of each step, and the final weights with what
+// the optimizer makes of these gradients. For a strategy that averages weights, compares by how much they
+// changed.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
-// Returns whether a variant's step is spot-checked: one randomly drawn step of every `rounds_per_check`
-// rounds.
+// Returns whether ranks compare their gradients after the step of strategy number `variant` in round `round`.
+// In each `rounds_per_check` rounds, this is true of one round, which is drawn at random.
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed);
 
 }  // namespace gradsync::bench

@@ -10,33 +10,32 @@
 #include "comm/process_group.h"
 #include "model/autograd.h"
 
-// Checks whether a strategy computed the results that one process computes on the whole batch.
+// Checks a strategy's gradients and weights: one process with the batches of all ranks must get the same.
 namespace gradsync::bench {
 
-// These functions return the gradients or the values of the parameters, in the parameters' order, and copies
-// of their current contents, on the CPU.
+// GradsOf and ValuesOf return the gradients and the values of the parameters, in their order. CopyGrads and
+// CopyValues return copies, on the CPU, which later steps do not change.
 std::vector<model::Tensor> GradsOf(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> ValuesOf(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params);
 
-// The error of a tensor is |found - expected| / |expected| in Euclidean norms. The error is infinite if a
-// number is not finite. The error of an agreement is the largest error of all tensors and ranks. The
-// denominator is at least 1 % of the average norm of a tensor with this number of elements, so that a
-// gradient that is zero up to rounding does not fail (for example, of the query projection if all tokens are
-// equal).
+// How well a strategy's gradients and weights agree with the expected ones. The error of a tensor is |found -
+// expected| / |expected| in Euclidean norms, and infinite if a number is not finite. If |expected| is nearly
+// zero, 1 % of the average norm of tensors of this size replaces it, so that a gradient that is zero up to
+// rounding does not fail. The fields below have the largest error of all tensors and ranks.
 //
-// The error of a gradient is its distance from the reference. The error of a parameter is its distance from
-// the optimizer's result for the gradients found, because AdamW turns a gradient that is nearly zero into a
-// step in either direction.
+// Gradients are expected to be those of one process. A parameter is compared with what the optimizer makes of
+// the strategy's own gradients, and not of the expected ones, because AdamW turns a gradient that is nearly
+// zero into a full step in either direction.
 struct Agreement {
   double grad_rel_error = 0;
   double param_rel_error = 0;
   std::string worst_grad = {};  // the tensor with the largest error
   std::string worst_param = {};
-  bool replicas_equal = false;  // gradients and parameters are bitwise equal on all ranks
+  bool replicas_equal = false;  // whether gradients and parameters are bitwise equal on all ranks
   double tolerance = 0;         // the largest allowed error
-  // The names, for messages, of the results with which gradients and parameters are compared.
+  // What gradients and parameters are compared with, in words for error messages.
   const char* grad_source = "a single process's";
   const char* param_source = "what the optimizer makes of its gradient";
 
@@ -47,54 +46,50 @@ struct Agreement {
 
 void SetChecks(const Agreement& agreement, CheckFields& checks);
 
-// Returns one line with the variant, the tensor and the error; an empty text if the agreement passed.
+// Returns a line with the variant, the worst tensor and its error; empty if agreement.passed().
 std::string DescribeFault(const std::string& variant, const Agreement& agreement);
 
-// Returns the ranks whose tensors differ in any bit from the tensors of the majority of ranks; without a
-// majority, from the tensors of rank 0. The result is equal on all ranks. Compares hashes.
+// Returns the ranks whose tensors differ from those of most ranks; if no value is in the majority, from those
+// of rank 0. Compares hashes of all bits. Returns the same on all ranks.
 std::vector<int> RanksThatDiffer(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
                                  const model::DevicePtr& device);
 
-// The largest error of all ranks, and the first tensor that has this error. The result is equal on all ranks.
-// Throws CollectiveError.
+// The largest error of all tensors and ranks, and the index of the tensor that has it.
 struct LargestError {
   double error = 0;
   size_t index = 0;
 };
 LargestError FindLargestError(std::span<const model::Tensor> found, std::span<const model::Tensor> expected,
                               comm::ProcessGroup& group, const model::DevicePtr& device);
-// Returns whether these tensors are bitwise equal on all ranks.
 inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
                             const model::DevicePtr& device) {
   return RanksThatDiffer(tensors, group, device).empty();
 }
 
-// Compares gradients with `reference`, which every rank has, and parameters with their values after
-// `step_again`, which repeats the optimizer's step with these gradients from the weights before the step. The
-// agreement is equal on all ranks. Throws CollectiveError.
+// Compares the gradients of `params` with `reference`, and their values with the values after `step_again`.
+// This function must restore the weights before the step, and repeat the optimizer's step with the gradients
+// in `params`. Returns the same on all ranks. Throws CollectiveError.
 Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                  const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
-// Returns the largest error that rounding can cause in gradsync's own strategies. The reference computes
-// equal batches with equal kernels and an equal loss scale, so the gradients of single ranks are bitwise
-// equal in both, for any type of activations. Only the order of their sum differs. The error of a sum of n
-// terms, one term per rank, grows like u sqrt(n). The unit roundoff is u = 2^-24 for gradients in f32;
-// gradients are f32 also if activations (`dtype`) are bf16. A factor covers gradients of ranks that nearly
-// cancel, and AdamW, which divides by the gradient's size. A missing or doubled gradient is an error of about
-// 1.
+// Returns the largest relative error that rounding can cause in gradsync's strategies. The single process
+// computes each rank's gradient with the same kernels, so only the order in which these gradients are added
+// differs. The rounding error of a sum of n terms grows like u sqrt(n), where the unit roundoff u is 2^-24
+// for gradients in f32 (also if the activations, `dtype`, are bf16) and 2^-53 in f64. A factor of 512 covers
+// gradients that nearly cancel, and AdamW, which divides by the gradient's size. A missing or doubled
+// gradient is an error of about 1.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
-// Returns the tolerance for a peer, whose kernels add products in another order: each position of the batch
-// is one term of every sum. The factor also covers the depth of the model.
+// Returns the tolerance for a strategy of PyTorch, whose kernels add products in another order. So each of
+// the batch's `positions` (tokens or images) is a term of a sum whose order differs.
 //
 // With activations in bf16, the largest errors come from rounding the gradients of activations after each
-// operation, by at most u = 2^-8 with a random sign. The errors of n operations add up to sqrt(n) u, and a
-// sum over positions does not increase them. 16 u covers the about one hundred operations between the loss
-// and the first layer.
+// operation, by at most u = 2^-8 with a random sign. The errors of n operations add up to sqrt(n) u; about
+// 100 operations lie between the loss and the first layer, so 16 u is enough.
 double PeerTolerance(model::DType dtype, int64_t positions);
-// Returns the tolerance for a peer in f32 whose matrix products round their factors to TF32, with u = 2^-11.
-// Such an error is relative to each term of a sum, so it does not grow with the batch. The error grows with
-// the number of layers; the tolerance covers 64 successive roundings.
+// Returns the tolerance for a strategy of PyTorch in f32 whose matrix products round their factors to TF32,
+// by at most u = 2^-11. The error does not grow with the batch, but with the number of layers, one after the
+// other; the tolerance is 64 u.
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench
