@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""tools/dev/accelerator_errors.py DIRECTORY: how far predictions for more ranks are off.
+"""tools/dev/accelerator_errors.py DIRECTORY [--summary | --table=CASE]: how far predictions for more
+ranks are off.
 
 DIRECTORY has, of each case of tests/pytorch/accelerator_cases.py, what accelerator_runs.py wrote:
 CASE.jsonl.gz, recorded on two hosts; CASE.predicted.jsonl, what was predicted from it before the
-larger launches began; CASE.measured.jsonl, what these measured. Prints each row with its three
-conditions, and the sizes of the errors of those rows that count.
+larger launches began; CASE.measured.jsonl, what these measured. Prints the sizes of the errors of
+those rows that count, and each row with its three conditions: with --table, the rows of one case,
+with --summary none.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import pathlib
 import statistics
@@ -103,7 +106,7 @@ class Line:
         low, high = 1e3 * self.predicted.low, 1e3 * self.predicted.high
         cost = "" if self.cost_error is None else f"{100 * self.cost_error:+.1f} %"
         return (
-            f"{self.case:<12} {self.world_size:>3}  {self.way.name:<24} {1e3 * self.measured_s:>7.0f} "
+            f"{self.case:<16} {self.world_size:>3}  {self.way.name:<24} {1e3 * self.measured_s:>7.0f} "
             f"{1e3 * self.predicted.value:>7.0f}  {low:>5.0f} to {high:<5.0f} "
             f"{100 * self.error:>+6.1f} % {cost:>9}  {100 * self.change:>+5.1f} % "
             f"{100 * self.busy:>4.0f} % {self.hops:>6.1f} {self.sending:>8.2f}{'' if self.counts else '  no'}"
@@ -111,7 +114,7 @@ class Line:
 
 
 TITLE = (
-    f"{'case':<12} {'on':>3}  {'way':<24} {'ms':>7} {'predicted':>9} {'interval':>12} "
+    f"{'case':<16} {'on':>3}  {'way':<24} {'ms':>7} {'predicted':>9} {'interval':>12} "
     f"{'error':>8} {'of cost':>9}  {'none':>6}  {'busy':>5} {'hops':>6}  {'sending':>7}"
 )
 
@@ -362,8 +365,18 @@ def lines_in(directory: pathlib.Path, is_anew: bool = False) -> list[Line]:
     ]
 
 
-def main(directory: str) -> None:
-    lines = lines_in(pathlib.Path(directory))
+def is_of(line: Line, case: str) -> bool:
+    """Whether a table of this case has the line; "" is the table of all cases."""
+    return not case or line.case.split(",")[0] == case
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("--summary", action="store_true")
+    parser.add_argument("--table", default="", choices=["", *CASES], metavar="CASE")
+    flags = parser.parse_args(arguments)
+    lines = lines_in(flags.directory)
     counted = [line for line in lines if line.counts]
     print(
         f"A row counts if a step without synchronisation is within {100 * MOST_CHANGE:g} % of that "
@@ -371,11 +384,14 @@ def main(directory: str) -> None:
         f"takes at least {FEWEST_HOPS} hops. Rows: {len(lines)}, of which {len(counted)} count."
     )
     print("\n".join(summary(counted)))
-    anew = [line for line in lines_in(pathlib.Path(directory), is_anew=True) if line.counts]
+    anew = [line for line in lines_in(flags.directory, is_anew=True) if line.counts]
     if anew:
         print("\n".join(["", "The same rows, predicted anew by the present code:", *summary(anew)]))
-    print("\n".join(["", "```", TITLE, *(line.text() for line in lines), "```"]))
+    if flags.summary:
+        return
+    rows = [line.text() for line in lines if is_of(line, flags.table)]
+    print("\n".join(["", "```", TITLE, *rows, "```"]))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1:])

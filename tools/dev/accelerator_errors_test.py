@@ -22,9 +22,18 @@ WAY = "bucket_cap_mb=25"
 
 
 def said_of(
-    rows, predicted, busy=0.2, hop_s=1e-5, none_s=NONE_S, link_rate=8 * 10**9, ranks_per_host=1
+    rows,
+    predicted,
+    busy=0.2,
+    hop_s=1e-5,
+    none_s=NONE_S,
+    link_rate=8 * 10**9,
+    ranks_per_host=1,
+    flags=(),
 ):
-    """The lines about a launch of 8 ranks. `rows`: by way, steps; `predicted`: by way."""
+    """The lines about a launch of 8 ranks. `rows`: by way, steps; `predicted`: by way; `flags`:
+    of accelerator_errors.py.
+    """
     one = launch()
     one["link_rate"] = link_rate
     place = {"world_size": 8, "ranks_per_host": ranks_per_host}
@@ -48,7 +57,7 @@ def said_of(
             pathlib.Path(f"{directory}/base.{name}.jsonl").write_text(text)
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            accelerator_errors.main(directory)
+            accelerator_errors.main([directory, *flags])
     return out.getvalue().splitlines()
 
 
@@ -64,6 +73,18 @@ class AcceleratorErrorsTest(unittest.TestCase):
         self.assertIn("The same rows, predicted anew by the present code:", said)
         self.assertIn("predicted: 1 of 1; the median width of an interval is 27.3 %", said[4])
         self.assertIn("+10.0 %", said[-2])
+
+    def test_a_page_shows_one_case_or_the_sizes_of_errors_alone(self):
+        def said(*flags):
+            return said_of({WAY: [0.1, 0.12]}, {WAY: [0.121, 0.1, 0.13]}, flags=flags)
+
+        whole = said()
+        table = whole.index("```")
+        self.assertEqual(said("--table=base"), whole)
+        self.assertEqual(said("--table=fine"), whole[: table + 2] + ["```"])
+        self.assertEqual(said("--summary"), whole[: table - 1])
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            said("--table=smooth")
 
     def test_a_row_counts_by_three_conditions(self):
         def counts(**changes):
