@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
@@ -23,9 +22,7 @@
 #include "model/base/error.h"
 #include "model/base/exit_status.h"
 #include "model/base/version.h"
-#include "model/files/safetensors.h"
 #include "model/tensor/cuda_device.h"
-#include "model/tensor/tensor.h"
 
 namespace gradsync::bench {
 namespace {
@@ -85,23 +82,6 @@ INSTANTIATE_TEST_SUITE_P(
              {"--model=huge"},
              "--model=huge: expected tiny, small, medium, large, xl, 2.7b or resnet50\n"},
         Case{kDdp, {"--dtype=f16"}, "--dtype=f16: expected f32, f64 or bf16; did you mean bf16?\n"},
-        Case{kDdp,
-             {"--variants=none,core@shm", "--backend=gloo"},
-             "--backend: every one of --variants names its own, expected one without @backend\n"},
-        Case{kDdp,
-             {"--variants=naive,core:bucket_bytes=1Mi", "--bucket_bytes=1Mi"},
-             "--bucket_bytes: none of --variants takes it, expected one with buckets and no size of its "
-             "own\n"},
-        Case{kDdp,
-             {"--strategies=naive,flat", "--bucket_bytes=1Mi"},
-             "--bucket_bytes: none of --strategies takes it, expected one with buckets and no size of its "
-             "own\n"},
-        Case{kDdp,
-             {"--variants=none:learning_rate=1,naive:learning_rate=1", "--learning_rate=2"},
-             "--learning_rate: every one of --variants names its own, expected one without learning_rate\n"},
-        Case{kCompare,
-             {"--strategies=naive", "--buffer_elements=1Mi"},
-             "--buffer_elements: none of --strategies has buckets\n"},
         Case{kSuite, {"--peer_modes=eager"}, "--peer_modes: needs --with_peers=pytorch\n"},
         Case{kAllReduce, {"--collectives=all_gather", "--op=mean"}, "--op: none of --collectives reduces\n"},
         Case{kDdp, {"--backend=gloo,smoke"}, "--backend=gloo,smoke: expected "},
@@ -109,27 +89,27 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kAllReduce,
              {"--threads_per_rank=1"},
              "--threads_per_rank: all_reduce has no such flag; --help lists them\n"},
-        Case{kDdp, {"--variants=core@glo"}, "--variants=core@glo: unknown backend 'glo', expected gloo, "},
         Case{kDdp, {"--no-verify"}, "--no-verify: ddp has no such flag; did you mean --verify=false?\n"},
-        Case{kDdp, {"--tf32"}, "--tf32: expected --device=cuda and --dtype=f32, found cpu and f32\n"},
-        Case{kDdp,
-             {"--dump_grads=/nonexistent/grads"},
-             "--dump_grads=/nonexistent/grads: there is no directory /nonexistent\n"},
-        Case{kDdp,
-             {"--variants=none,local_sgd", "--dump_grads=grads"},
-             "--dump_grads: expected a variant that averages gradients\n"},
-        Case{kDdp,
-             {"--variants=none,powersgd:start=9"},
-             "--variants: powersgd:start=9@gloo: only //bench:convergence takes start, because timed steps "
-             "must "
-             "all be alike\n"},
-        Case{kCompare,
-             {"--strategies=bucketed_async", "--backend=gloo", "--with_peers=pytorch", "--comm_threads=4"},
-             "--comm_threads=4: --with_peers takes 2, as many as PyTorch has over gloo\n"},
         Case{kAllReduce,
              {"--backend=shm", "--comm_threads=4"},
              "--comm_threads=4: no backend here runs collectives at the same time: shm\n"},
-        Case{kDdp, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "},
+        Case{kAllReduce,
+             {"--backend=shm", "--interface=lo"},
+             "--interface=lo: no backend here sends over a network: shm\n"},
+        // One loop; others in flight would be the group's.
+        Case{kAllReduce,
+             {"--backend=shm,memory_limit", "--dtype=bf16", "--sizes=8"},
+             "--backend=memory_limit: found sum of bf16, expected sum of f32\n"},
+        Case{kAllReduce,
+             {"--backend=memory_limit", "--in_flight=1,4", "--sizes=8"},
+             "--backend=memory_limit: expected --in_flight=1\n"},
+        // Every rank has a part.
+        Case{kAllReduce,
+             {"--collectives=all_gather", "--sizes=8,16", "--world_size=3"},
+             "--sizes=8: expected a multiple of the 12 bytes of 3 f32, one for each rank\n"},
+        Case{kDdp,
+             {"--out=/proc/nowhere"},
+             "--out=/proc/nowhere: cannot be made: No such file or directory\n"},
         Case{kCompare,
              {"--buffer_elements=3Mi,4M"},
              "--buffer_elements=3Mi,4M: expected a number of elements such as 4096, 512Ki, 3Mi, or a "
@@ -137,10 +117,6 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kCompare, {"--buffer_elements=0"}, "--buffer_elements=0: expected a number of elements "},
         Case{kCompare, {"--units=MB"}, "--units=MB: expected bytes or published\n"},
         Case{kCompare, {"--preset=full"}, "--preset=full: expected scaled or published\n"},
-        Case{kCompare, {"--model=resnet18"}, "--model=resnet18: expected tiny, "},
-        Case{kCompare,
-             {"--batch_size=1", "--image_size=32"},
-             "--batch_size=1: the last layers see one pixel of images of 32 x 32"},
         Case{kSuite, {"--preset=all"}, "--preset=all: expected smoke, quick or reference\n"},
         Case{kSuite, {"--vocabulary=9"}, "--vocabulary: suite has no such flag; --help lists them\n"},
         Case{kSuite, {"--model=xl"}, "--model: suite has no such flag; --help lists them\n"},
@@ -173,6 +149,9 @@ TEST(MemoryTest, TooLittleIsOneLineAndAStatusOfItsOwn) {
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
   };
   expect(kAllReduce, {"--sizes=4096TiB"}, "--sizes=4096TiB: 2 ranks need about 24576 TiB on this host, ");
+  // A buffer, and what it may need beside it, for each backend; one pattern for all.
+  expect(kAllReduce, {"--backend=gloo,shm", "--sizes=4096TiB"},
+         "--sizes=4096TiB: 2 ranks need about 40960 TiB on this host, ");
   expect(kDdp, {"--model=2.7b", "--batch_size=4096", "--seq_len=4096"}, "--model=2.7b: 2 ranks need about ");
   expect(kCompare, {"--batch_size=100000", "--image_size=224"}, "--model=resnet50: 2 ranks need about ");
 }
@@ -208,48 +187,25 @@ TEST(LauncherTest, WhatWouldBeIgnoredIsRefused) {
                 "GRADSYNC_RENDEZVOUS=tcp://10.0.0.1:5: is of no use without a launcher");
   ExpectRefusal(RunProgram(kAllReduce, {"--backend=shm"}, {{"GRADSYNC_LAUNCH", "monday,0"}}),
                 "GRADSYNC_LAUNCH=monday,0: is of no use without a launcher");
-  const std::string out = FreshDirectory();
-  const ProgramResult result =
-      RunProgram(kAllReduce, {"--backend=shm", "--interface=lo", "--sizes=1KiB", "--out=" + out});
-  EXPECT_EQ(result.status, 2);
-  EXPECT_EQ(result.err, "--interface=lo: no backend here sends over a network: shm\n");
   EXPECT_EQ(RunProgram(kGpus, {"--help"}).status, 0);
   EXPECT_EQ(RunProgram(kGpus, {"--all"}).status, 2);
 }
 
-// Of what this process may use; under a launcher too.
+// Of what this process may use.
 TEST(LauncherTest, RanksShareTheCpusByDefault) {
-  const auto threads_in = [](const std::string& out) {
-    return RecordsIn(out).front().config.IntOr("threads_per_rank", 0);
-  };
-  const std::vector<std::string> steps = {"--strategies=none", "--num_layers=1",   "--d_model=8",
-                                          "--d_ff=8",          "--num_heads=1",    "--vocab_size=16",
-                                          "--seq_len=4",       "--warmup_steps=0", "--steps=1"};
-  const auto threads = [&](std::vector<std::string> arguments) {
+  const auto threads = [](std::vector<std::string> arguments) {
     const std::string out = FreshDirectory();
-    arguments.insert(arguments.end(), steps.begin(), steps.end());
-    arguments.push_back("--out=" + out);
+    arguments.insert(arguments.end(),
+                     {"--strategies=none", "--num_layers=1", "--d_model=8", "--d_ff=8", "--num_heads=1",
+                      "--vocab_size=16", "--seq_len=4", "--warmup_steps=0", "--steps=1", "--out=" + out});
     const ProgramResult result = RunProgram(kDdp, arguments);
     EXPECT_EQ(result.status, 0) << result.err;
-    return threads_in(out);
+    return RecordsIn(out).front().config.IntOr("threads_per_rank", 0);
   };
   const std::string all = ReadOwnCpus();
   EXPECT_EQ(threads({"--world_size=1"}), CountThreadsPerRank(std::vector{all}));
   EXPECT_EQ(threads({"--world_size=2"}), CountThreadsPerRank(std::vector{all, all}));
   EXPECT_EQ(threads({"--world_size=1", "--threads_per_rank=3"}), 3);
-  const std::string out = FreshDirectory(), meeting = FreshDirectory();
-  std::vector<std::unique_ptr<RunningProgram>> ranks;
-  for (const char* const rank : {"0", "1"}) {
-    std::vector<std::string> arguments = steps;
-    arguments.push_back("--out=" + out);
-    ranks.push_back(std::make_unique<RunningProgram>(
-        kDdp, arguments,
-        std::vector<std::pair<std::string, std::string>>{{"GRADSYNC_RANK", rank},
-                                                         {"GRADSYNC_WORLD_SIZE", "2"},
-                                                         {"GRADSYNC_RENDEZVOUS", "file://" + meeting}}));
-  }
-  for (const auto& rank : ranks) EXPECT_EQ(rank->Wait().status, 0);
-  EXPECT_EQ(threads_in(out), CountThreadsPerRank(std::vector{all, all}));
 }
 
 TEST(LauncherTest, ATemporaryDirectoryThatIsNotThereIsNamed) {
@@ -299,6 +255,19 @@ TEST(HelpTest, HasTheWordsOfAnOption) {
   EXPECT_THAT(RunProgram(kDdp, {"--help=strategies"}).out,
               HasSubstr("\n        gather=update: when weights are gathered, in this step or the next "
                         "(update or forward)\n"));
+}
+
+// The second benchmark refuses the flag. The first one has left nothing, and there is no directory for
+// results.
+TEST(SuiteTest, ABadFlagEndsItBeforeTheFirstMeasurement) {
+  for (const std::string out : {"", "/out"}) {
+    const std::string workspace = FreshDirectory();
+    std::vector<std::string> arguments = {"--preset=smoke", "--corpus=/nonexistent"};
+    if (!out.empty()) arguments.push_back("--out=" + workspace + out);
+    ExpectRefusal(RunProgram(kSuite, arguments, {{"BUILD_WORKSPACE_DIRECTORY", workspace}}),
+                  "--corpus=/nonexistent: ");
+    EXPECT_TRUE(std::filesystem::is_empty(workspace)) << out;
+  }
 }
 
 TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {
@@ -405,38 +374,6 @@ TEST(SuiteTest, SmokeRunsEveryExperimentOnceAndWritesTables) {
   for (const auto& [experiment, ids] : run_ids) EXPECT_EQ(ids.size(), 1u) << experiment;
   for (const char* const file : {"/tables.md", "/tables.csv", "/tables.json"})
     EXPECT_GT(ReadText(out + file).size(), 1000u) << file;
-}
-
-class WeightsTest : public ::testing::Test {
- protected:
-  static std::string WriteWeights(const std::string& name, int64_t rows) {
-    std::string path = FreshDirectory() + "/weights";
-    const std::vector<std::pair<std::string, model::Tensor>> tensors = {
-        {name, model::Tensor::Zeros(model::CpuDevice(), {rows, 8}, model::DType::kF32)}};
-    model::WriteSafetensors(path, tensors);
-    return path;
-  }
-
-  static ProgramResult Train(const std::string& weights) {
-    return RunProgram(kDdp,
-                      {"--d_model=8", "--d_ff=8", "--num_layers=1", "--num_heads=1", "--vocab_size=16",
-                       "--batch_size=1", "--seq_len=4", "--weights=" + weights, "--out=" + FreshDirectory()});
-  }
-};
-
-TEST_F(WeightsTest, MissingFile) { ExpectRefusal(Train("/nonexistent/weights"), "/nonexistent/weights: "); }
-
-TEST_F(WeightsTest, TruncatedFile) {
-  const std::string path = WriteWeights("token_embeddings.weight", 16);
-  const std::string whole = ReadText(path);
-  std::ofstream(path, std::ios::binary) << whole.substr(0, whole.size() - 1);
-  ExpectRefusal(Train(path), path + ": ");
-}
-
-TEST_F(WeightsTest, WrongShape) {
-  std::string path = WriteWeights("token_embeddings.weight", 17);
-  const ProgramResult result = Train(path);
-  ExpectRefusal(result, path + ": ");
 }
 
 }  // namespace

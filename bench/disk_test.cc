@@ -72,12 +72,6 @@ TEST(DiskTest, ADirectoryThatVanishesIsNoticed) {
   EXPECT_THAT(result.err, HasSubstr(".jsonl: the file was removed\n"));
 }
 
-TEST(DiskTest, ADirectoryThatCannotBeMadeIsRefused) {
-  const ProgramResult result = RunProgram(kDdp, Arguments("/proc/records", 1));
-  EXPECT_EQ(result.status, 2);
-  EXPECT_EQ(result.err, "--out=/proc/records: cannot be made: No such file or directory\n");
-}
-
 TEST(DiskTest, ADirectoryThatMayNotBeWrittenToIsRefused) {
   // Root may write anywhere, unless it lacks this capability.
   prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0);

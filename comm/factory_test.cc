@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_join.h"
 #include "comm/rendezvous/job.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
@@ -14,8 +15,10 @@ namespace gradsync::comm {
 namespace {
 
 TEST(FactoryTest, MakesWhatItNames) {
-  EXPECT_EQ(BackendNames(),
-            (std::vector<std::string>{"gloo", "gloo_own", "shm", "hierarchical", "mpi", "nccl"}));
+  for (const std::string& name : BackendNames()) {
+    if (std::ranges::count(ThreadBackends(), name) == 0) continue;
+    EXPECT_EQ(MakeGroups(name, 1)[0]->backend(), name);
+  }
   const auto group =
       MakeProcessGroup({.backend = "gloo", .world = {}, .interface_or_address = {}}, model::CpuDevice());
   EXPECT_EQ(group->backend(), "gloo");
@@ -32,8 +35,7 @@ std::string MakeError(const std::string& backend) {
 }
 
 TEST(FactoryTest, NamesTheBackendsItKnows) {
-  EXPECT_EQ(MakeError("tcp"),
-            "backend is 'tcp', expected one of: gloo, gloo_own, shm, hierarchical, mpi, nccl");
+  EXPECT_EQ(MakeError("tcp"), "backend is 'tcp', expected one of: " + absl::StrJoin(BackendNames(), ", "));
 }
 
 TEST(FactoryTest, NcclNeedsAGpu) {
@@ -74,6 +76,17 @@ TEST(FactoryTest, KnowsWhoHasMemoryInCommon) {
   EXPECT_FALSE(TraitsOf("hierarchical", {{"inner", "gloo"}}).shares_memory);
   for (const std::string backend : {"gloo", "gloo_own", "mpi", "nccl"})
     EXPECT_FALSE(TraitsOf(backend).shares_memory || TraitsOf(backend).is_within_host);
+}
+
+TEST(FactoryTest, KnowsWhoReducesWithinHosts) {
+  EXPECT_TRUE(TraitsOf("hierarchical").has_host_groups);
+  EXPECT_EQ(RanksPerHost("hierarchical"), 2) << "suites run it on two hosts";
+  EXPECT_FALSE(TraitsOf("gloo").has_host_groups || TraitsOf("shm").has_host_groups);
+}
+
+TEST(FactoryTest, KnowsWhoRunsCollectivesOnThreads) {
+  EXPECT_TRUE(TraitsOf("gloo").has_threads && TraitsOf("hierarchical").has_threads);
+  EXPECT_FALSE(TraitsOf("shm").has_threads || TraitsOf("nccl").has_threads);
 }
 
 TEST(FactoryTest, ShmIsForTensorsOfTheCpu) {

@@ -12,6 +12,7 @@
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
+#include "model/base/test_errors.h"
 
 namespace gradsync::ddp {
 namespace {
@@ -27,16 +28,6 @@ class CheckedTest : public testing::TestWithParam<std::string> {
     param.grad().Zero();
     param.MarkGrad();
     strategy_->OnGradReady(param);
-  }
-
-  template <class Action>
-  static std::string ErrorOf(const Action& action) {
-    try {
-      action();
-    } catch (const std::logic_error& error) {
-      return error.what();
-    }
-    return "";
   }
 
   std::string Prefix(int step) const {
@@ -59,7 +50,7 @@ TEST_P(CheckedTest, AParameterThatWasNeverReadyIsNamed) {
   strategy_->BeginStep();
   Mark(2);
   Mark(0);
-  EXPECT_EQ(ErrorOf([&] { strategy_->Finish(); }),
+  EXPECT_EQ(ErrorOf<std::logic_error>([&] { strategy_->Finish(); }),
             Prefix(1) + "the gradient of 'p1' was never ready, so that it was not sent");
 }
 
@@ -70,44 +61,47 @@ TEST_P(CheckedTest, EveryPassIsChecked) {
   for (const size_t i : {2u, 1u, 0u}) Mark(i);
   strategy_->EndPass();
   Mark(2);
-  EXPECT_EQ(ErrorOf([&] { Mark(2); }), Prefix(0) + "the gradient of 'p2' is ready a second time");
+  EXPECT_EQ(ErrorOf<std::logic_error>([&] { Mark(2); }),
+            Prefix(0) + "the gradient of 'p2' is ready a second time");
   Mark(0);
-  EXPECT_EQ(ErrorOf([&] { strategy_->EndPass(); }),
+  EXPECT_EQ(ErrorOf<std::logic_error>([&] { strategy_->EndPass(); }),
             Prefix(0) + "the gradient of 'p1' was never ready, so that it was not sent");
 }
 
 TEST_P(CheckedTest, AParameterThatIsReadyTwiceIsNamed) {
   strategy_->BeginStep();
   Mark(1);
-  EXPECT_EQ(ErrorOf([&] { Mark(1); }), Prefix(0) + "the gradient of 'p1' is ready a second time");
+  EXPECT_EQ(ErrorOf<std::logic_error>([&] { Mark(1); }),
+            Prefix(0) + "the gradient of 'p1' is ready a second time");
 }
 
 TEST_P(CheckedTest, AStrangersGradientIsNamed) {
   const TestModel other({1, 2, 3, 4});
   strategy_->BeginStep();
-  EXPECT_EQ(ErrorOf([&] { strategy_->OnGradReady(*other.params()[3]); }),
+  EXPECT_EQ(ErrorOf<std::logic_error>([&] { strategy_->OnGradReady(*other.params()[3]); }),
             Prefix(0) + "the gradient of 'p3' is ready, but the strategy was made without it");
 }
 
 TEST_P(CheckedTest, AStepBegins) {
-  EXPECT_THAT(ErrorOf([&] { Mark(0); }), HasSubstr("'p0' is ready before the first BeginStep"));
+  EXPECT_THAT(ErrorOf<std::logic_error>([&] { Mark(0); }),
+              HasSubstr("'p0' is ready before the first BeginStep"));
   strategy_->BeginStep();
   for (const size_t i : {2u, 1u, 0u}) Mark(i);
   strategy_->Finish();
-  EXPECT_THAT(ErrorOf([&] { Mark(0); }), HasSubstr("'p0' is ready a second time"));
+  EXPECT_THAT(ErrorOf<std::logic_error>([&] { Mark(0); }), HasSubstr("'p0' is ready a second time"));
 }
 
 TEST_P(CheckedTest, AParameterThatIsListedTwiceIsNamed) {
   std::vector<Parameter*> params = model_.params();
   params.push_back(params[1]);
-  EXPECT_EQ(ErrorOf([&] {
+  EXPECT_EQ(ErrorOf<std::logic_error>([&] {
               MakeStrategy(GetParam(), {params, *groups_[0], {}});
             }),
             "parameter 'p1' is listed twice");
 }
 
 TEST_P(CheckedTest, NoParametersAreRefused) {
-  EXPECT_EQ(ErrorOf([&] {
+  EXPECT_EQ(ErrorOf<std::logic_error>([&] {
               MakeStrategy(GetParam(), {{}, *groups_[0], {}});
             }),
             "strategy '" + GetParam() + "': there are no parameters to train");

@@ -227,7 +227,9 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   StrategyContext context = {.params = model->params(), .group = group, .options = {}};
   context.options.bucket_bytes = bucket_bytes;
   context.options.spoil_weights = device->is_cpu();
-  context.options.is_alone = group.size() % 2 == 1;  // so worlds of odd and even size test both values
+  // Worlds of odd and even size test both values.
+  context.options.is_alone = group.size() % 2 == 1;
+  if (context.options.is_alone) context.optimizer = optimizer.get();
   context.options.values = tested.values;
   context.units = UnitsOf(*model, graph, group.size(), bucket_bytes);
   std::unique_ptr<Strategy> strategy = MakeStrategy(tested.strategy, context);

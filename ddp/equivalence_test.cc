@@ -88,19 +88,18 @@ TEST_P(AdamWEquivalenceTest, ForwardReadsNoStaleCopy) {
 }
 
 // The sum of squares of the mean gradient, which a sharded strategy adds up over ranks.
-TEST_P(AdamWEquivalenceTest, NormsAreThoseOfTheMean) {
-  if (!GetParam().traits().can_clip) GTEST_SKIP();
+void CheckNorm(const Tested& tested, const std::vector<std::unique_ptr<comm::ProcessGroup>>& groups) {
+  const auto world_size = static_cast<int>(groups.size());
   double expected = 0;
-  for (const std::vector<float>& grad : SingleProcess(3, {.num_steps = 1}).grads) {
+  for (const std::vector<float>& grad : SingleProcess(world_size, {.num_steps = 1}).grads) {
     for (const float g : grad) expected += static_cast<double>(g) * g;
   }
-  const auto groups = comm::MakeLocalGroups(3);
-  comm::RunRanks(3, [&](int rank) {
+  comm::RunRanks(world_size, [&](int rank) {
     const auto model = MakeModel({}, model::CpuDevice());
     const auto strategy =
-        MakeStrategy(GetParam().strategy, {.params = model->params(),
-                                           .group = *groups[static_cast<size_t>(rank)],
-                                           .options = {.bucket_bytes = 300000, .values = GetParam().values}});
+        MakeStrategy(tested.strategy, {.params = model->params(),
+                                       .group = *groups[static_cast<size_t>(rank)],
+                                       .options = {.bucket_bytes = 300000, .values = tested.values}});
     strategy->BeginStep();
     model::Backward(TestModel::Scaled(model->Loss(rank, 0), strategy->loss_scale()), model->params(),
                     [&](model::Parameter& p) { strategy->OnGradReady(p); });
@@ -109,26 +108,16 @@ TEST_P(AdamWEquivalenceTest, NormsAreThoseOfTheMean) {
   });
 }
 
+TEST_P(AdamWEquivalenceTest, NormsAreThoseOfTheMean) {
+  if (!GetParam().traits().can_clip) GTEST_SKIP();
+  CheckNorm(GetParam(), comm::MakeLocalGroups(3));
+}
+
 // A host's ranks have all parts, each once.
 TEST(WithinHostsTest, NormsAreThoseOfTheMean) {
   if (comm::OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
-  double expected = 0;
-  for (const std::vector<float>& grad : SingleProcess(4, {.num_steps = 1}).grads) {
-    for (const float g : grad) expected += static_cast<double>(g) * g;
-  }
-  const auto groups = comm::MakeGroups("hierarchical", Cpus(4), std::chrono::seconds(60), 2);
-  comm::RunRanks(4, [&](int rank) {
-    const auto model = MakeModel({}, model::CpuDevice());
-    const auto strategy =
-        MakeStrategy("zero1", {.params = model->params(),
-                               .group = *groups[static_cast<size_t>(rank)],
-                               .options = {.bucket_bytes = 300000, .values = {{"within", 1}}}});
-    strategy->BeginStep();
-    model::Backward(TestModel::Scaled(model->Loss(rank, 0), strategy->loss_scale()), model->params(),
-                    [&](model::Parameter& p) { strategy->OnGradReady(p); });
-    strategy->Finish();
-    EXPECT_NEAR(strategy->SquaredNorm(model->params()), expected, 1e-9 * expected);
-  });
+  CheckNorm({"zero1", {{"within", 1}}},
+            comm::MakeGroups("hierarchical", Cpus(4), std::chrono::seconds(60), 2));
 }
 
 INSTANTIATE_TEST_SUITE_P(AllStrategies, AdamWEquivalenceTest, kAveragingStrategies,
@@ -213,6 +202,12 @@ class UncommonParametersTest : public testing::TestWithParam<Tested> {
       }
     }
   }
+  // Without another one on each rank and in each step, the first step's among them.
+  static std::vector<size_t> AllButOne(int rank, int step) {
+    std::vector<size_t> uses = {0, 1, 2, 3, 4, 5, 6, 7};
+    uses.erase(uses.begin() + (3 * rank + step) % 8);
+    return uses;
+  }
 };
 
 TEST_P(UncommonParametersTest, Shared) {
@@ -223,24 +218,10 @@ TEST_P(UncommonParametersTest, UnusedByAll) {
   Check({.uses = [](int, int) { return std::vector<size_t>{0, 1, 3, 4, 6}; }});
 }
 
-TEST_P(UncommonParametersTest, UnusedBySome) {
-  Check({.uses = [](int rank, int step) {
-    // Another one on each rank and in each step, the first step's among them.
-    std::vector<size_t> uses = {0, 1, 2, 3, 4, 5, 6, 7};
-    uses.erase(uses.begin() + (3 * rank + step) % 8);
-    return uses;
-  }});
-}
+TEST_P(UncommonParametersTest, UnusedBySome) { Check({.uses = AllButOne}); }
 
 TEST_P(UncommonParametersTest, OverSeveralPasses) {
-  const Graph graph = {.uses =
-                           [](int rank, int step) {
-                             std::vector<size_t> uses = {0, 1, 2, 3, 4, 5, 6, 7};
-                             uses.erase(uses.begin() + (3 * rank + step) % 8);
-                             return uses;
-                           },
-                       .num_steps = 2,
-                       .num_passes = 4};
+  const Graph graph = {.uses = AllButOne, .num_steps = 2, .num_passes = 4};
   for (const size_t bucket_bytes : {size_t{4000}, size_t{25} << 20})
     CheckEquivalence(GetParam(), bucket_bytes, "local", Cpus(3), graph);
 }

@@ -78,13 +78,8 @@ TEST(FactoryTest, BadInputIsNamed) {
   std::vector<std::string> log;
   LoggingGroup group(log);
   const TestModel model({1});
-  try {
-    MakeStrategy("fast", {.params = model.params(), .group = group, .options = {}});
-    FAIL();
-  } catch (const InvalidInput& error) {
-    const std::string names = absl::StrJoin(StrategyNames(), ", ");
-    EXPECT_EQ(error.what(), "unknown strategy 'fast', expected one of " + names);
-  }
+  EXPECT_EQ(ErrorOf([&] { MakeStrategy("fast", {.params = model.params(), .group = group, .options = {}}); }),
+            "unknown strategy 'fast', expected one of " + absl::StrJoin(StrategyNames(), ", "));
   EXPECT_THROW(MakeStrategy("core", {.params = {}, .group = group, .options = {}}), InvalidInput);
   EXPECT_THROW(MakeStrategy("core", {.params = model.params(), .group = group, .options = {0}}),
                InvalidInput);

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "comm/queue/recording_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "ddp/lossy/reference.h"
@@ -175,20 +176,34 @@ std::vector<std::string> PeriodicNames() {
   return names;
 }
 
-using Case = std::tuple<std::string, comm::TestedWorld, int>;  // strategy, backend and world size, period
+struct Variant {
+  std::string name, strategy;
+  std::map<std::string, double, std::less<>> values;
+};
+
+// Every strategy with its defaults, and one whose outer step takes the mean as it is.
+std::vector<Variant> Variants() {
+  std::vector<Variant> variants = {{"diloco_of_means", "diloco", {{"outer_rate", 1}, {"outer_momentum", 0}}}};
+  for (const std::string& name : PeriodicNames()) variants.push_back({name, name, {}});
+  return variants;
+}
+
+using Case = std::tuple<Variant, comm::TestedWorld, int>;  // variant, backend and world size, period
 
 class PeriodicTest : public testing::TestWithParam<Case> {};
 
 TEST_P(PeriodicTest, WeightsAreThoseOfTheEquation) {
-  const auto& [strategy, world, period] = GetParam();
-  const Training run = {.strategy = strategy,
-                        .values = {{"period", period}},
-                        .world_size = world.size,
-                        .backend = world.backend,
-                        .adamw = true,
-                        .num_steps = 4 * period + 1};
+  const auto& [variant, world, period] = GetParam();
+  Training run = {.strategy = variant.strategy,
+                  .values = variant.values,
+                  .world_size = world.size,
+                  .backend = world.backend,
+                  .adamw = true,
+                  .num_steps = 4 * period + 1};
+  run.values["period"] = period;
   const StrategyOptions options = {.values = run.values};
-  const auto reference = TraitsOf(strategy).reference({{}, [](size_t p) { return Starts()[p]; }, options});
+  const auto reference =
+      TraitsOf(run.strategy).reference({{}, [](size_t p) { return Starts()[p]; }, options});
   const std::vector<Trajectory> ranks = Train(run);
   const std::vector<std::vector<Values>> expected = Simulate(run, *reference, period);
   for (size_t r = 0; r < ranks.size(); ++r) {
@@ -202,58 +217,20 @@ TEST_P(PeriodicTest, WeightsAreThoseOfTheEquation) {
 }
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
-  const auto& [strategy, world, period] = info.param;
-  return Join(strategy, "_", world.backend, world.size, "_period", period);
+  const auto& [variant, world, period] = info.param;
+  return Join(variant.name, "_", world.backend, world.size, "_period", period);
 }
 
 INSTANTIATE_TEST_SUITE_P(InMemory, PeriodicTest,
-                         testing::Combine(testing::ValuesIn(PeriodicNames()),
+                         testing::Combine(testing::ValuesIn(Variants()),
                                           testing::ValuesIn(comm::TestedWorlds({1, 2, 3, 4}, {})),
                                           testing::Values(1, 3)),
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(OverNetworks, PeriodicTest,
-                         testing::Combine(testing::ValuesIn(PeriodicNames()),
+                         testing::Combine(testing::ValuesIn(Variants()),
                                           testing::ValuesIn(comm::TestedWorlds({}, {2, 3})),
                                           testing::Values(3)),
                          CaseName);
-
-void ExpectSame(const Training& a, const Training& b, double tolerance) {
-  const std::vector<Trajectory> found = Train(a), expected = Train(b);
-  for (size_t r = 0; r < found.size(); ++r) {
-    for (size_t step = 0; step < found[r].size(); ++step) {
-      Values values;
-      for (const std::vector<float>& of : expected[r][step]) values.emplace_back(of.begin(), of.end());
-      ExpectNear(found[r][step], values, tolerance, Join(a.strategy, ", rank ", r, ", step ", step));
-    }
-  }
-}
-
-TEST(DilocoTest, WithARateOfOneAndNoMomentumIsLocalSgd) {
-  ExpectSame({.strategy = "diloco",
-              .values = {{"period", 3}, {"outer_rate", 1}, {"outer_momentum", 0}},
-              .world_size = 3,
-              .adamw = true},
-             {.strategy = "local_sgd", .values = {{"period", 3}}, .world_size = 3, .adamw = true}, 2e-6);
-}
-
-TEST(DilocoTest, AloneWithARateOfOneIsASingleProcess) {
-  for (const double period : {1, 4}) {
-    ExpectSame({.strategy = "diloco",
-                .values = {{"period", period}, {"outer_rate", 1}, {"outer_momentum", 0}},
-                .world_size = 1,
-                .adamw = true},
-               {.strategy = "none", .world_size = 1, .adamw = true}, 2e-6);
-  }
-}
-
-// The mean of w - rate g is w - rate times the mean of g.
-TEST(LocalSgdTest, OfOneStepWithPlainSgdIsTheMeanOfGradients) {
-  for (const char* strategy : {"local_sgd", "diloco"}) {
-    Training run = {.strategy = strategy, .values = {{"period", 1}}, .world_size = 3};
-    if (run.strategy == "diloco") run.values.insert({{"outer_rate", 1}, {"outer_momentum", 0}});
-    ExpectSame(run, {.strategy = "naive", .world_size = 3}, 2e-6);
-  }
-}
 
 // On a quadratic with minima c_r, H steps of plain SGD bring w to c_r + q (w - c_r) with q = (1 - rate a)^H,
 // and ranks on average to c + q (w - c). So d = (1 - q) (w - c), and with Nesterov momentum the distance e =
@@ -291,27 +268,19 @@ TEST(PeriodicResetTest, BeginsANewPeriodAndForgetsWhatWas) {
 }
 
 // Nothing is sent but once in a period, after the update: the bytes of the weights, as the plan says.
-class CountingGroup : public comm::GroupDecorator {
- public:
-  using GroupDecorator::GroupDecorator;
-  comm::Work Issue(comm::Request request) override {
-    sent.push_back(Join(comm::Name(request.collective), " ", request.bytes()));
-    return GroupDecorator::Issue(std::move(request));
-  }
-
-  std::vector<std::string> sent;
-};
-
 TEST(PeriodicScheduleTest, SendsTheWeightsOnceInAPeriod) {
   for (const std::string& strategy : PeriodicNames()) {
-    const auto groups = comm::MakeGroups("local", 2);
-    CountingGroup counted(*groups[0]);
+    auto groups = comm::MakeGroups("local", 2);
+    comm::RecordingProcessGroup recorded(std::move(groups[0]));
     const Training run = {.strategy = strategy, .values = {{"period", 5}}, .num_steps = 14};
-    comm::RunRanks(2, [&](int rank) { TrainRank(run, rank == 0 ? counted : *groups[1]); });
+    comm::RunRanks(2, [&](int rank) { TrainRank(run, rank == 0 ? recorded : *groups[1]); });
+    std::vector<std::string> sent;
+    for (const auto& entry : recorded.Finish())
+      sent.push_back(Join(comm::Name(entry.collective), " ", entry.bytes));
     // Buckets of 100 bytes, last first: 300 elements alone, and 5 and 1 together. Two periods.
     const std::vector<std::string> expected = {"all_reduce 1200", "all_reduce 24", "all_reduce 1200",
                                                "all_reduce 24"};
-    EXPECT_EQ(counted.sent, expected) << strategy;
+    EXPECT_EQ(sent, expected) << strategy;
     EXPECT_FALSE(TraitsOf(strategy).overlaps);
   }
 }

@@ -16,6 +16,7 @@
 #include "ddp/buckets/bucket.h"
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
+#include "model/base/test_errors.h"  // IWYU pragma: export
 
 // Tests what a strategy sends, and when, relative to the computation of gradients. They need no clock:
 // communication overlaps with backward if an all-reduce is issued before the last gradient is computed. Each

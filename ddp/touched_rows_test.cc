@@ -3,16 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "comm/testing/rank_threads.h"
 #include "ddp/buckets/bucket.h"
-#include "ddp/factory.h"
-#include "model/functions.h"
-#include "model/tensor/random.h"
 #include "model/tensor/tensor_ops.h"
 
 namespace gradsync::ddp {
@@ -23,13 +19,12 @@ using model::Parameter;
 using model::Tensor;
 using ::testing::ElementsAre;
 
-Tensor Ids(const std::vector<int32_t>& ids, const model::DevicePtr& device = model::CpuDevice()) {
-  return Tensor::From<int32_t>(device, {std::ssize(ids)}, std::span(ids));
+Tensor Ids(const std::vector<int32_t>& ids) {
+  return Tensor::From<int32_t>(model::CpuDevice(), {std::ssize(ids)}, std::span(ids));
 }
 
-Parameter MakeParameter(const std::string& name, model::Shape shape, DType dtype = DType::kF32,
-                        const model::DevicePtr& device = model::CpuDevice()) {
-  return Parameter(name, Tensor::Zeros(device, std::move(shape), dtype));
+Parameter MakeParameter(const std::string& name, model::Shape shape, DType dtype = DType::kF32) {
+  return Parameter(name, Tensor::Zeros(model::CpuDevice(), std::move(shape), dtype));
 }
 
 // Runs body(group) for each rank of a world of threads.
@@ -96,39 +91,6 @@ TEST_P(TouchedRowsTest, SumsWhatAnAllReduceSums) {
 
 TEST(TouchedRowsGlooTest, SumsWhatAnAllReduceSums) { CheckAgainstAnAllReduce<float>(3, "gloo"); }
 
-// On one rank alone, which the others learn from its message.
-TEST_P(TouchedRowsTest, WhatIsMoreThanAgreedIsSentWhole) {
-  const int world_size = GetParam();
-  ForEachRank(world_size, [&](comm::ProcessGroup& group) {
-    Parameter param = MakeParameter("table", {100});
-    param.grad().Zero();
-    param.MarkGrad(Ids({1, 2}));
-    Parameter* const params[] = {&param};
-    std::vector<TouchedRows> agreed = TouchedRows::Agree(params, group);
-    ASSERT_EQ(agreed.size(), 1u);
-    const bool is_last = group.rank() == world_size - 1;
-    for (int step = 0; step < 5; ++step) {
-      agreed.front().Begin();
-      std::vector<int32_t> ids = {10 * step, 10 * step + 1};
-      if (is_last && step == 1) ids.push_back(55);
-      for (const int32_t id : ids) param.grad().data<float>()[id] += 1;
-      param.MarkGrad(Ids(ids));
-      if (is_last && step == 3) {
-        param.grad().data<float>()[77] += 1;  // Another operation's, which does not say where.
-        param.MarkGrad();
-      }
-      agreed.front().Send().Wait();
-      agreed.front().Finish();
-      std::vector<float> expected(100);
-      const size_t row = size_t{10} * static_cast<size_t>(step);
-      expected[row] = expected[row + 1] = static_cast<float>(world_size);
-      if (step == 1) expected[55] = 1;
-      if (step == 3) expected[77] = 1;
-      ASSERT_EQ(param.grad().ToVector<float>(), expected) << "step " << step;
-    }
-  });
-}
-
 TEST(TouchedRowsAgreeTest, RowsMustTakeLessThanTheGradient) {
   ForEachRank(2, [](comm::ProcessGroup& group) {
     // Two ranks, each with so many rows of 4 bytes and as many ids: 384, 400 and 4 x 80 bytes.
@@ -153,59 +115,6 @@ TEST(TouchedRowsAgreeTest, RowsMustTakeLessThanTheGradient) {
     }
     EXPECT_THAT(names, ElementsAre("wide", "fewer", "more_on_rank_1"));
   });
-}
-
-// Gradients of a language model that has only an embedding and an output layer, which may be one matrix.
-struct Gradients {
-  std::vector<std::vector<float>> values;
-  bool by_rows = false;
-};
-
-Gradients Train(const std::string& strategy_name, const std::map<std::string, double, std::less<>>& values,
-                bool tied, comm::ProcessGroup& group) {
-  const model::DevicePtr device = model::CpuDevice();
-  Parameter table = MakeParameter("table", {300, 8}, DType::kF32, device),
-            head = MakeParameter("head", {300, 8}, DType::kF32, device);
-  FillTruncatedNormal(table.MutableValue(), 1.0, /*seed=*/1, /*stream=*/0);
-  FillTruncatedNormal(head.MutableValue(), 1.0, /*seed=*/1, /*stream=*/1);
-  std::vector<Parameter*> params = {&table, &head};
-  const auto strategy =
-      MakeStrategy(strategy_name, {.params = params, .group = group, .options = {.values = values}});
-  for (int step = 0; step < 3; ++step) {
-    for (Parameter* param : params) param->ResetGrad();
-    strategy->BeginStep();
-    const int first = 7 * step + group.rank();
-    const Tensor ids = Ids({first, 5, 5, 299}, device), targets = Ids({1, 2, 3, first}, device);
-    const model::Var logits = Linear(Embedding(ids, table), tied ? table : head);
-    const model::Var loss = model::Scale(CrossEntropy(logits, targets), strategy->loss_scale());
-    model::Backward(loss, params, [&](Parameter& param) { strategy->OnGradReady(param); });
-    strategy->Finish();
-  }
-  Gradients grads;
-  for (Parameter* param : params) grads.values.push_back(param->grad().ToVector<float>());
-  for (const Bucket& bucket : strategy->plan().buckets) {
-    if (bucket.sent_bytes() == bucket.bytes()) continue;
-    EXPECT_THAT(bucket.params, ElementsAre(&table));
-    grads.by_rows = true;
-  }
-  return grads;
-}
-
-TEST(EmbeddingTest, IsSentByRowsUnlessItIsTiedToTheOutput) {
-  for (const bool tied : {false, true}) {
-    std::vector<Gradients> core(2), naive(2);
-    ForEachRank(2, [&](comm::ProcessGroup& group) {
-      const auto rank = static_cast<size_t>(group.rank());
-      core[rank] = Train("core", {{"rows", 1}}, tied, group);
-      naive[rank] = Train("naive", {}, tied, group);
-    });
-    for (size_t rank = 0; rank < 2; ++rank) {
-      EXPECT_EQ(core[rank].by_rows, !tied);
-      EXPECT_FALSE(naive[rank].by_rows);
-      // To the last bit: halves are not rounded.
-      EXPECT_EQ(core[rank].values, naive[0].values);
-    }
-  }
 }
 
 }  // namespace

@@ -13,8 +13,7 @@
 
 // Reverse-mode automatic differentiation over a graph that is recorded while the forward pass runs.
 //
-// An operation computes its output, and defines how the gradient of its output becomes gradients of its
-// inputs:
+// An operation computes its output, and defines how to compute the gradients of its inputs in backward:
 //
 //   Var Scale(const Var& x, double factor) {
 //     Tensor y = ...;                                           // forward
@@ -23,16 +22,15 @@
 //     });
 //   }
 //
-// A gradient kernel writes to, or adds to, the final place of the gradient. For a parameter this is
-// Parameter::grad(), whose memory the owner may choose, for example in a communication bucket: there is no
-// temporary, no zero-fill and no copy between the kernel and the bucket.
+// A gradient kernel writes or adds its result directly to the final memory of the gradient. For a parameter
+// this is Parameter::grad(), which may be in a communication buffer (Parameter::PlaceGrad).
 namespace gradsync::model {
 
 class OpGradient;
 struct Node;
 
-// A tensor in the graph: a constant, a parameter, or the output of an operation. Copying a Var copies a
-// handle.
+// A tensor in the graph: a constant, a parameter, or the output of an operation. Copies of a Var share its
+// elements.
 class Var {
  public:
   using BackwardFn = std::function<void(OpGradient&)>;
@@ -40,15 +38,14 @@ class Var {
   Var() = default;
   // Makes a constant, which has no gradient.
   explicit Var(Tensor constant) : value_(std::move(constant)) {}
-  // Makes a leaf, whose value is parameter.ForwardValue(), or a constant if the parameter is frozen. The
-  // parameter must outlive the graph. The constructor is implicit, so that parameters can be passed to
-  // operations.
+  // Makes a leaf of the graph, or a constant if the parameter is frozen, with the value
+  // parameter.ForwardValue(). The parameter must outlive the graph.
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
-  // Returns the output of the operation `name` (a string literal) applied to `inputs`. `backward` is called
-  // at most once, when the gradient of `value` is complete. `backward` is destroyed immediately after the
-  // call, with all tensors that it keeps. `backward` must contribute exactly once to every input that needs a
-  // gradient, beginning with parameters, so that their gradients can be sent early.
+  // Returns a Var for `value`, the output of the operation `name` (a string literal) for `inputs`. `backward`
+  // is called at most once, when the gradient of `value` is complete, and is then destroyed with all tensors
+  // that it has captured. It must contribute exactly once to the gradient of every input that needs one,
+  // first to those of parameters, which can then be sent early.
   static Var FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward);
 
   const Tensor& value() const { return value_; }
@@ -61,7 +58,7 @@ class Var {
                        const std::function<void(Parameter&)>& on_ready,
                        const std::function<void(const Parameter&)>& on_use);
 
-  // Returns whether the tensor was written after an operation read it.
+  // Returns whether the tensor has been written since an operation read it.
   bool changed() const;
 
   Tensor value_;
@@ -72,23 +69,22 @@ class Var {
   std::shared_ptr<Node> node_;         // set for the output of an operation
 };
 
-// One operation in a backward pass: the gradient of its output, and the destinations of its inputs'
-// gradients.
+// The argument of an operation's backward function, which reads the gradient of the output from it, and gives
+// it the gradients of the inputs.
 class OpGradient {
  public:
-  // Returns the name of the operation.
   const char* name() const;
-  // Returns the gradient of the loss with respect to the operation's output.
+  // Returns the gradient with respect to the operation's output.
   const Tensor& output_grad() const { return output_grad_; }
 
-  // Returns whether input i leads to a parameter. Contribute and the calls below ignore inputs that lead to
-  // no parameter.
+  // Returns whether input i is a parameter or depends on one. Contribute and PassThrough do nothing for other
+  // inputs.
   bool Needs(int i) const;
 
-  // Calls write(grad). `grad` is a Destination<Tensor> with the shape of input i, and `write` must write the
-  // contribution of this operation to `grad`. If this is the last contribution and the input is a parameter,
-  // the parameter is ready on return. An operation that leaves all rows zero except a few passes these `rows`
-  // (Parameter::touched_rows).
+  // Calls write(grad), which must write this operation's contribution to the gradient of input i to `grad`, a
+  // Destination<Tensor> with the shape of the input. If this completes a parameter's gradient, the
+  // parameter's GradHook runs before Contribute returns. An operation whose gradient is zero except in some
+  // rows passes the numbers of these rows as `rows` (Parameter::touched_rows).
   template <class Write>
   void Contribute(int i, Write&& write, const Tensor& rows = {}) {
     if (!Needs(i)) return;
@@ -96,12 +92,11 @@ class OpGradient {
     Close(i, rows);
   }
 
-  // Sets the gradient of input i to the gradient of the output (or to a reshaped view of it). For an
-  // intermediate value this needs no copy.
+  // Contributes the gradient of the output, unchanged, to that of input i, without a copy if possible.
   void PassThrough(int i);
 
-  // For a kernel that computes the gradients of several inputs together: open all destinations, compute, and
-  // close all destinations. Requires Needs(i).
+  // Used instead of Contribute for a kernel that computes the gradients of several inputs together: call Open
+  // for each input that needs a gradient, run the kernel, and call Close for each of these inputs.
   Destination<Tensor> Open(int i);
   void Close(int i, const Tensor& rows = {});
 
@@ -115,28 +110,24 @@ class OpGradient {
   Tensor output_grad_;
 };
 
-// Called with a parameter whose gradient is complete.
 using GradHook = std::function<void(Parameter&)>;
-// Called with a parameter that is about to be read.
 using UseHook = std::function<void(const Parameter&)>;
 
-// Computes the gradient of `loss` (one element) with respect to every parameter in `params`, into p.grad().
-// If p.has_grad(), the gradient is added to p.grad(). Afterwards p.has_grad() is true for every parameter
-// that is not frozen.
+// Computes the gradient of `loss` (one element) with respect to every parameter p of `params` that is not
+// frozen. Adds it to p.grad() if p.has_grad(), else overwrites p.grad().
 //
-// Calls on_ready exactly once for each parameter that is not frozen, as soon as its last contribution has
-// been added and before any further operation runs. Parameters that the loss does not reach follow at the end
-// in list order, zero-filled (or unchanged, if they had a gradient).
+// Calls on_ready exactly once for each parameter that is not frozen, as soon as its gradient is complete and
+// before another operation's backward runs. Parameters on which the loss does not depend follow at the end,
+// in the order of `params`; their gradient is set to zero unless they already had one.
 //
-// Calls on_use with every parameter that an operation has read in forward, before the operation computes its
-// gradients, because it may read the parameter's memory again.
+// Before each operation's backward, calls on_use with every parameter that the operation has read in forward,
+// because its backward may read the parameter's memory again.
 //
-// Consumes the graph: frees the tensors that operations kept for backward as the pass proceeds. Throws
-// std::logic_error, naming operation and input, for a second call on the graph, an operation that does not
-// contribute exactly once to an input, and an input that was changed since the operation read it: a parameter
-// (Parameter::version), or any other tensor (Tensor::CountWrite). Throws InvalidInput if the loss has more
-// than one element, depends on no parameter, or reaches a parameter that is not in `params`, or if `params`
-// has a parameter twice.
+// A graph can be used for one Backward only: each operation's tensors are freed after its backward. Throws
+// std::logic_error for a second Backward, for an operation that does not contribute exactly once to an input,
+// and for an input that has been changed since the operation read it. Throws InvalidInput if the loss has
+// more than one element, depends on no parameter or on one that is not in `params`, or if `params` has one
+// twice.
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {},
               const UseHook& on_use = {});
 

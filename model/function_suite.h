@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "model/autograd.h"
+#include "model/base/test_errors.h"  // IWYU pragma: export
 #include "model/function_cases.h"
 #include "model/functions.h"
 #include "model/gradient_check.h"
 #include "model/tensor/random.h"
 #include "model/tensor/tensor_ops.h"
 
-// Test suites for every differentiable operation, run on each of its cases: FunctionTest on every device,
-// FunctionThreadsTest and FunctionGradientTest (small cases) on the CPU only. Include this header in one
-// source file of a test; that file instantiates the suites.
+// Parameterised test suites that check a differentiable operation on a FunctionCase. FunctionTest runs on
+// every device, the other suites only on the CPU. The file that includes this header instantiates them.
 namespace gradsync::model {
 
 inline std::vector<double> ToDouble(const Tensor& tensor) {
@@ -33,17 +33,6 @@ inline std::vector<double> ToDouble(const Tensor& tensor) {
   return wide;
 }
 
-// What an operation says when it is called like this.
-inline std::string Refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "nothing";
-}
-
-// The numbers of a tensor, and its dtype.
 struct Stored {
   explicit Stored(const Tensor& tensor) : values(ToDouble(tensor)), dtype(tensor.dtype()) {}
 
@@ -53,7 +42,7 @@ struct Stored {
   bool operator==(const Stored&) const = default;
 };
 
-// Returns a random gradient for an output.
+// Returns random numbers with the shape, dtype and device of `output`.
 inline Tensor RandomLike(const Tensor& output) {
   const Tensor wide = Tensor::Empty(output.device(), output.shape(), WideDType(output.dtype()));
   FillTruncatedNormal(wide, 1.0, /*seed=*/5, /*stream=*/0);
@@ -69,15 +58,15 @@ inline std::vector<Stored> StoredGrads(const std::vector<Parameter*>& params) {
   return grads;
 }
 
-// The output of a case and the gradients of its inputs, for one random gradient of the output.
+// The output of a test case, and the gradients of its inputs if the gradient of the output is dy.
 struct CaseResult {
   std::vector<double> dy;
   Stored output;
   std::vector<Stored> input_grads;
 };
 
-// Computes a case. The arrays are numbered: array 2 i has the value of input i, and array 2 i + 1 has its
-// gradient. The array with the number `displaced` starts one element after the start of its memory.
+// Computes a case in forward and backward. One array is not aligned to 16 bytes: the value of input i if
+// `displaced` is 2 i, and its gradient if `displaced` is 2 i + 1.
 inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype,
                           size_t displaced = SIZE_MAX) {
   const auto displace = [](const Tensor& tensor) {
@@ -89,7 +78,7 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  // Also fills blocks of scratch memory with NaN.
+  // Fills freed memory blocks with NaN, to detect kernels that read scratch memory before they write it.
   for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
     PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {
@@ -110,8 +99,9 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   return result;
 }
 
-// Computes gradients as sums of two contributions in one graph, for parameters or, if possible, for
-// intermediate values.
+// Computes the gradients of a graph that applies the operation twice to the same inputs, so that each
+// gradient is a sum of two contributions. If `intermediate`, the inputs are outputs of another operation, not
+// parameters.
 inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool intermediate) {
   const DevicePtr device = c.device();
   std::deque<Parameter> params;
@@ -127,11 +117,9 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
   return StoredGrads(list);
 }
 
-// Returns the largest error that rounding can cause, relative to the 2-norm of a result. The error of a sum
-// of L random terms is about sqrt(L) eps; 16 times this is allowed, for functions of several sums and
-// exponentials. A result in bf16 is computed in f32 from inputs that are exact in bf16: each number is
-// rounded once, by at most u = 2^-8. The tolerance is 4 u, for a gradient that reads its output again
-// (attention) or is a sum of two gradients.
+// Returns the largest allowed error of a result, relative to the result's 2-norm. Rounding makes an error of
+// about sqrt(L) eps in a sum of L random terms; results in f32 and f64 may have 16 times this error. A result
+// in bf16 is rounded once, by at most 2^-8, and may have 4 times this error.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
@@ -139,7 +127,7 @@ inline double Tolerance(DType dtype, int64_t longest_sum) {
   return 16 * eps * std::sqrt(static_cast<double>(longest_sum));
 }
 
-// The norm is increased by 1, which is the size of the inputs, for results that are nearly zero.
+// Expects |got - want| <= Tolerance * (1 + |want|), where |x| is the 2-norm. The 1 is for results near zero.
 inline void ExpectClose(const Stored& got, const std::vector<double>& want, int64_t longest_sum,
                         const std::string& what) {
   ASSERT_EQ(got.values.size(), want.size()) << what;
@@ -151,8 +139,8 @@ inline void ExpectClose(const Stored& got, const std::vector<double>& want, int6
   EXPECT_LE(std::sqrt(error), Tolerance(got.dtype, longest_sum) * (1 + std::sqrt(norm))) << what;
 }
 
-// CUDA kernels read and write 16 bytes in one access if all arrays are aligned. One unaligned array must be
-// sufficient to disable these accesses.
+// Expects correct results if any one array is not aligned to 16 bytes. Many CUDA kernels access 16 bytes at a
+// time, and must not do so for such arrays.
 inline void ExpectArraysMayBeginAnywhere(const std::vector<FunctionCase>& cases) {
   for (const FunctionCase& c : cases) {
     for (const DType dtype : c.dtypes) {
@@ -207,7 +195,6 @@ TEST_P(FunctionTest, AddsToWhatIsThere) {
   }
 }
 
-// Checks that two runs give bitwise equal results.
 TEST_P(FunctionTest, IsDeterministic) {
   const FunctionCase& c = GetParam();
   const DevicePtr device = c.device();
@@ -219,12 +206,13 @@ TEST_P(FunctionTest, IsDeterministic) {
   }
 }
 
-// Checks that adding a number to all logits changes neither the loss nor its gradient, and that the sum of
-// the gradient is 0.
+// Checks that adding a number to all logits changes neither the loss nor its gradient, and that the
+// gradient's elements have the sum 0.
 inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   constexpr int64_t kVocab = 300;
   const auto compute = [&](DType dtype, double offset) {
-    // Values that are exact also after adding the offset. In bf16 all values are equal.
+    // These values are exact in f32, also with the offset. In bf16 they would be rounded, so there all logits
+    // are equal.
     std::vector<float> values;
     for (int64_t i = 0; i < kVocab; ++i)
       values.push_back(static_cast<float>(offset + (dtype == DType::kBF16 ? 0 : 1.0 / 64 * (i * 37 % 101))));
@@ -245,6 +233,49 @@ inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
       EXPECT_NEAR(std::accumulate(grad.begin(), grad.end(), 0.0), 0, 1e-6);
     } else {
       EXPECT_NEAR(loss, std::log(kVocab), 1e-6);
+    }
+  }
+}
+
+// Checks operations on numbers whose exponentials or squares are no f32.
+inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
+  const std::vector<float> values{1e4f, -1e4f, 0.0f, 1e4f};
+  Parameter x("x", Tensor::From<float>(device, {1, 2, 2}, std::span<const float>(values)));
+  std::vector<Parameter*> list{&x};
+  const std::vector<int32_t> ids{0, 0};
+  const Tensor targets = Tensor::From<int32_t>(device, {1, 2}, std::span<const int32_t>(ids));
+  const Var loss = CrossEntropy(x, targets);
+  EXPECT_EQ(loss.value().ToVector<float>(), std::vector<float>{5e3f});
+  Backward(loss, list);
+  EXPECT_EQ(x.grad().ToVector<float>(), (std::vector<float>{0, 0, -0.5f, 0.5f}));
+
+  x.ResetGrad();
+  const std::vector<float> four(4, 1.0f);
+  const Tensor ones = Tensor::From<float>(device, {1, 2, 2}, std::span<const float>(four));
+  const Var gated = SwiGlu(x, Var(ones));
+  EXPECT_EQ(gated.value().ToVector<float>(), (std::vector<float>{1e4f, 0, 0, 1e4f}));
+  Backward(Project({gated}, ones), list);
+  EXPECT_EQ(x.grad().ToVector<float>(), (std::vector<float>{1, 0, 0.5f, 1}));
+
+  x.ResetGrad();
+  const Var attended = CausalAttention(x, x, x, 1);
+  // The scores of the second position are -1e8 and 1e8, before scaling.
+  EXPECT_EQ(attended.value().ToVector<float>(), values);
+  Backward(Project({attended}, ones), list);
+  for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));
+}
+
+// A sequence longer than those before extends the tables; a shorter one reads a part of them.
+inline void ExpectRopeIsTheSameAfterOtherLengths(const std::function<DevicePtr()>& new_device) {
+  const auto rotate = [](const DevicePtr& device, int64_t seq, double theta) {
+    const Tensor x = Tensor::Empty(device, {1, seq, 8}, DType::kF32);
+    FillTruncatedNormal(x, 1.0, /*seed=*/4, /*stream=*/0);
+    return Rope(Var(x), 2, theta).value().ToVector<float>();
+  };
+  const DevicePtr device = new_device();
+  for (const int64_t seq : {3, 9, 5, 1}) {
+    for (const double theta : {10000.0, 500.0}) {
+      EXPECT_EQ(rotate(device, seq, theta), rotate(new_device(), seq, theta)) << seq << " " << theta;
     }
   }
 }
@@ -276,7 +307,7 @@ TEST_P(FunctionGradientTest, EqualsCentralDifferences) {
   EXPECT_TRUE(CheckGradients(GetParam().function, MakeInputs(GetParam(), CpuDevice(), DType::kF64)));
 }
 
-// Only some sources instantiate the suites of the CPU.
+// Tests on CUDA do not instantiate these suites, which GoogleTest would report as an error.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionThreadsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionGradientTest);
 

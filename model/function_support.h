@@ -13,11 +13,11 @@
 #include "model/tensor/kernel.h"
 #include "model/tensor/tensor.h"
 
-// Shared code of differentiable operations: calls of their kernels, and checks of their inputs.
+// Common code of the differentiable operations: runs their kernels and checks their inputs.
 namespace gradsync::model {
 
-// Converts a tensor to a pointer to its elements, of any type, for a kernel's arguments. The pointer is null
-// for an undefined tensor. Tensor::data throws InvalidInput if the type does not match the dtype.
+// Converts a tensor to a kernel's pointer argument; null for an undefined tensor. Throws InvalidInput if the
+// pointer's type does not match the tensor's dtype.
 class Data {
  public:
   explicit Data(const Tensor& tensor) : tensor_(tensor) {}
@@ -31,19 +31,19 @@ class Data {
   const Tensor& tensor_;
 };
 
-// Runs the kernel that make.operator()<T>() returns, on the device of `like`. T is the C++ type of the dtype
-// of `like`: f32, f64 or bf16.
+// Runs the kernel that make.operator()<T>() returns, on the device of `like`. T is the C++ type of like's
+// dtype: float, double or BF16.
 template <class Make>
 void Run(std::string_view op, const Tensor& like, const Make& make) {
   DispatchAnyFloat(like.dtype(), op,
                    [&]<class T>() { kernels::Run(op, *like.device(), make.template operator()<T>()); });
 }
 
-// The destination of an input's gradient. A Grad initialises a Destination<T*> in a kernel's arguments.
+// The destination of an input's gradient, which converts to the Destination<T*> of a kernel's arguments.
 using Grad = Destination<Tensor>;
 
-// Computes the gradient of input i, if it is needed, with the kernel that make.operator()<T>(grad) returns.
-// The kernel writes only `rows`, if they are given.
+// If the gradient of input i is needed, computes it by the kernel that make.operator()<T>(grad) returns. If
+// `rows` are given, the gradient is zero in all other rows.
 template <class Make>
 void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, const Tensor& rows = {}) {
   const auto write = [&](const Grad& grad) {
@@ -52,9 +52,9 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
   op.Contribute(i, write, rows);
 }
 
-// Computes the gradients of the first N inputs that need one, with a single kernel, which
-// make.operator()<T>(grad, ...) returns. Computes all gradients together, or, if two inputs may be one
-// variable (`shared`), one at a time, because the second gradient is added to the first.
+// Computes the gradients of inputs 0 to N - 1 in one run of the kernel that make.operator()<T>(grad, ...)
+// returns. If several of these inputs may be the same variable (`shared`), runs the kernel once for each of
+// them, because their gradients are then added up in the same memory.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {
@@ -82,7 +82,7 @@ void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const M
   }
 }
 
-// A tensor in an error message. The text is made only if there is an error.
+// Describes a tensor in an error message.
 struct Describe {
   const Tensor& tensor;
 
@@ -92,7 +92,8 @@ struct Describe {
   }
 };
 
-// Checks two tensors of one kernel. `ok` is true if their shapes are correct for the operation.
+// If `ok` is false, throws InvalidInput with a message that describes the tensors a and b, and what the
+// operation `op` expects.
 inline void RequirePair(bool ok, std::string_view op, std::string_view a_name, const Tensor& a,
                         std::string_view b_name, const Tensor& b, std::string_view expected) {
   Require(ok, op, ": ", a_name, " is ", Describe{a}, ", ", b_name, " is ", Describe{b}, ", expected ",
@@ -103,8 +104,8 @@ inline bool SameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device();
 }
 
-// Returns whether b has the dtype that parameters or losses have for activations like a: the dtype of a, or
-// f32 for bf16.
+// Returns whether b is on a's device and has the dtype that parameters and losses have if a is an activation:
+// the dtype of a, or f32 for bf16.
 inline bool WideOfSameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && b.dtype() == WideDType(a.dtype()) && a.device() == b.device();
 }
@@ -115,7 +116,7 @@ inline void RequireSameShape(std::string_view op, std::string_view a_name, const
               "one shape, dtype and device");
 }
 
-// Returns the number of rows of n elements of a tensor of shape (..., n).
+// Returns the product of all dimensions except the last.
 inline int64_t Rows(const Tensor& x) { return Numel(Shape(x.shape().begin(), x.shape().end() - 1)); }
 
 inline Tensor EmptyLike(const Tensor& x) { return Tensor::Empty(x.device(), x.shape(), x.dtype()); }

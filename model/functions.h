@@ -5,19 +5,16 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor.h"
 
-// The differentiable operations of the transformer. Floating-point tensors are f32, f64 or bf16 and on one
-// device. Within one call all tensors have one dtype, which is also the dtype of the result. For other dtypes
-// or shapes than stated, an operation throws InvalidInput with its name, the value found and the value
-// expected.
+// The differentiable operations of the transformer. All floating-point tensors of a call must be on one
+// device and, except where stated, have the same dtype, f32, f64 or bf16, which is also the dtype of the
+// result. For other dtypes or shapes, an operation throws InvalidInput.
 //
-// bf16 is for tensors that are stored between operations: each operation computes in f32, including
-// statistics and sums, and rounds its result once. RmsNorm's weight and CrossEntropy's result are f32. The
-// gradient of Linear's weight is bf16 or f32, the gradient of Embedding's weight is f32. A bf16 weight is the
-// copy of a parameter (Parameter).
+// With bf16 inputs, an operation computes in f32 and rounds its result to bf16 once. RmsNorm's weight,
+// CrossEntropy's result, and the gradients of parameters that have a copy in bf16 are then f32.
 //
-// `...` means any number of leading dimensions, including none.
+// In shapes, `...` means any number of leading dimensions, including none.
 //
-// Each operation keeps for its backward pass (in addition to inputs that other operations keep anyway):
+// For its backward pass, each operation keeps these tensors in memory:
 //
 //   Linear           x, weight
 //   AddLinear        x, weight
@@ -29,47 +26,48 @@
 //   Scale            nothing
 //   CrossEntropy     logits, targets, one number per position
 //
-// On CUDA ids and targets are not checked before the call, because a check would stop the host. A wrong id
-// gives a row of NaN, a wrong target a loss of NaN, and the next call that waits for the GPU throws
-// InvalidInput (see CudaDevice). Heads have at most 128 elements on CUDA.
+// On CUDA, a token id outside the vocabulary gives a row of NaN, and a wrong target a loss of NaN; the next
+// call that waits for the GPU throws InvalidInput. On CUDA, heads of attention have at most 128 elements.
 //
-// An input that depends on no parameter receives no gradient. Gradients of parameters are computed first.
+// In backward, each operation computes the gradients of parameters before those of other inputs. Inputs that
+// depend on no parameter get no gradient.
 namespace gradsync::model {
 
-// Computes x weight^T without a bias. x (..., in), weight (out, in) -> (..., out).
+// Computes x weight^T without a bias. x is (..., in), weight is (out, in), and the result is (..., out).
 Var Linear(const Var& x, const Var& weight);
 
-// Computes addend + x weight^T, for a residual connection. The sum is computed in f32 inside the product,
-// without another pass over memory (on the CPU the addend is copied first). addend (..., out).
+// Computes addend + x weight^T, for a residual connection. The addend is added in f32 before the result is
+// rounded. Shapes are as in Linear; addend is (..., out).
 Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
-// Reads rows of a table. ids i32 of any shape, weight (vocab, d) -> shape of ids + (d). Throws InvalidInput
-// for an id outside [0, vocab). The gradient is dense, and rows without an id are zero.
-// Parameter::touched_rows lists the rows with an id.
+// Returns the row weight[id] for each id. ids is (...) of i32, weight is (vocab, d), and the result is (...,
+// d). Throws InvalidInput for an id outside [0, vocab). The gradient has the weight's shape; rows of ids that
+// do not occur are zero, and Parameter::touched_rows lists the others.
 Var Embedding(const Tensor& ids, const Var& weight);
 
-// Computes x / sqrt(mean(x^2) + eps) * weight, with the mean over the last dimension. x (..., d), weight (d)
-// -> (..., d). Root Mean Square Layer Normalization, arXiv:1910.07467.
+// Root Mean Square Layer Normalization, arXiv:1910.07467: computes x / sqrt(mean(x^2) + eps) * weight, with
+// the mean over the last dimension. x and the result are (..., d), and weight is (d).
 Var RmsNorm(const Var& x, const Var& weight, double eps);
 
-// Rotary position embedding, arXiv:2104.09864. x (batch, seq, d_model); d_model is num_heads adjacent heads
-// of even size. At position p the pair (x[2i], x[2i+1]) of a head is rotated by the angle p * theta^(-2i /
-// head_dim).
+// Rotary position embedding, arXiv:2104.09864. x and the result are (batch, seq, d_model), where d_model is
+// num_heads * head_dim and head_dim is even. At position p, rotates the pair (x[2i], x[2i+1]) of each head by
+// the angle p * theta^(-2i / head_dim).
 Var Rope(const Var& x, int64_t num_heads, double theta);
 
-// Computes softmax(q k^T / sqrt(head_dim)) v for each head. A position uses itself and earlier positions. q,
-// k, v and the result are (batch, seq, d_model); d_model is num_heads adjacent heads. No (seq, seq) matrix is
-// kept, because backward computes the probabilities again, as in arXiv:2205.14135.
+// Computes softmax(q k^T / sqrt(head_dim)) v for each head. Each position attends only to itself and earlier
+// positions. q, k, v and the result are (batch, seq, d_model), where d_model is num_heads * head_dim.
+// Backward computes the (seq, seq) probabilities again instead of keeping them, as in arXiv:2205.14135.
 Var CausalAttention(const Var& q, const Var& k, const Var& v, int64_t num_heads);
 
-// Computes silu(gate) * up, where silu(g) = g / (1 + exp(-g)). gate and up have one shape. arXiv:2002.05202.
+// Computes silu(gate) * up, where silu(g) = g / (1 + exp(-g)): arXiv:2002.05202. gate, up and the result have
+// the same shape.
 Var SwiGlu(const Var& gate, const Var& up);
 
-// Computes x * factor.
 Var Scale(const Var& x, double factor);
 
-// Returns the mean over all positions of -log(softmax(logits)[target]). logits (..., vocab), targets i32
-// (...) -> (). Throws InvalidInput for a target outside [0, vocab), or when there are no positions.
+// Returns the mean over all positions of -log(softmax(logits)[target]). logits is (..., vocab), targets is
+// (...) of i32, and the result is (). Throws InvalidInput for a target outside [0, vocab), or if there are no
+// positions.
 Var CrossEntropy(const Var& logits, const Tensor& targets);
 
 }  // namespace gradsync::model

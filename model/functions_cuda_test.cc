@@ -34,6 +34,12 @@ TEST(FunctionsCudaTest, ArraysMayBeginAnywhere) {
 
 TEST(FunctionsCudaTest, CrossEntropyIsOfDifferences) { ExpectCrossEntropyIsOfDifferences(Gpu()); }
 
+TEST(FunctionsCudaTest, LargeNumbersDoNotOverflow) { ExpectLargeNumbersDoNotOverflow(Gpu()); }
+
+TEST(FunctionsCudaTest, RopeIsTheSameAfterOtherLengths) {
+  ExpectRopeIsTheSameAfterOtherLengths([] { return std::make_shared<CudaDevice>(0); });
+}
+
 Tensor Ids(const DevicePtr& device, const std::vector<int32_t>& ids) {
   return Tensor::From<int32_t>(device, {static_cast<int64_t>(ids.size())}, std::span<const int32_t>(ids));
 }
@@ -73,44 +79,6 @@ TEST(FunctionsCudaTest, WrongIdsMakeNaNAndAnError) {
     EXPECT_TRUE(std::isnan(loss.value().ToVector<float>()[0]));
   }
   EXPECT_NEAR(CrossEntropy(logits, Ids(device, {2, 0})).value().ToVector<float>()[0], std::log(3.0f), 1e-6f);
-}
-
-TEST(FunctionsCudaTest, LargeNumbersDoNotOverflow) {
-  const DevicePtr device = Gpu();
-  const std::vector<float> values{1e4f, -1e4f, 0.0f, 1e4f};
-  Parameter x("x", Tensor::From<float>(device, {1, 2, 2}, std::span<const float>(values)));
-  std::vector<Parameter*> list{&x};
-  const Var loss = CrossEntropy(x, Ids(device, {0, 0}).View({1, 2}));
-  EXPECT_EQ(loss.value().ToVector<float>(), std::vector<float>{5e3f});
-  Backward(loss, list);
-  EXPECT_EQ(x.grad().ToVector<float>(), (std::vector<float>{0, 0, -0.5f, 0.5f}));
-  x.ResetGrad();
-  const std::vector<float> four(4, 1.0f);
-  const Tensor ones = Tensor::From<float>(device, {1, 2, 2}, std::span<const float>(four));
-  const Var gated = SwiGlu(x, Var(ones));
-  EXPECT_EQ(gated.value().ToVector<float>(), (std::vector<float>{1e4f, 0, 0, 1e4f}));
-  Backward(Project({gated}, ones), list);
-  EXPECT_EQ(x.grad().ToVector<float>(), (std::vector<float>{1, 0, 0.5f, 1}));
-  x.ResetGrad();
-  const Var attended = CausalAttention(x, x, x, 1);
-  EXPECT_EQ(attended.value().ToVector<float>(), values);
-  Backward(Project({attended}, ones), list);
-  for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));
-}
-
-TEST(FunctionsCudaTest, RopeIsTheSameAfterOtherLengths) {
-  const auto rotate = [](const DevicePtr& device, int64_t seq, double theta) {
-    const Tensor x = Tensor::Empty(device, {1, seq, 8}, DType::kF32);
-    FillTruncatedNormal(x, 1.0, /*seed=*/4, /*stream=*/0);
-    return Rope(Var(x), 2, theta).value().ToVector<float>();
-  };
-  const DevicePtr device = std::make_shared<CudaDevice>(0);
-  for (const int64_t seq : {3, 9, 5, 1}) {
-    for (const double theta : {10000.0, 500.0}) {
-      EXPECT_EQ(rotate(device, seq, theta), rotate(std::make_shared<CudaDevice>(0), seq, theta))
-          << seq << " " << theta;
-    }
-  }
 }
 
 // A grid has fewer than 2^31 blocks; of the number here 32 bits would leave 1.

@@ -7,34 +7,32 @@
 
 #include "model/autograd.h"
 
-// Checks backward passes with the forward pass only. For tests. CheckGradients runs on the CPU, and the other
-// functions run on every device.
+// For tests: checks the gradients of an operation against differences of its outputs. CheckGradients runs
+// only on the CPU, the other functions on every device.
 namespace gradsync::model {
 
-// A differentiable function of its inputs. All calls must compute one function.
+// A differentiable function. Equal inputs must always give equal outputs.
 using Function = std::function<Var(const std::vector<Var>& inputs)>;
 
-// Returns the sum over i of the inner products of outputs[i] and weights: one number that depends on every
-// output. Every output has the shape of `weights`, or as many elements as `weights`. f32, f64 or bf16.
+// Returns the sum over i of the inner products of outputs[i] and `weights`: a scalar loss that depends on all
+// outputs. Every output has as many elements as `weights`, in f32, f64 or bf16.
 Var Project(const std::vector<Var>& outputs, const Tensor& weights);
 
-// Computes the identity, so that the result is an intermediate value and not a parameter.
+// Returns a copy of x as the output of an operation, so that it is not a parameter but an intermediate value.
 Var Intermediate(const Var& x);
 
-// Fills memory blocks of the tensors' sizes with NaN and frees them, so that the device's allocator reuses
-// them next. A kernel that reads memory before writing it then computes NaN.
+// Allocates memory blocks of the tensors' sizes, fills them with NaN and frees them. The allocator reuses
+// these blocks, so an operation that reads memory before it writes it computes NaN.
 void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 
-// Compares the gradients of fn with respect to all inputs (f64) with central differences of a random
-// projection of its output. With x the largest input, and s the sum of the projected terms' absolute values:
-// a step h = cbrt(eps) * max(1, |x|) makes a truncation error of about h^2 |f'''| / 6 and a rounding error of
-// eps * s / h, both about eps^(2/3) s. The tolerance is 100 eps^(2/3) max(1, s), which is 4e-9 max(1, s).
+// Compares the gradients of fn with respect to all elements x of its inputs (f64) with the central
+// differences (f(x + h) - f(x - h)) / (2 h), where f is the sum of fn's outputs multiplied by random weights.
+// The step is h = cbrt(eps) * max(1, |x|), and the tolerance 4e-9 times the sum of the absolute values of f's
+// terms, at least 4e-9.
 //
-// CheckGradients also compares the gradients, up to rounding, in these cases:
-// - for parameters, for intermediate values, and for each input alone with constants for the other inputs;
-// - if the gradient's memory held NaN before;
-// - if the function occurs twice in one graph, as a sum;
-// - if the gradients are added to the gradients of an earlier pass.
+// CheckGradients also checks that the gradients are the same, up to rounding, if the inputs are intermediate
+// values, if all inputs except one are constants, and if the memory of the gradients held NaN before. They
+// must double if the graph contains fn twice, or if Backward adds them to those of an earlier Backward.
 testing::AssertionResult CheckGradients(const Function& fn, const std::vector<Tensor>& inputs);
 
 }  // namespace gradsync::model

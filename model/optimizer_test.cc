@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "model/base/test_errors.h"
 #include "model/tensor/random.h"
 #include "model/tensor/tensor_ops.h"
 #include "model/test_muon.h"
@@ -258,12 +259,7 @@ TYPED_TEST(OptimizerTest, MissingGradientStopsTheWholeStep) {
   this->b_.ResetGrad();
   const std::vector<TypeParam> before = this->a_.value().template ToVector<TypeParam>();
   for (Optimizer* optimizer : {static_cast<Optimizer*>(&adamw), static_cast<Optimizer*>(&sgd)}) {
-    try {
-      optimizer->Step();
-      ADD_FAILURE() << "no exception";
-    } catch (const InvalidInput& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("parameter 'b' has no gradient"));
-    }
+    EXPECT_THAT(ErrorOf([&] { optimizer->Step(); }), testing::HasSubstr("parameter 'b' has no gradient"));
   }
   EXPECT_EQ(this->a_.value().template ToVector<TypeParam>(), before);
 }
@@ -368,13 +364,10 @@ TEST(Muon, LeavesTablesAndVectorsToAdamWAndTakesNoPartOfAMatrix) {
   const std::vector<Parameter*> list{matrix.get()};
   Muon muon(list, {});
   EXPECT_EQ(muon.ForParts({{table.get(), 1, 5}, {matrix.get(), 0, 48}})->State().size(), 3u);
-  try {
-    muon.ForParts({{matrix.get(), 0, 24}});
-    FAIL();
-  } catch (const InvalidInput& error) {
-    EXPECT_STREQ(error.what(),
-                 "Muon: found elements 0 to 24 of the matrix 'matrix', expected the whole matrix");
-  }
+  EXPECT_EQ(ErrorOf([&] {
+              muon.ForParts({{matrix.get(), 0, 24}});
+            }),
+            "Muon: found elements 0 to 24 of the matrix 'matrix', expected the whole matrix");
   EXPECT_THROW(Muon(list, {.momentum = 1}), InvalidInput);
   // As often as one likes, from the same start.
   const std::vector<float> start = matrix->value().ToVector<float>();
@@ -450,7 +443,7 @@ TEST(Optimizer, RefusesWhatCannotWork) {
   EXPECT_THROW(AdamW(good, {.weight_decay = nan}), InvalidInput);
 }
 
-TEST(OptimizerParametersTest, AFrozenOneIsLeftAloneAndNoneIsListedTwice) {
+TEST(OptimizerParametersTest, AFrozenOneIsLeftAlone) {
   const DevicePtr device = CpuDevice();
   Parameter frozen("frozen", Tensor::Zeros(device, {1}, DType::kF32));
   Parameter other("other", Tensor::Zeros(device, {1}, DType::kF32));
@@ -465,13 +458,6 @@ TEST(OptimizerParametersTest, AFrozenOneIsLeftAloneAndNoneIsListedTwice) {
   }
   EXPECT_EQ(frozen.value().data<float>()[0], 0);
   EXPECT_LT(other.value().data<float>()[0], 0);
-  params.push_back(&other);
-  try {
-    const Sgd twice(params, {});
-    FAIL();
-  } catch (const InvalidInput& error) {
-    EXPECT_STREQ(error.what(), "parameter 'other' is listed twice");
-  }
 }
 
 }  // namespace

@@ -5,12 +5,13 @@
 #include <cmath>
 #include <eigen3/Eigen/Dense>
 
-// For tests: Muon of a matrix, in f64 and other words than the optimizer's.
+// For tests: an independent implementation of the Muon optimizer for one matrix, in f64.
 namespace gradsync::model {
 
 using ReferenceMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// What the definition makes of each singular value: an odd polynomial of the matrix keeps the vectors.
+// Applies Muon's five iterations to the singular values of `u`. The iterations do not change its singular
+// vectors.
 inline ReferenceMatrix Orthogonalized(const ReferenceMatrix& u) {
   const Eigen::JacobiSVD<ReferenceMatrix> svd(u, Eigen::ComputeThinU | Eigen::ComputeThinV);
   Eigen::VectorXd s = svd.singularValues() / (u.norm() + 1e-7);
@@ -25,11 +26,10 @@ struct MuonReference {
   double rate, decay;
   ReferenceMatrix mean = {};
 
-  // The length of an update whose singular values are all one, divided by the root of their number.
+  // Returns rate * 0.2 * sqrt(max(rows, columns)), by which Muon multiplies the orthogonalized matrix.
   double SizeOf(const ReferenceMatrix& value) const {
     return rate * 0.2 * std::sqrt(static_cast<double>(std::max(value.rows(), value.cols())));
   }
-  // The value after a step.
   ReferenceMatrix Next(const ReferenceMatrix& value, const ReferenceMatrix& grad) {
     if (mean.size() == 0) mean = ReferenceMatrix::Zero(grad.rows(), grad.cols());
     mean = 0.95 * mean + 0.05 * grad;

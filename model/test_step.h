@@ -3,10 +3,11 @@
 #include "model/model.h"
 #include "model/optimizer.h"
 
-// A step of any model, for tests.
+// A training step of any model, for tests.
 namespace gradsync::model {
 
-// Takes one training step. Returns the loss before the step; on CUDA the host does not wait for the loss.
+// Takes one training step, and returns the loss before the update. On CUDA the call does not wait until the
+// loss is known.
 inline Tensor Step(Model& model, Optimizer& optimizer, const Batch& batch) {
   for (Parameter* p : model.parameters()) p->ResetGrad();
   const Var loss = model.Loss(batch);

@@ -3,28 +3,26 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "tools/summarize_cli.h"
+#include "tools/test_summarize.h"
 
 // What summarize says of the published experiments: every trap that is known of them must show.
 namespace gradsync::tools {
 namespace {
 
 using nlohmann::json;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
 class PublishedTest : public ::testing::Test {
  protected:
   static json Tables(const char* directory = "docs/published") {
-    const char* const arguments[] = {"summarize", directory, "--format=json"};
-    std::ostringstream out;
-    std::ostringstream err;
-    EXPECT_EQ(RunSummarize(3, arguments, out, err), 0);
-    EXPECT_EQ(err.str(), "");
+    const Outcome outcome = RunWith({directory, "--format=json"});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_EQ(outcome.err, "");
     std::map<std::string, json> tables;
-    const json report = json::parse(out.str());
+    const json report = json::parse(outcome.out);
     for (const json& table : report.at("tables")) tables[table.at("name")] = table;
     return tables;
   }
@@ -95,9 +93,16 @@ TEST_F(PublishedTest, TheGridsTimerHeldTheTailOfBackward) {
 }
 
 TEST_F(PublishedTest, TheFlatGridLeftItsCopiesOut) {
-  for (const json& row : Rows(tables_["ddp"], {{"world_size", 2}})) {
-    const std::string warnings = row["warnings"];
-    EXPECT_EQ(warnings.find("untimed-copies") != std::string::npos, row["strategy"] == "flat") << row;
+  std::vector<json> rows = Rows(tables_["ddp"], {{"world_size", 2}});
+  const std::vector<json> course =
+      Rows(Tables("docs/published/cs336")["ddp"], {{"run", "published-cs336-2025"}});
+  ASSERT_EQ(course.size(), 6u);
+  rows.insert(rows.end(), course.begin(), course.end());
+  for (const json& row : rows) {
+    EXPECT_THAT(row["warnings"].get<std::string>(),
+                EndsWith(row["strategy"] == "flat" ? "published:unsynced-timer,untimed-copies"
+                                                   : "published:unsynced-timer"))
+        << row;
   }
 }
 
@@ -114,6 +119,12 @@ TEST_F(PublishedTest, BufferSizesWereInTwoUnits) {
   EXPECT_NEAR(rows[1]["delta%"], 2.50722, 1e-3);
   EXPECT_NEAR(rows[1]["median"], 483.565, 1e-9);
   EXPECT_EQ(tables_["compare"]["rows"].size(), 150u);
+  for (const json& row : Rows(tables_["compare"], json::object())) {
+    EXPECT_THAT(
+        row["warnings"].get<std::string>(),
+        EndsWith(row["strategy"] == "core" ? "published:rank0-only" : "published:no-broadcast,rank0-only"))
+        << row;
+  }
   // At 12 MiB both, where the rows of one label say +2.5 %.
   const std::vector<json> fair =
       Rows(tables_["published"], {{"bucket_bytes", 12 << 20}, {"phase", "backward_and_sync"}});

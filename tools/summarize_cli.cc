@@ -22,9 +22,9 @@
 #include "model/base/text.h"
 #include "tools/analysis/answers.h"
 #include "tools/analysis/words.h"
+#include "tools/compare_dirs.h"
 #include "tools/render/render.h"
 #include "tools/render/screen.h"
-#include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
 
 namespace gradsync::tools {

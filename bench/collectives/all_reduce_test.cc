@@ -17,7 +17,6 @@
 #include "bench/records/schema.h"
 #include "bench/testing/run_program.h"
 #include "comm/testing/rank_threads.h"
-#include "model/base/exit_status.h"
 #include "model/base/flags.h"
 
 namespace gradsync::bench {
@@ -199,30 +198,6 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"sum", "f32", 2, "hierarchical", "memory", "1 of 2 ranks"},
                       Case{"sum", "f32", 2, "memory_limit", "memory", "", "all_reduce"},
                       Case{"sum", "f32", 3, "memory_limit", "memory", "", "all_reduce"}));
-
-TEST(AllReduceOptionsTest, TheMemoryLimitIsOfOneLoop) {
-  const ProgramResult result =
-      RunProgram(kAllReduce, {"--backend=shm,memory_limit", "--dtype=bf16", "--sizes=8"});
-  EXPECT_EQ(result.status, 2);
-  EXPECT_EQ(result.err, "--backend=memory_limit: found sum of bf16, expected sum of f32\n");
-  // Others would be the group's.
-  EXPECT_EQ(RunProgram(kAllReduce, {"--backend=memory_limit", "--in_flight=1,4", "--sizes=8"}).err,
-            "--backend=memory_limit: expected --in_flight=1\n");
-}
-
-// A buffer, and what it may need beside it, for each backend; one pattern for all.
-TEST(AllReduceOptionsTest, AllBackendsBuffersAreThereAtOnce) {
-  const ProgramResult result = RunProgram(kAllReduce, {"--backend=gloo,shm", "--sizes=4096TiB"});
-  EXPECT_EQ(result.status, kLacking);
-  EXPECT_THAT(result.err, HasSubstr("--sizes=4096TiB: 2 ranks need about 40960 TiB on this host, "));
-}
-
-TEST(AllReduceOptionsTest, EveryRankHasAPart) {
-  const ProgramResult result =
-      RunProgram(kAllReduce, {"--collectives=all_gather", "--sizes=8,16", "--world_size=3"});
-  EXPECT_EQ(result.status, 2);
-  EXPECT_EQ(result.err, "--sizes=8: expected a multiple of the 12 bytes of 3 f32, one for each rank\n");
-}
 
 }  // namespace
 }  // namespace gradsync::bench

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/base/error.h"
@@ -145,13 +146,8 @@ TEST(TrialTest, PartsOfAStepAreTakenOneAfterTheOther) {
 // In between, each rank would judge a replica of its own.
 TEST(TrialTest, JudgesAfterWholePeriods) {
   const char* const variants = "naive,local_sgd:period=6,diloco:period=8";
-  const auto error_of = [](const char* of, const std::vector<std::string>& flags) -> std::string {
-    try {
-      PlanOf(of, flags);
-      return "";
-    } catch (const InvalidInput& error) {
-      return error.what();
-    }
+  const auto error_of = [](const char* of, const std::vector<std::string>& flags) {
+    return comm::ErrorOf<InvalidInput>([&] { PlanOf(of, flags); });
   };
   EXPECT_EQ(PlanOf("naive")->evaluated_every, 50);
   EXPECT_EQ(PlanOf(variants, {"--steps=1008"})->evaluated_every, 72);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/learning/options.h"
+#include "comm/testing/errors.h"
 #include "model/base/error.h"
 
 namespace gradsync::bench {
@@ -56,20 +57,15 @@ TEST(TuningTest, EveryVariantIsTriedWithTheOptionsThatItTakes) {
 }
 
 TEST(TuningTest, RefusesWhatCannotBeTried) {
-  const auto message = [](const char* variant, const char* tune) -> std::string {
-    try {
-      ListSettings(Made(variant), Parsed(tune), kF32Bytes);
-    } catch (const InvalidInput& error) {
-      return error.what();
-    }
-    return "";
+  const auto message = [](const char* variant, const char* tune) {
+    return comm::ErrorOf<InvalidInput>([&] { ListSettings(Made(variant), Parsed(tune), kF32Bytes); });
   };
   EXPECT_THAT(message("diloco", "learning_rate=1,2,3,4:outer_momentum=0,0.5,0.9"),
               HasSubstr("--tune: diloco@shm would be tried with more than 9 settings"));
-  EXPECT_NE(message("diloco", "learning_rate=1,2,3,4,5:outer_momentum=0,0.5"), "");
-  EXPECT_EQ(message("diloco", "learning_rate=1,2,3:outer_momentum=0,0.5,0.9"), "");
+  EXPECT_NE(message("diloco", "learning_rate=1,2,3,4,5:outer_momentum=0,0.5"), "no error");
+  EXPECT_EQ(message("diloco", "learning_rate=1,2,3:outer_momentum=0,0.5,0.9"), "no error");
   EXPECT_THAT(message("diloco", "outer_momentum=2"), HasSubstr("outer_momentum"));
-  EXPECT_EQ(message("naive", "outer_momentum=2"), "");
+  EXPECT_EQ(message("naive", "outer_momentum=2"), "no error");
 }
 
 ConvergencePlan PlanOf(std::vector<const char*> arguments) {
@@ -82,12 +78,7 @@ ConvergencePlan PlanOf(std::vector<const char*> arguments) {
 }
 
 std::string ErrorOf(const std::vector<const char*>& arguments) {
-  try {
-    PlanOf(arguments);
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "";
+  return comm::ErrorOf<InvalidInput>([&] { PlanOf(arguments); });
 }
 
 TEST(TuningTest, LossyStrategiesBeginExactly) {
@@ -124,6 +115,18 @@ TEST(TuningTest, TheDefaultMayBeTriedFirst) {
 TEST(TuningTest, RefusesOptionsThatNobodyTakes) {
   EXPECT_EQ(ErrorOf({"--variants=naive", "--tune=outer_momentum=0,1"}),
             "--tune: no variant is to be tried with outer_momentum");
+  EXPECT_EQ(ErrorOf({"--variants=naive", "--tune=learning_rate=1,2", "--learning_rate=3"}),
+            "--learning_rate: every variant takes it from --tune, or names its own");
+}
+
+TEST(PlanTest, RefusesWhatCannotBeTrained) {
+  EXPECT_EQ(ErrorOf({"--variants=naive", "--steps=9", "--lr_schedule=cosine,warmup=9"}),
+            "--lr_schedule: found 9 steps of warmup, expected fewer than the 9 of --steps");
+  EXPECT_EQ(ErrorOf({"--variants=naive", "--optimizer=sgd", "--decay=matrices"}),
+            "--decay: sgd has no weight decay");
+  EXPECT_THAT(ErrorOf({"--variants=zero1", "--optimizer=adamw,muon"}),
+              HasSubstr("--optimizer=muon: zero1:optimizer=muon@gloo divides matrices among ranks"));
+  EXPECT_EQ(ErrorOf({"--variants=naive", "--accumulation_steps=1,2"}), "--accumulation_steps: expected one");
 }
 
 }  // namespace

@@ -125,9 +125,13 @@ class ArgumentsTest(unittest.TestCase):
         case_of("ddp", bucket_bytes=3 << 20)
         self.assertIn(("DistributedDataParallel", {"bucket_cap_mb": 3}), log)
 
+    def test_an_unknown_strategy_is_refused(self):
+        with self.assertRaisesRegex(SystemExit, "^PyTorch has no strategy flatt, expected one of none, "):
+            case_of("flatt:4096")
+
     def test_ranks_meet_before_the_first_step_of_a_period_alone(self):
-        case = case_of("naive_period", "ddp")
-        for name in ("naive_period", "ddp"):
+        case = case_of("none", "ddp")
+        for name in ("none", "ddp"):
             log.clear()
             case.steps(name, (), 3)
             self.assertEqual(log, ["barrier"] + 3 * ["forward", "backward", "update"])

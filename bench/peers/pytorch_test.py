@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 import torch
 import torch.distributed as dist
@@ -34,6 +35,13 @@ def trained(name, steps, config=CONFIG):
     for _ in range(steps):
         case.step(name, batch)
     return case
+
+
+def all_reduces_of(name):
+    """Of one step: whether each is asynchronous."""
+    with unittest.mock.patch.object(dist, "all_reduce", wraps=dist.all_reduce) as all_reduce:
+        trained(name, 1)
+    return [call.kwargs.get("async_op", False) for call in all_reduce.call_args_list]
 
 
 def same_on_both_ranks(params):
@@ -65,6 +73,11 @@ def check_on_two_ranks(rank, path):
     for name in ("naive", "flat", "overlap"):
         for p, q in zip(trained("ddp", 1).variants["ddp"].params, trained(name, 1).variants[name].params):
             torch.testing.assert_close(q.grad, p.grad)
+    # They differ in how they send, and not in what they compute.
+    num_gradients = len(case_of().params)
+    assert all_reduces_of("naive") == num_gradients * [False], "naive"
+    assert all_reduces_of("flat") == [False], "flat"
+    assert all_reduces_of("overlap") == num_gradients * [True], "overlap"
     exact, rounded = (list(trained(name, 1).variants[name].params) for name in ("ddp", "bf16_hook"))
     for p, q in zip(exact, rounded):
         assert torch.equal(q.grad, q.grad.bfloat16().float()), "gradients were not sent as bf16"

@@ -60,9 +60,6 @@ class Overlap(Nothing):
         self.works.clear()
 
 
-CLASSES = {"naive": Naive, "flat": Flat, "overlap": Overlap}  # the others leave it to the variant
-
-
 class WithBuffers(torch.nn.Module):
     """Forward begins with giving all ranks rank 0's buffers, in the way of DistributedDataParallel."""
 
@@ -80,6 +77,10 @@ class WithBuffers(torch.nn.Module):
 # Those of DistributedDataParallel, which waits for gradients inside backward: the arguments that each is given.
 # Buckets that gradients are views of are the faster way.
 DDP = {"ddp": {}, **{name: {"gradient_as_bucket_view": True} for name in ("ddp_view", "zero1", "bf16_hook")}}
+
+# All that a variant can be named. Most leave it to the variant to synchronise.
+CLASSES = {**dict.fromkeys(("none", *DDP, SHARDED, "post_local_sgd"), Nothing),
+           "naive": Naive, "flat": Flat, "overlap": Overlap}
 
 
 def shard(model, device):
@@ -107,6 +108,8 @@ class Variant:
     def __init__(self, name, model, bucket_bytes):
         self.model = model
         self.kind = kind_of(name)
+        if self.kind not in CLASSES:
+            sys.exit(f"PyTorch has no strategy {self.kind}, expected one of {', '.join(CLASSES)}")
         self.has_buckets = self.kind in DDP
         self.is_sharded = self.kind == SHARDED
         self.compiled = ""
@@ -128,7 +131,7 @@ class Variant:
             self.module = WithBuffers(torch.compile(model))
         else:
             self.module = WithBuffers(model)
-        self.strategy = CLASSES.get(self.kind, Nothing)(model)
+        self.strategy = CLASSES[self.kind](model)
         self.params = self.strategy.params
 
     def restart(self, optimizer):

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "comm/testing/errors.h"
 #include "model/base/error.h"
 
 namespace gradsync::bench {
@@ -137,12 +138,8 @@ TEST(TraceLogTest, SaysWhatWasRun) {
 }
 
 TEST(TraceLogTest, UnwritablePathIsNamed) {
-  try {
-    TraceLog(0, "", {}).Write("/nonexistent/trace.json");
-    FAIL() << "written";
-  } catch (const InvalidInput& error) {
-    EXPECT_STREQ(error.what(), "/nonexistent/trace.json: cannot be written: No such file or directory");
-  }
+  EXPECT_EQ(comm::ErrorOf<InvalidInput>([] { TraceLog(0, "", {}).Write("/nonexistent/trace.json"); }),
+            "/nonexistent/trace.json: cannot be written: No such file or directory");
 }
 
 }  // namespace

@@ -26,7 +26,6 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Ge;
-using ::testing::HasSubstr;
 using ::testing::Lt;
 
 std::string TempFile(const std::string& name) { return ::testing::TempDir() + "/" + name; }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <utility>
 #include <vector>
 
 #include "ddp/buckets/bucket.h"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/launch/flag_marks.h"
+#include "bench/timing/nvtx.h"
 #include "bench/timing/schedule.h"
 #include "bench/training/plan.h"
 #include "bench/training/test_options.h"
@@ -23,7 +24,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::StartsWith;
-using ::testing::ThrowsMessage;
 
 constexpr int64_t kMebi = int64_t{1} << 20;
 
@@ -79,33 +79,54 @@ TEST(OptionsTest, ListsAreMultipliedIntoVariants) {
   EXPECT_THAT(NamesOf(options), ElementsAre("none", "flat@gloo", "core@shm"));
   EXPECT_THAT(options.GroupBackends(), ElementsAre("gloo", "shm"));
   EXPECT_THAT(Parse({"--variants=none", "--backend=shm"}).GroupBackends(), ElementsAre("shm"));
-  EXPECT_THAT(
-      [] {
-        Parse({"--variants=none", "--strategies=core"});
-      },
-      ThrowsMessage<InvalidInput>("--strategies: cannot be given beside --variants"));
-  EXPECT_THAT(
-      [] {
-        Parse({"--time=1m", "--steps=5"});
-      },
-      ThrowsMessage<InvalidInput>("--steps: cannot be given beside --time"));
+  EXPECT_EQ(RefusalOf({"--variants=none", "--strategies=core"}),
+            "--strategies: cannot be given beside --variants");
+  EXPECT_EQ(RefusalOf({"--time=1m", "--steps=5"}), "--steps: cannot be given beside --time");
+}
+
+// All variants set such a value themselves, or none takes it.
+TEST(OptionsTest, FlagsThatNoVariantTakesAreRefused) {
+  EXPECT_EQ(RefusalOf({"--variants=none,core@shm", "--backend=gloo"}),
+            "--backend: every one of --variants names its own, expected one without @backend");
+  EXPECT_EQ(RefusalOf({"--variants=none:learning_rate=1,naive:learning_rate=1", "--learning_rate=2"}),
+            "--learning_rate: every one of --variants names its own, expected one without learning_rate");
+  EXPECT_EQ(RefusalOf({"--variants=naive:optimizer=sgd,core:optimizer=sgd", "--optimizer=adamw"}),
+            "--optimizer: every one of --variants names its own, expected one without optimizer");
+  for (const char* const from : {"variants", "strategies"}) {
+    const std::string variants = Join("--", from, "=naive", *from == 'v' ? ",core:bucket_bytes=1Mi" : "");
+    EXPECT_EQ(RefusalOf({variants.c_str(), "--bucket_bytes=1Mi"}),
+              Join("--bucket_bytes: none of --", from,
+                   " takes it, expected one with buckets and no size of its own"));
+  }
+  EXPECT_EQ(comm::ErrorOf<InvalidInput>([] {
+              ParseCompare({"--strategies=naive", "--buffer_elements=1Mi"});
+            }),
+            "--buffer_elements: none of --strategies has buckets");
 }
 
 // Before there are ranks, which would all say the same.
+TEST(OptionsTest, WhatARunCannotDoIsRefused) {
+  EXPECT_EQ(RefusalOf({"--tf32"}), "--tf32: expected --device=cuda and --dtype=f32, found cpu and f32");
+  EXPECT_EQ(RefusalOf({"--dump_grads=/nonexistent/grads"}),
+            "--dump_grads=/nonexistent/grads: there is no directory /nonexistent");
+  EXPECT_EQ(RefusalOf({"--variants=none,local_sgd", "--dump_grads=./grads"}),
+            "--dump_grads: expected a variant that averages gradients");
+  EXPECT_EQ(RefusalOf({"--variants=none,powersgd:start=9"}),
+            "--variants: powersgd:start=9@gloo: only //bench:convergence takes start, because timed steps "
+            "must all be alike");
+  EXPECT_EQ(RefusalOf({"--strategies=bucketed_async", "--with_peers=pytorch", "--comm_threads=4"}),
+            "--comm_threads=4: --with_peers takes 2, as many as PyTorch has over gloo");
+}
+
 TEST(OptionsTest, StrategiesThatNeedF32OrTheCpuSaySo) {
   for (const std::string& name : ddp::StrategyNames()) {
-    const auto error_with = [&](const char* flag) -> std::string {
-      try {
-        Parse({("--strategies=" + name).c_str(), flag});
-      } catch (const InvalidInput& error) {
-        return error.what();
-      }
-      return "";
+    const auto error_with = [&](const char* flag) {
+      return RefusalOf({("--strategies=" + name).c_str(), flag});
     };
     const ddp::Traits& traits = ddp::TraitsOf(name);
     EXPECT_EQ(error_with("--dtype=f64"),
-              traits.needs_f32 ? "--dtype=f64: " + name + "@gloo takes f32 or bf16" : "");
-    EXPECT_EQ(error_with("--dtype=bf16"), "");
+              traits.needs_f32 ? "--dtype=f64: " + name + "@gloo takes f32 or bf16" : "no error");
+    EXPECT_EQ(error_with("--dtype=bf16"), "no error");
     EXPECT_EQ(error_with("--device=cuda") == "--device=cuda: " + name + "@gloo computes on the CPU alone",
               traits.needs_cpu)
         << error_with("--device=cuda");
@@ -114,11 +135,8 @@ TEST(OptionsTest, StrategiesThatNeedF32OrTheCpuSaySo) {
 
 TEST(OptionsTest, RowsTakeF32OrF64OnTheCpu) {
   for (const char* const flag : {"--dtype=bf16", "--device=cuda"}) {
-    EXPECT_THAT(
-        [&] {
-          Parse({"--variants=core,core:rows=1", flag});
-        },
-        ThrowsMessage<InvalidInput>(Join(flag, ": core:rows=1@gloo: rows takes f32 or f64 on the CPU")));
+    EXPECT_EQ(RefusalOf({"--variants=core,core:rows=1", flag}),
+              Join(flag, ": core:rows=1@gloo: rows takes f32 or f64 on the CPU"));
   }
   EXPECT_EQ(Parse({"--variants=core:rows=0", "--dtype=bf16"}).variants[0].name(), "core@gloo");
   EXPECT_EQ(Parse({"--variants=core:rows=1", "--dtype=f64"}).variants[0].name(), "core:rows=1@gloo");
@@ -129,26 +147,25 @@ TEST(OptionsTest, StepsOfSeveralPassesAreSettings) {
   EXPECT_THAT(options.accumulation_steps, ElementsAre(1, 4));
   EXPECT_EQ(options.Size().batch, 4 * Parse({}).Size().batch);
   for (const char* const flag : {"--with_peers=pytorch", "--trace", "--profile"}) {
-    EXPECT_THAT(
-        [&] {
-          Parse({"--accumulation_steps=2", flag});
-        },
-        ThrowsMessage<InvalidInput>(
-            "--accumulation_steps: expected 1 with --with_peers, --trace or --profile"))
+    EXPECT_EQ(RefusalOf({"--accumulation_steps=2", flag}),
+              "--accumulation_steps: expected 1 with --with_peers, --trace or --profile")
         << flag;
   }
 }
 
 // What it hears of all steps would stand beside the mean of one.
 TEST(OptionsTest, TracesAndProfilesAreOfTurnsOfOneStep) {
-  const auto refuses = [](const char* variant, const char* flag, const char* line) {
-    EXPECT_THAT([&] { Parse({variant, flag}); }, ThrowsMessage<InvalidInput>(line));
-  };
-  refuses("--variants=local_sgd", "--profile",
-          "--profile: local_sgd@gloo takes 8 steps in a turn, expected one");
-  refuses("--variants=core,zero1:gather=forward", "--trace",
-          "--trace: zero1:gather=forward@gloo takes 4 steps in a turn, expected one");
+  EXPECT_EQ(RefusalOf({"--variants=local_sgd", "--profile"}),
+            "--profile: local_sgd@gloo takes 8 steps in a turn, expected one");
+  EXPECT_EQ(RefusalOf({"--variants=core,zero1:gather=forward", "--trace"}),
+            "--trace: zero1:gather=forward@gloo takes 4 steps in a turn, expected one");
   EXPECT_EQ(Parse({"--variants=local_sgd:period=1,zero1", "--profile"}).variants.size(), 2u);
+}
+
+TEST(OptionsTest, RangesForProfilersNeedTheToolkit) {
+  if (HaveNvtx()) GTEST_SKIP() << "built with NVTX";
+  EXPECT_THAT(RefusalOf({"--nvtx"}),
+              StartsWith("--nvtx: this program was built without NVTX: build it with CUDA's toolkit"));
 }
 
 TEST(OptionsTest, LaunchesShareTheTime) {
@@ -164,12 +181,8 @@ TEST(OptionsTest, LaunchesShareTheTime) {
   EXPECT_EQ(options.time_in_turn(), std::chrono::seconds(30));
   EXPECT_EQ(Parse({"--time=2m", "--order=blocks", "--strategies=none,core,flat"}).time_in_turn(),
             std::chrono::seconds(40));
-  EXPECT_THAT(
-      [] {
-        Parse({"--precision=2%", "--repeats=2"});
-      },
-      ThrowsMessage<InvalidInput>(
-          "--precision: ends between launches, expected --repeats of 3 or more, found 2"));
+  EXPECT_EQ(RefusalOf({"--precision=2%", "--repeats=2"}),
+            "--precision: ends between launches, expected --repeats of 3 or more, found 2");
 }
 
 TEST(OptionsTest, AChoiceNeedsLaunchesAfterIt) {
@@ -178,12 +191,8 @@ TEST(OptionsTest, AChoiceNeedsLaunchesAfterIt) {
   EXPECT_EQ(options.launch_time(), std::chrono::minutes(1));
   EXPECT_EQ(Parse({"--choose", "--repeats=5"}).ranks.num_launches(), 5);
   for (const char* const flag : {"--repeats=1", "--precision=2%", "--order=blocks"}) {
-    EXPECT_THAT(
-        [&] {
-          Parse({"--choose", flag});
-        },
-        ThrowsMessage<InvalidInput>(
-            "--choose: expected --repeats of 2 or more, --order=interleaved and no --precision"));
+    EXPECT_EQ(RefusalOf({"--choose", flag}),
+              "--choose: expected --repeats of 2 or more, --order=interleaved and no --precision");
   }
 }
 
@@ -242,13 +251,12 @@ TEST(OptionsTest, ImagesAreAModelLikeAnyOther) {
   EXPECT_TRUE(options.on_images());
   EXPECT_EQ(options.resnet_config().width, 8);
   EXPECT_EQ(options.variants.size(), ddp::AllReduceStrategyNames().size());
-  const auto refuses = [](const char* model, const char* flag, const char* line) {
-    EXPECT_THAT([&] { Parse({model, flag}); }, ThrowsMessage<InvalidInput>(line));
-  };
-  refuses("--model=resnet50", "--seq_len=128", "--seq_len: --model=resnet50 takes no sequences");
-  refuses("--model=resnet50", "--d_model=8", "--d_model: --model=resnet50 takes no sizes of a transformer");
-  refuses("--model=tiny", "--image_size=96", "--image_size: --model=tiny takes no images");
-  refuses("--model=tiny", "--width=8", "--width: --model=tiny takes no width");
+  EXPECT_EQ(RefusalOf({"--model=resnet50", "--seq_len=128"}),
+            "--seq_len: --model=resnet50 takes no sequences");
+  EXPECT_EQ(RefusalOf({"--model=resnet50", "--d_model=8"}),
+            "--d_model: --model=resnet50 takes no sizes of a transformer");
+  EXPECT_EQ(RefusalOf({"--model=tiny", "--image_size=96"}), "--image_size: --model=tiny takes no images");
+  EXPECT_EQ(RefusalOf({"--model=tiny", "--width=8"}), "--width: --model=tiny takes no width");
 }
 
 TEST(CompareTest, DefaultsAreTheScaledPreset) {
@@ -299,22 +307,18 @@ TEST(CompareTest, ElementsAreThoseOfGradients) {
 
 // Before anything is started.
 TEST(OptionsTest, MuonTakesWholeMatrices) {
-  const auto refuses = [](const std::vector<const char*>& arguments, const char* line) {
-    EXPECT_THAT([&] { Parse(arguments); }, ThrowsMessage<InvalidInput>(line));
-  };
   for (const std::string strategy : {"zero1", "zero2", "zero3"}) {
     const std::string variants = "--variants=core," + strategy;
-    refuses({"--optimizer=muon", variants.c_str()}, ("--optimizer=muon: " + strategy +
-                                                     "@gloo divides matrices among ranks, and Muon updates "
-                                                     "whole ones; expected owned, or a strategy that "
-                                                     "shards nothing")
-                                                        .c_str());
+    EXPECT_EQ(RefusalOf({"--optimizer=muon", variants.c_str()}),
+              "--optimizer=muon: " + strategy +
+                  "@gloo divides matrices among ranks, and Muon updates whole ones; expected owned, or a "
+                  "strategy that shards nothing");
   }
-  refuses({"--optimizer=muon", "--model=resnet50"},
-          "--optimizer=muon: --model=resnet50 has no matrices, only convolutions");
-  refuses({"--optimizer=adamw,muon"}, "--optimizer: expected one");
-  refuses(
-      {"--variants=core:optimizer=muon"},
+  EXPECT_EQ(RefusalOf({"--optimizer=muon", "--model=resnet50"}),
+            "--optimizer=muon: --model=resnet50 has no matrices, only convolutions");
+  EXPECT_EQ(RefusalOf({"--optimizer=adamw,muon"}), "--optimizer: expected one");
+  EXPECT_EQ(
+      RefusalOf({"--variants=core:optimizer=muon"}),
       "--variants: core:optimizer=muon@gloo: only //bench:convergence takes optimizer, expected --optimizer");
   const TrainingPlan plan = Parse({"--optimizer=muon", "--variants=core,owned,owned:gather=forward,diloco"});
   EXPECT_EQ(plan.OptimizerOf(plan.variants.front()), OptimizerKind::kMuon);
@@ -322,13 +326,10 @@ TEST(OptionsTest, MuonTakesWholeMatrices) {
 }
 
 TEST(OptionsTest, BatchNormsNeedTwoPixels) {
-  const auto parse = [](const char* batch_size, const char* image_size) {
-    return Parse({"--model=resnet50", batch_size, image_size});
-  };
-  parse("--batch_size=2", "--image_size=32");
-  parse("--batch_size=1", "--image_size=33");
-  EXPECT_THAT([&] { parse("--batch_size=4,1", "--image_size=32"); },
-              ThrowsMessage<InvalidInput>(StartsWith("--batch_size=1: the last layers see one pixel")));
+  Parse({"--model=resnet50", "--batch_size=2", "--image_size=32"});
+  Parse({"--model=resnet50", "--batch_size=1", "--image_size=33"});
+  EXPECT_THAT(RefusalOf({"--model=resnet50", "--batch_size=4,1", "--image_size=32"}),
+              StartsWith("--batch_size=1: the last layers see one pixel of images of 32 x 32"));
 }
 
 TEST(OptionsTest, PeersTrainInF32OrBF16) {
@@ -337,20 +338,12 @@ TEST(OptionsTest, PeersTrainInF32OrBF16) {
       ElementsAre("core:bucket_elements=3Mi,small_first=0,small_last=0@gloo",
                   "bucketed_async:bucket_elements=3Mi@gloo", "bucketed_sync:bucket_elements=3Mi@gloo",
                   "pytorch_ddp_view:bucket_elements=3Mi@gloo", "pytorch_ddp:bucket_elements=3Mi@gloo"));
-  EXPECT_THAT(
-      [] {
-        Parse({"--with_peers=pytorch", "--model=resnet50", "--strategies=core,zero3", "--comm_threads=2"});
-      },
-      ThrowsMessage<InvalidInput>(
-          "--with_peers: PyTorch's fully_shard takes no weights in the layout that is fastest for images, "
-          "expected no zero3"));
-  EXPECT_NO_THROW(
-      Parse({"--with_peers=pytorch", "--model=resnet50", "--strategies=core,zero2", "--comm_threads=2"}));
-  EXPECT_THAT(
-      [] {
-        Parse({"--with_peers=pytorch", "--dtype=f64"});
-      },
-      ThrowsMessage<InvalidInput>(StartsWith("--dtype=f64: --with_peers takes f32 or bf16")));
+  EXPECT_EQ(RefusalOf({"--with_peers=pytorch", "--model=resnet50", "--strategies=core,zero3"}),
+            "--with_peers: PyTorch's fully_shard takes no weights in the layout that is fastest for images, "
+            "expected no zero3");
+  Parse({"--with_peers=pytorch", "--model=resnet50", "--strategies=core,zero2", "--comm_threads=2"});
+  EXPECT_EQ(RefusalOf({"--with_peers=pytorch", "--dtype=f64"}),
+            "--dtype=f64: --with_peers takes f32 or bf16");
 }
 
 }  // namespace

@@ -12,33 +12,19 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(TrainingRecordTest, SamplesAreThePartsOfEachStep) {
-  const StepResult step{.times = {.begin_step = 2,
-                                  .forward = 28,
-                                  .backward = 37,
-                                  .hooks = 3,
-                                  .forward_wait = 8,
-                                  .backward_wait = 9,
-                                  .sync_wait = 5,
-                                  .optimizer = 7},
+  const StepResult step{.times = {.forward = 28, .backward = 37, .sync_wait = 5, .optimizer = 7},
                         .begin_ns = 100,
                         .comm_busy_ns = 9,
                         .cpu = CpuTimes{.compute_ns = 60, .communication_ns = 4}};
   const Record record = MakeSamples(step, 11);
   const auto sample = [&](SampleName name) { return record.samples.at(name); };
   EXPECT_THAT(sample("begin_ns"), ElementsAre(100));
-  EXPECT_THAT(sample("begin_step_ns"), ElementsAre(2));
-  EXPECT_THAT(sample("forward_ns"), ElementsAre(28));
-  EXPECT_THAT(sample("backward_ns"), ElementsAre(37));
-  EXPECT_THAT(sample("hooks_ns"), ElementsAre(3));
-  EXPECT_THAT(sample("forward_wait_ns"), ElementsAre(8));
-  EXPECT_THAT(sample("backward_wait_ns"), ElementsAre(9));
-  EXPECT_THAT(sample("sync_wait_ns"), ElementsAre(5));
-  EXPECT_THAT(sample("optimizer_ns"), ElementsAre(7));
+  EXPECT_EQ(TimesAt(record.samples, 0).step(), 28 + 37 + 5 + 7);
   EXPECT_THAT(sample("comm_busy_ns"), ElementsAre(9));
   EXPECT_THAT(sample("compute_cpu_ns"), ElementsAre(60));
   EXPECT_THAT(sample("communication_cpu_ns"), ElementsAre(4));
   EXPECT_THAT(sample("position"), ElementsAre(11));
-  EXPECT_EQ(record.samples.size(), 13u);
+  EXPECT_EQ(record.samples.size(), 9u);
 }
 
 TEST(TrainingRecordTest, WhatIsNotKnownIsNotThere) {

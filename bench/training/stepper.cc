@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <string_view>
 
 #include "bench/timing/range_sink.h"
 #include "bench/training/held_memory.h"

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "bench/training/plan.h"
+#include "comm/testing/errors.h"
+#include "model/base/error.h"
 
 // Makes plans from command lines, for tests.
 namespace gradsync::bench {
@@ -24,6 +26,11 @@ inline TrainingPlan PlanOf(TrainingOptions options, std::vector<const char*> arg
 
 inline TrainingPlan Parse(const std::vector<const char*>& arguments) {
   return PlanOf(TrainingOptions(), arguments);
+}
+
+// Returns the line with which these arguments are refused; "no error" if they are not.
+inline std::string RefusalOf(const std::vector<const char*>& arguments) {
+  return comm::ErrorOf<InvalidInput>([&] { Parse(arguments); });
 }
 
 inline std::vector<std::string> NamesOf(const TrainingPlan& plan) {

@@ -91,22 +91,6 @@ TEST(TrainerTest, WeightsInCommonMemoryAreTheirStrategysOwn) {
       MicroTransformer, {.optimizer = OptimizerKind::kSgd}, "shm");
 }
 
-TEST(TrainerTest, AloneOnBothBatchesIsAloneOnTheWhole) {
-  OnTwoRanks([](Rank& rank) {
-    const std::vector<Batch> batches = {BatchOf(rank.device, 0), BatchOf(rank.device, 1)};
-    rank.trainer.ComputeGradientsAlone(batches);
-    rank.trainer.Restart();
-    const std::vector<std::vector<double>> one_after_the_other = rank.Grads();
-    const Tensor ids = Tensor::Empty(rank.device, {4, 4}, DType::kI32);
-    for (int r = 0; r < 2; ++r) ids.Slice(8 * r, {2, 4}).CopyFrom(batches[static_cast<size_t>(r)].inputs);
-    rank.trainer.ComputeGradientsAlone(std::vector<Batch>{{ids, ids}});
-    for (size_t i = 0; i < one_after_the_other.size(); ++i) {
-      const std::vector<double> whole = rank.Grad(i);
-      for (size_t j = 0; j < whole.size(); ++j) ASSERT_NEAR(one_after_the_other[i][j], whole[j], 1e-12);
-    }
-  });
-}
-
 // A batch of all rows that these ranks see in two parts each.
 Batch BothBatches(const model::DevicePtr& device, int first_rank) {
   const Tensor ids = Tensor::Empty(device, {4, 4}, DType::kI32);
@@ -293,18 +277,6 @@ TEST(TrainerTest, ThoseWithAPeriodBroadcastBuffersOncePerPeriod) {
         }
       },
       MicroResNet);
-}
-
-TEST(TrainerTest, KnowsTheLossOfAStep) {
-  OnTwoRanks([](Rank& rank) {
-    const auto core = rank.Make("core");
-    const Batch batch = BatchOf(rank.device, rank.group.rank());
-    rank.Step(*core, batch);
-    const double loss = rank.trainer.loss();
-    // About log(16) for random weights.
-    EXPECT_GT(loss, 1);
-    EXPECT_LT(loss, 10);
-  });
 }
 
 }  // namespace

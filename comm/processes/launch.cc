@@ -12,7 +12,6 @@
 #include <optional>
 #include <ranges>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "comm/processes/child_process.h"

@@ -16,28 +16,24 @@ namespace {
 using model::DType;
 using model::Tensor;
 
-TEST(BusyTest, IsZeroWithoutIntervals) { EXPECT_EQ(BusyNs({}, 0, 100), 0); }
-
-TEST(BusyTest, AddsDisjointIntervals) {
-  const std::vector<Interval> intervals = {{10, 20}, {30, 35}};
-  EXPECT_EQ(BusyNs(intervals, 0, 100), 15);
-}
-
-TEST(BusyTest, CountsOverlapOnceInAnyOrder) {
-  const std::vector<Interval> intervals = {{40, 60}, {10, 30}, {20, 25}, {55, 70}, {10, 30}};
-  EXPECT_EQ(BusyNs(intervals, 0, 100), 20 + 30);
-}
-
-TEST(BusyTest, JoinsTouchingIntervals) {
-  const std::vector<Interval> intervals = {{10, 20}, {20, 30}};
-  EXPECT_EQ(BusyNs(intervals, 0, 100), 20);
-}
-
-TEST(BusyTest, ClipsToTheWindow) {
-  const std::vector<Interval> intervals = {{0, 15}, {18, 40}, {50, 60}};
-  EXPECT_EQ(BusyNs(intervals, 10, 30), 5 + 12);
-  EXPECT_EQ(BusyNs(intervals, 41, 49), 0);
-  EXPECT_EQ(BusyNs(intervals, 30, 10), 0);
+// Time that intervals share counts once. What lies outside the window does not count.
+TEST(BusyTest, IsTheTimeInIntervals) {
+  struct Case {
+    std::vector<Interval> intervals;
+    Interval window;
+    int64_t busy_ns;
+  };
+  for (const auto& [intervals, window, busy_ns] : std::vector<Case>{
+           {{}, {0, 100}, 0},
+           {{{10, 20}, {30, 35}}, {0, 100}, 15},
+           {{{40, 60}, {10, 30}, {20, 25}, {55, 70}, {10, 30}}, {0, 100}, 20 + 30},
+           {{{10, 20}, {20, 30}}, {0, 100}, 20},
+           {{{0, 15}, {18, 40}, {50, 60}}, {10, 30}, 5 + 12},
+           {{{0, 15}, {18, 40}, {50, 60}}, {41, 49}, 0},
+           {{{0, 15}, {18, 40}, {50, 60}}, {30, 10}, 0},
+       }) {
+    EXPECT_EQ(BusyNs(intervals, window.start_ns, window.end_ns), busy_ns) << busy_ns;
+  }
 }
 
 TEST(RecordingTest, AllocatesWhereTheOtherGroupDoes) {

@@ -399,27 +399,6 @@ TEST_P(RendezvousTest, ARunMayBeginWhileAnotherEnds) {
   });
 }
 
-// As when each host's ranks form a group, and only some of the hosts form another.
-TEST_P(RendezvousTest, RanksMayBelongToUnequalNumbersOfGroups) {
-  const std::string place = url();
-  RunRanks(3, [&](int rank) {
-    World all = JoinJob(MakeWorld(rank, 3, place), {}, kLong);
-    const auto meet = [&](const std::vector<int>& members, const std::string& text) {
-      World part = all;
-      part.members = members;
-      part.size = static_cast<int>(members.size());
-      for (part.rank = 0; members[static_cast<size_t>(part.rank)] != rank;) ++part.rank;
-      EXPECT_EQ(Rendezvous(part, kLong).Exchange({text}), std::vector<std::string>(members.size(), text));
-    };
-    if (rank < 2) meet({0, 1}, "pair");
-    if (rank < 2) meet({0, 1}, "pair again");
-    if (rank != 1) meet({0, 2}, "another pair");
-    meet({0, 1, 2}, "all");
-    if (rank > 0) meet({1, 2}, "a last pair");
-    Arrive(all, kLong);
-  });
-}
-
 // Two jobs of two ranks each, all at once at one place. Returns what each of the four got to hear of the
 // other rank of its group, if it found one.
 std::vector<std::string> MeetTwice(const std::string& place, bool have_names,

@@ -180,19 +180,6 @@ TEST_F(StoreTest, AFailureIsKnownWhenRank0HasGone) {
   }
 }
 
-TEST_F(StoreTest, ASecondProcessOfARankIsTurnedAwayWhileTheFirstIsThere) {
-  const auto first = Client();
-  std::thread join([&] { EXPECT_EQ(first->Join(1, "host 1", "", DeadlineInAMinute()), hosts_); });
-  std::this_thread::sleep_for(milliseconds(50));
-  EXPECT_THAT(ErrorOf<Refused>([&] { Client()->Join(1, "host 1", "", DeadlineInAMinute()); }),
-              HasSubstr("another process is rank 1 there: "));
-  const auto other = Client();
-  EXPECT_EQ(other->Join(2, "host 2", "", DeadlineInAMinute()), hosts_);
-  join.join();
-  server_.Set("key", "value", DeadlineInAMinute());
-  EXPECT_EQ(first->Get("key", DeadlineInAMinute()), "value");  // is not disturbed
-}
-
 TEST_F(StoreTest, AProcessThatComesWhenTheRunHasBegunIsToTryLater) {
   JoinAll();
   EXPECT_EQ(Client()->Join(1, "host 1", "", DeadlineInAMinute()), std::nullopt);

@@ -29,22 +29,6 @@ const model::DevicePtr& Cpu() {
 
 Tensor Zeros(int64_t numel, DType dtype = DType::kF32) { return Tensor::Zeros(Cpu(), {numel}, dtype); }
 
-std::vector<std::unique_ptr<ProcessGroup>> Connect(int size, milliseconds timeout = std::chrono::minutes(1)) {
-  const TemporaryDirectory directory;
-  std::vector<std::unique_ptr<ProcessGroup>> groups(static_cast<size_t>(size));
-  RunRanks(size, [&](int rank) {
-    const GroupOptions options{.world = {.rank = rank,
-                                         .size = size,
-                                         .local_rank = rank,
-                                         .local_size = size,
-                                         .rendezvous = "file://" + directory.path(),
-                                         .launcher = "self"},
-                               .timeout = timeout};
-    groups[static_cast<size_t>(rank)] = MakeShmGroup(options, Cpu(), nullptr);
-  });
-  return groups;
-}
-
 // Exact values whose sums depend on the order of additions.
 float Uneven(int rank, int64_t i) {
   return static_cast<float>((i * 7919 + rank * 104729) % 100'003) * static_cast<float>(1 << 4 * rank);
@@ -99,7 +83,7 @@ void CheckResults(ProcessGroup& group, const Tensor& storage, int64_t offset, in
 // With the notice, in place, and through windows; the last in one and in several chunks.
 TEST(ShmMemoryTest, WhereTensorsLieDoesNotMatter) {
   for (const int size : {2, 3, 4}) {
-    auto groups = Connect(size);
+    auto groups = MakeGroups("shm", size);
     RunRanks(size, [&](int rank) {
       ProcessGroup& group = *groups[static_cast<size_t>(rank)];
       constexpr int64_t kNumel = 500'003;
@@ -119,7 +103,7 @@ TEST(ShmMemoryTest, WhereTensorsLieDoesNotMatter) {
 }
 
 TEST(ShmMemoryTest, AllocationsComeAndGo) {
-  auto groups = Connect(2);
+  auto groups = MakeGroups("shm", 2);
   Tensor survivor;
   RunRanks(2, [&](int rank) {
     ProcessGroup& group = *groups[static_cast<size_t>(rank)];
@@ -138,7 +122,7 @@ TEST(ShmMemoryTest, AllocationsComeAndGo) {
 }
 
 TEST(ShmMemoryTest, AllocationsAreCountedWithTheDevices) {
-  auto groups = Connect(2);
+  auto groups = MakeGroups("shm", 2);
   RunRanks(2, [&](int rank) {
     const model::DevicePtr device = model::CpuDevice();
     std::optional<Tensor> tensor =
@@ -152,7 +136,7 @@ TEST(ShmMemoryTest, AllocationsAreCountedWithTheDevices) {
 }
 
 TEST(ShmMemoryTest, SharedMemoryIsCountedOnceOverAllRanks) {
-  auto groups = Connect(2);
+  auto groups = MakeGroups("shm", 2);
   RunRanks(2, [&](int rank) {
     const model::DevicePtr device = model::CpuDevice();
     ProcessGroup& group = *groups[static_cast<size_t>(rank)];
@@ -170,7 +154,7 @@ TEST(ShmMemoryTest, SharedMemoryIsCountedOnceOverAllRanks) {
 
 // The other ranks have the memory. No later allocation may be taken for another one's.
 TEST(ShmMemoryTest, AnAllocationThatFailsOnOneRankFailsTheGroup) {
-  auto groups = Connect(3, std::chrono::seconds(30));
+  auto groups = MakeGroups("shm", 3, std::chrono::seconds(30));
   const auto errors = ErrorsOfRanks(3, [&](int rank) {
     groups[static_cast<size_t>(rank)]->Allocate(Cpu(), {rank == 1 ? 101 : 100}, DType::kF32);
   });
@@ -184,23 +168,6 @@ TEST(ShmMemoryTest, AnAllocationThatFailsOnOneRankFailsTheGroup) {
   EXPECT_THAT(later[1],
               HasSubstr("allocate had failed: rank 1 allocates 404 bytes where rank 0 allocates 400"));
   EXPECT_THAT(later[2], HasSubstr("closed the connection"));
-}
-
-// Sums of bf16 are rounded once: here every second addition alone would be lost.
-TEST(ShmMemoryTest, BF16IsSummedInF32) {
-  auto groups = Connect(3);
-  RunRanks(3, [&](int rank) {
-    ProcessGroup& group = *groups[static_cast<size_t>(rank)];
-    for (const int64_t numel : {3, 100'000}) {
-      const std::vector<model::BF16> values(static_cast<size_t>(numel),
-                                            model::BF16(rank == 0 ? 256.0f : 1.0f));
-      const Tensor tensor = Tensor::From<model::BF16>(Cpu(), {numel}, values);
-      group.AllReduce(tensor, ReduceOp::kSum).Wait();
-      for (const model::BF16 value : tensor.ToVector<model::BF16>()) {
-        ASSERT_EQ(static_cast<float>(value), 258.0f) << numel;
-      }
-    }
-  });
 }
 
 // What is behind an address, and whether other programs may have it.
@@ -218,7 +185,7 @@ std::string MappingOf(const void* address) {
 
 // A memory file has no name in any file system, and is gone with its last mapping.
 TEST(ShmMemoryTest, NothingIsLeftInAFileSystem) {
-  auto groups = Connect(2);
+  auto groups = MakeGroups("shm", 2);
   RunRanks(2, [&](int rank) {
     const Tensor tensor = groups[static_cast<size_t>(rank)]->Allocate(Cpu(), {1 << 20}, DType::kF32);
     EXPECT_THAT(MappingOf(tensor.raw_data()), HasSubstr(" /memfd:gradsync (deleted)"));
@@ -233,7 +200,7 @@ TEST(ShmMemoryTest, NothingIsLeftInAFileSystem) {
 // Who has given all that others need may leave.
 TEST(ShmDeadlineTest, ALeaverDoesNotSpoilWhatItTookPartIn) {
   for (int round = 0; round < 20; ++round) {
-    auto groups = Connect(3);
+    auto groups = MakeGroups("shm", 3);
     RunRanks(3, [&](int rank) {
       auto& group = groups[static_cast<size_t>(rank)];
       const Tensor tensor = Zeros(round % 2 == 0 ? 10 : 100'000);
@@ -246,7 +213,7 @@ TEST(ShmDeadlineTest, ALeaverDoesNotSpoilWhatItTookPartIn) {
 
 // What waits for nobody needs no thread: the other ranks have this one's part without its waiting.
 TEST(ShmQueueTest, AShortCollectiveNeedsNoWait) {
-  auto groups = Connect(2);
+  auto groups = MakeGroups("shm", 2);
   const Tensor dropped = Zeros(10);
   groups[0]->AllReduce(dropped, ReduceOp::kSum);
   groups[1]->AllReduce(Zeros(10), ReduceOp::kSum).Wait();
@@ -254,7 +221,7 @@ TEST(ShmQueueTest, AShortCollectiveNeedsNoWait) {
 
 // Then no thread takes it, unless one is awake because it has just started.
 TEST(ShmQueueTest, ALongOneIsLeftToACallerThatWaitsAtOnce) {
-  auto groups = Connect(2);
+  auto groups = MakeGroups("shm", 2);
   const auto deadline = DeadlineInAMinute();
   for (bool is_left = false; !is_left;) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);

@@ -1,20 +1,12 @@
 #pragma once
 
 #include <chrono>
-#include <string>
+
+#include "model/base/test_errors.h"  // IWYU pragma: export
 
 namespace gradsync::comm {
 
-// Returns the message of the `Error` that `action` throws; "no error" if it does not throw.
-template <class Error, class Action>
-std::string ErrorOf(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using gradsync::ErrorOf;
 
 inline std::chrono::steady_clock::time_point In(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + time;

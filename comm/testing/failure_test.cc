@@ -58,7 +58,7 @@ class FailureTest : public testing::TestWithParam<std::string> {
     if (ranks_per_host() > 0 && OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
   }
 
-  static int ranks_per_host() { return GetParam() == "hierarchical" ? 2 : 0; }
+  static int ranks_per_host() { return RanksPerHost(GetParam()); }
   static int size() { return ranks_per_host() > 0 ? 4 : 3; }
 
   static std::vector<std::unique_ptr<ProcessGroup>> Connect(milliseconds timeout = std::chrono::minutes(1)) {

@@ -95,84 +95,45 @@ TEST(LaunchTest, TmpdirMayBeLong) {
   EXPECT_TRUE(std::filesystem::is_empty(path));
 }
 
-TEST(LaunchTest, AKilledRankStopsTheOthers) {
-  Program program({"kill"});
-  EXPECT_EQ(program.Wait(), 1);
-  EXPECT_THAT(program.err(),
-              MatchesRegex(
-                  "rank 1 \\(pid [0-9]+\\) was killed by signal 9 \\(SIGKILL\\); stopped the other ranks\n"));
-  EXPECT_TRUE(program.LeftBehind().empty());
-}
-
-TEST(LaunchTest, ARankThatExitsStopsTheOthers) {
-  Program program({"exit"});
-  EXPECT_EQ(program.Wait(), 1);
-  EXPECT_THAT(program.err(),
-              MatchesRegex("rank 1 \\(pid [0-9]+\\) exited with status 7; stopped the other ranks\n"));
-}
-
-TEST(LaunchTest, AKilledRankIsTheCauseEvenIfItsPeersWereNoticedFirst) {
-  Program program({"kill_after_peer_failed"});
-  EXPECT_EQ(program.Wait(), 1);
-  EXPECT_THAT(program.err(),
-              MatchesRegex("rank 1 .* was killed by signal 9 .SIGKILL.; stopped the other ranks\n"));
-}
-
-// Within the time to settle, and after it.
-TEST(LaunchTest, ARankThatExitsIsTheCauseEvenIfItsPeersWereNoticedFirst) {
-  for (const std::string after_ms : {"30", "300"}) {
-    Program program({"exit_after_peer_failed", after_ms});
-    EXPECT_EQ(program.Wait(), 1);
-    EXPECT_THAT(program.err(), MatchesRegex("rank 1 .* exited with status 7; stopped the other ranks\n"));
-  }
-}
-
-TEST(LaunchTest, RanksThatDoNotWantToStopAreMadeTo) {
-  Program program({"stubborn"});
-  EXPECT_EQ(program.Wait(), 1);
-  EXPECT_THAT(program.err(), MatchesRegex("rank 1 .* exited with status 1; stopped the other ranks\n"));
-}
-
-TEST(LaunchTest, ARankThatDoesNotEndIsNamedAndStopped) {
-  Program program({"stall_at_the_end"});
-  EXPECT_EQ(program.Wait(), 1);
-  EXPECT_EQ(program.err(), "rank 1 did not end within 0.5 s after the first rank; stopped it\n");
-  EXPECT_TRUE(program.LeftBehind().empty());
-}
-
-TEST(LaunchTest, BadArgumentsAreSaidOnce) {
-  Program program({"bad_arguments"});
-  EXPECT_EQ(program.Wait(), 2);
-  EXPECT_EQ(program.err(), "--sizes is 'x', expected a number\n");
-}
-
-TEST(LaunchTest, BadArgumentsAreSaidEvenIfRank0DidNotNotice) {
-  Program program({"bad_arguments_in_rank_1"});
-  EXPECT_EQ(program.Wait(), 2);
-  EXPECT_EQ(program.err(), "rank 1 alone has something to say\n");
-}
-
-class LaunchBackendTest : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (GetParam() == "hierarchical" && OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
-  }
+// A mode of the program, and what the launcher makes of it.
+struct Ending {
+  std::string mode;
+  std::string argument = {};
+  int status = 1;
+  std::string err;  // a regular expression
 };
 
-INSTANTIATE_TEST_SUITE_P(Backends, LaunchBackendTest, testing::Values("gloo", "shm", "hierarchical"));
+class LaunchEndingTest : public testing::TestWithParam<Ending> {};
 
-TEST_P(LaunchBackendTest, RanksReduce) {
-  Program program({"reduce", GetParam()});
-  EXPECT_EQ(program.Wait(), 0) << program.err();
+TEST_P(LaunchEndingTest, IsToldOnceAndLeavesNothing) {
+  const Ending& ending = GetParam();
+  Program program({ending.mode, ending.argument});
+  EXPECT_EQ(program.Wait(), ending.status);
+  EXPECT_THAT(program.err(), MatchesRegex(ending.err));
+  EXPECT_TRUE(program.LeftBehind().empty());
 }
 
-TEST(LaunchTest, ARankThatNeverArrivesEndsTheRunAtTheDeadline) {
-  Program program({"never_arrive"});
-  EXPECT_EQ(program.Wait(), 1);
-  const std::string err = program.err();
-  EXPECT_THAT(err, HasSubstr("rank 0: rank 1 did not arrive at file:///"));
-  EXPECT_THAT(err, HasSubstr("within 0.5 s; arrived: 0, 2\n"));
-}
+constexpr char kKilled[] =
+    "rank 1 \\(pid [0-9]+\\) was killed by signal 9 \\(SIGKILL\\); stopped the other ranks\n";
+constexpr char kExited7[] = "rank 1 \\(pid [0-9]+\\) exited with status 7; stopped the other ranks\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    Modes, LaunchEndingTest,
+    testing::Values(
+        Ending{.mode = "kill", .err = kKilled}, Ending{.mode = "exit", .err = kExited7},
+        // The cause, even if its peers were noticed first.
+        Ending{.mode = "kill_after_peer_failed", .err = kKilled},
+        // Within the time to settle, and after it.
+        Ending{.mode = "exit_after_peer_failed", .argument = "30", .err = kExited7},
+        Ending{.mode = "exit_after_peer_failed", .argument = "300", .err = kExited7},
+        // The others do not want to stop.
+        Ending{.mode = "stubborn", .err = "rank 1 .* exited with status 1; stopped the other ranks\n"},
+        Ending{.mode = "stall_at_the_end",
+               .err = "rank 1 did not end within 0.5 s after the first rank; stopped it\n"},
+        Ending{.mode = "bad_arguments", .status = 2, .err = "--sizes is 'x', expected a number\n"},
+        // Although rank 0 did not notice.
+        Ending{.mode = "bad_arguments_in_rank_1", .status = 2, .err = "rank 1 alone has something to say\n"}),
+    [](const auto& tested) { return tested.param.mode + tested.param.argument; });
 
 // The pid that rank 0 prints, once it does.
 pid_t PidOfRank0(const Program& program) {
@@ -203,12 +164,6 @@ TEST(LaunchTest, TheLauncherSleepsWhileRanksCompute) {
   EXPECT_LE(SleepsOf(program.pid()) - before, 2);
   program.Signal(SIGTERM);
   EXPECT_EQ(program.Wait(), 128 + SIGTERM);
-}
-
-void ExpectGone(pid_t pid) {
-  for (int i = 0; i < 2000 && kill(pid, 0) == 0; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_NE(kill(pid, 0), 0) << "process " << pid << " is still there";
 }
 
 class LaunchSignalTest : public testing::TestWithParam<int> {};
@@ -262,19 +217,6 @@ TEST(LaunchTest, WhatIsIgnoredStaysIgnored) {
   program.Signal(SIGTERM);
   EXPECT_EQ(program.Wait(), 128 + SIGTERM);
   EXPECT_EQ(program.err(), "stopped all ranks on signal 15 (SIGTERM)\n");
-}
-
-TEST(LaunchTest, RanksDieWithTheLauncher) {
-  Program program({"sleep"});
-  const pid_t rank0 = PidOfRank0(program);
-  EXPECT_FALSE(program.LeftBehind().empty());
-  program.Signal(SIGKILL);
-  EXPECT_EQ(program.Wait(), 128 + SIGKILL);
-  ExpectGone(rank0);
-  for (int i = 0; i < 2000 && !program.LeftBehind().empty(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  EXPECT_TRUE(program.LeftBehind().empty());
 }
 
 // The ranks write more than a pipe holds; nobody reads it.

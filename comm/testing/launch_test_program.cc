@@ -42,12 +42,12 @@ void WaitForOthers(const World& world) {
 }
 
 // All ranks reduce a few times.
-int Reduce(World world, const std::string& backend, std::chrono::milliseconds timeout) {
+int Reduce(const World& world, const std::string& backend) {
   constexpr int kSteps = 5;
-  if (backend == "hierarchical") world.host = "host" + std::to_string(world.rank / 2);
   const auto device = model::CpuDevice();
   const auto group = MakeProcessGroup(
-      {.backend = backend, .world = world, .timeout = timeout, .interface_or_address = {}}, device);
+      {.backend = backend, .world = world, .timeout = std::chrono::seconds(60), .interface_or_address = {}},
+      device);
   const auto tensor = group->Allocate(device, {1 << 20}, model::DType::kF32);
   const std::span<float> values(tensor.data<float>(), static_cast<size_t>(tensor.numel()));
   for (int step = 0; step < kSteps; ++step) {
@@ -115,11 +115,7 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     signal(SIGTERM, SIG_IGN);
     SleepForever();
   }
-  if (mode == "reduce") return Reduce(world, argument, std::chrono::seconds(60));
-  if (mode == "never_arrive") {
-    if (world.rank == 1) SleepForever();
-    return Reduce(world, "gloo", std::chrono::milliseconds(500));
-  }
+  if (mode == "reduce") return Reduce(world, argument);
   if (mode == "sleep") {
     SayReady(world);
     SleepForever();
@@ -152,7 +148,7 @@ int Main(int argc, char** argv) {
   try {
     if (const auto world = WorldFromEnvironment(); world.has_value()) return RunRank(*world, mode, argument);
     const bool stays = mode == "stubborn_for_ever";
-    return LaunchSelf({.world_size = argument == "hierarchical" ? 4 : 3,
+    return LaunchSelf({.world_size = 3,
                        .settle = std::chrono::milliseconds(200),
                        .finish = std::chrono::milliseconds(mode == "stall_at_the_end" ? 500 : 60'000),
                        .grace = std::chrono::milliseconds(stays ? 600'000 : 300)},

@@ -8,6 +8,7 @@
 
 #include "comm/gloo/gloo_process_group.h"
 #include "comm/process_group.h"
+#include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/tensor/cuda_device.h"
 #include "model/tensor/tensor.h"
@@ -49,16 +50,13 @@ class NcclWatchdogTest : public testing::Test {
 // Issues collectives until one fails, and returns why. `wait`: whether the compute stream waits for each, and
 // so fills up too.
 std::string IssueUntilError(ProcessGroup& group, const Tensor& tensor, bool wait) {
-  try {
+  return ErrorOf<CollectiveError>([&] {
     for (int i = 0; i < kTooMany; ++i) {
       Work work = group.AllReduce(tensor, ReduceOp::kSum);
       if (wait) work.Wait();
     }
     group.Barrier();
-  } catch (const CollectiveError& error) {
-    return error.what();
-  }
-  return "no error";
+  });
 }
 
 TEST_F(NcclWatchdogTest, AbortsWhileALaunchIsBlocked) {
@@ -78,13 +76,7 @@ TEST_F(NcclWatchdogTest, AbortsWhileTheComputeStreamIsFull) {
 TEST_F(NcclWatchdogTest, OtherThreadsSeeTheFailure) {
   Work first = group(0).AllReduce(tensor(0), ReduceOp::kSum);
   std::string error_of_first;
-  std::thread other([&] {
-    try {
-      first.interval();
-    } catch (const CollectiveError& error) {
-      error_of_first = error.what();
-    }
-  });
+  std::thread other([&] { error_of_first = ErrorOf<CollectiveError>([&] { first.interval(); }); });
   IssueUntilError(group(0), tensor(0), /*wait=*/false);
   other.join();
   EXPECT_EQ(error_of_first.find("rank 0: all_reduce #2 of 400 bytes (nccl) failed after "), 0u)
@@ -97,13 +89,9 @@ TEST_F(NcclWatchdogTest, GlooDoesNotWaitForEverForItsGpu) {
   group(0).AllReduce(tensor(0), ReduceOp::kSum).Wait();
   const auto gloo =
       MakeGlooGroup({.world = {}, .timeout = std::chrono::milliseconds(300)}, devices_[0], nullptr);
-  try {
-    gloo->AllReduce(tensor(0), ReduceOp::kSum).Wait();
-    FAIL() << "no exception";
-  } catch (const CollectiveError& error) {
-    const std::string text = error.what();
-    EXPECT_NE(text.find("this rank's GPU made no progress for 0.3 s"), std::string::npos) << text;
-  }
+  const std::string error =
+      ErrorOf<CollectiveError>([&] { gloo->AllReduce(tensor(0), ReduceOp::kSum).Wait(); });
+  EXPECT_NE(error.find("this rank's GPU made no progress for 0.3 s"), std::string::npos) << error;
 }
 
 }  // namespace

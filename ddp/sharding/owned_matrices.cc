@@ -5,7 +5,6 @@
 #include <functional>
 #include <numeric>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "model/optimizer.h"

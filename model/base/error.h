@@ -16,8 +16,8 @@ std::string SixDigits(double number);
 std::string Concatenate(std::initializer_list<std::string_view> texts);
 std::string Tuple(const std::vector<int64_t>& numbers);
 
-// This does not use Abseil's StrCat, because nearly every file includes this file, and each would take 0.4 s
-// longer to compile.
+// Abseil's StrCat is not used here: nearly every source file includes this header, and with StrCat each of
+// these files would take 0.4 s longer to compile.
 template <class Part>
 auto TextOf(const Part& part) {
   if constexpr (std::convertible_to<const Part&, std::string_view>)
@@ -38,21 +38,22 @@ auto TextOf(const Part& part) {
 
 }  // namespace internal
 
-// Concatenates text, numbers (real numbers with six digits), shapes as "(2, 3)", and objects with ToString().
+// Concatenates its arguments: texts, numbers (real numbers with six digits), shapes as "(2, 3)", and objects
+// that have a function ToString().
 template <class... Parts>
 std::string Join(const Parts&... parts) {
   return internal::Concatenate({std::string_view(internal::TextOf(parts))...});
 }
 
-// The caller passed an invalid argument, such as a shape, a dtype, a flag or a file. The message is one line
+// Thrown if a function gets an invalid argument, or the user an invalid flag or file. The message is one line
 // with the argument, the value found and the value expected.
 class InvalidInput : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
 };
 
-// Throws InvalidInput with the joined parts unless `ok`. The parts become text only if it throws, so pass a
-// shape itself and not its text, which would be made in every call.
+// If `ok` is false, throws InvalidInput with the joined `parts` as its message. The parts are converted to
+// text only in this case, so a caller passes a shape itself, and not ToString(shape).
 template <class... Parts>
 void Require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

@@ -17,19 +17,16 @@
 
 // Parses command-line flags into a struct of options.
 //
-// Abseil's flags are not used, for two reasons. A bad value must end the program with exit status 2 and
-// exactly one line, which names the accepted values. And a test, or the suite, must be able to parse a
-// command line without global variables.
+// Abseil's flag library is not used, because a bad value must end the program with exit status 2 and one line
+// that names the accepted values, and because tests must parse command lines without global variables.
 namespace gradsync {
 
-// Returns the parts of `text` between commas.
 std::vector<std::string> SplitCommas(std::string_view text);
 
-// Returns "; did you mean core?", with the name that differs from `name` in the fewest characters, if it is
-// close; else empty.
+// Returns a text such as "; did you mean core?" if one of `names` is similar to the mistyped `name`, else "".
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& names);
 
-// The values that a flag accepts.
+// Describes the values that a command-line flag accepts: how to parse, print and list them.
 template <class T>
 struct Kind {
   std::string takes;  // for errors and the usage: "a byte count such as 4096"
@@ -40,19 +37,19 @@ struct Kind {
 };
 
 Kind<bool> Switch();
-// Returns the Kind of an integer in [min, max].
 Kind<int64_t> Integer(int64_t min, int64_t max = std::numeric_limits<int32_t>::max());
 Kind<double> PositiveNumber();
-// Returns the Kind of a positive fraction, at most 1: "2%" is 0.02.
+// Accepts percentages above 0 % and up to 100 %: "2%" becomes 0.02.
 Kind<double> Percent();
-// Returns the Kind of a positive number of bytes (ParseByteCount).
+// Accepts positive numbers of bytes, as ParseByteCount reads them.
 Kind<int64_t> Bytes();
-// Returns the Kind of a positive number of elements (ParseCount).
+// Accepts positive numbers of elements, as ParseCount reads them.
 Kind<int64_t> Elements();
-// Returns the Kind of a duration of at least a millisecond.
+// Accepts durations of at least a millisecond, such as "500ms" or "2m".
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
-// Returns the Kind of values with names.
+// Returns the Kind of a flag that takes one of the names in `named`, and has the value that is paired with
+// this name.
 template <class T>
 Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   std::vector<std::string> choices;
@@ -67,21 +64,21 @@ Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   };
   return {std::move(takes), parse, print, std::move(choices)};
 }
-// Returns the Kind of an enumeration whose values are named by its function Name.
+// Returns the Kind of a flag that takes the name of an enumeration value, as the function Name(value) returns
+// it.
 template <class T>
 requires std::is_enum_v<T> Kind<T> OneOf(std::initializer_list<T> values) {
   std::vector<std::pair<std::string, T>> named;
   for (const T value : values) named.emplace_back(Name(value), value);
   return OneOf<T>(std::move(named));
 }
-// Returns the Kind of a path that is not empty. A relative path starts at the directory where the user typed
-// the command, also under `bazel run`.
+// Accepts paths that are not empty, and makes them absolute (ResolvePath).
 Kind<std::string> Path(std::string what);
-// Returns the Kind of a text that is not empty.
+// Accepts texts that are not empty.
 Kind<std::string> Text(std::string what);
 
-// What flags are for, as bits that a program defines. Code that treats several flags alike selects them by a
-// mark, and not by a list of names.
+// Categories of flags, one bit each, which a program defines, such as "chooses where results are written".
+// Refuse, Values and Given select flags by these bits instead of by lists of names.
 enum class FlagMarks : uint32_t { kNone = 0 };
 constexpr FlagMarks operator|(FlagMarks a, FlagMarks b) {
   return FlagMarks{static_cast<uint32_t>(a) | static_cast<uint32_t>(b)};
@@ -90,35 +87,33 @@ constexpr bool Overlap(FlagMarks a, FlagMarks b) {
   return (static_cast<uint32_t>(a) & static_cast<uint32_t>(b)) != 0;
 }
 
-// The flags of one program. The targets of Add must outlive the table; Usage shows their values at the time
-// of Add as defaults.
+// The flags of one program. A flag's target, the variable that receives its value, must outlive the table.
+// The value that the target has when Add is called is the flag's default.
 class FlagTable {
  public:
-  // `summary` describes the program in one or more lines.
   FlagTable(std::string program, std::string summary)
       : program_(std::move(program)), summary_(std::move(summary)) {}
 
-  // Sets the title under which Usage shows later flags.
+  // Flags that are added after this call appear in Usage under `title`.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Sets the flags that Usage shows with one line each if there is no topic. Usage shows only the names of
-  // other flags.
+  // Sets the flags that plain --help explains in one line each. Of all other flags, it shows only the names.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
-  // Adds a flag --name=value, or --name alone for a Switch. The first line of `help` is a sentence that
-  // starts with what the flag does; without a topic, Usage shows only this line.
+  // Adds a flag --name=value, or --name alone for a Switch. Plain --help shows only the first line of `help`,
+  // so this line is a sentence that starts with what the flag does.
   template <class T>
   void Add(std::string name, T* target, const Kind<T>& kind, std::string help,
            FlagMarks marks = FlagMarks::kNone) {
     AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help), target, marks);
   }
-  // Adds a flag without a default: the target stays empty unless the flag is given.
+  // Adds a flag without a default: the target stays empty if the command line does not have the flag.
   template <class T>
   void Add(std::string name, std::optional<T>* target, const Kind<T>& kind, std::string help,
            FlagMarks marks = FlagMarks::kNone) {
     AddFlag<T>(std::move(name), kind, *target ? kind.print(**target) : "", std::move(help), target, marks);
   }
-  // Adds a flag with a list of values, separated by commas, without repeats.
+  // Adds a flag that takes a comma-separated list in which no value occurs twice.
   template <class T>
   void Add(std::string name, std::vector<T>* target, const Kind<T>& kind, std::string help,
            FlagMarks marks = FlagMarks::kNone) {
@@ -139,31 +134,28 @@ class FlagTable {
         std::move(text), std::move(help), target, marks);
   }
 
-  // Allows files or directories as arguments without a flag. `what` describes them in the usage.
+  // Allows paths on the command line without a flag in front of them.
   void AllowPaths(std::vector<std::string>* target, std::string what);
 
-  // Reads "--name=value", "--name value" and, for a bool, "--name". Throws InvalidInput, one line with the
-  // flag, its value and the values that it accepts, for an unknown flag (with a suggestion), a bad value, a
-  // flag given twice, or an argument that is not a flag. Stops after --help, --help=TOPIC or --version;
-  // help_requested() is then true. A topic is a flag, a group or "all".
+  // Reads the command line: "--name=value", "--name value" and, for a Switch, "--name". Throws InvalidInput
+  // for an unknown flag, a bad value, a flag given twice, or an argument that is neither a flag nor an
+  // allowed path. Stops at --help, --help=TOPIC or --version; help_requested() is then true. TOPIC is a flag,
+  // a title of BeginGroup in small letters, or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
-  // Returns whether Parse found the flag on the command line.
   bool given(std::string_view name) const;
   // These functions throw InvalidInput if the command line has a flag that is not allowed: a flag of `names`,
   // a flag with one of `marks`, or (RefuseAllBut) a flag with none of `marks`. The message is "--NAME: " and
-  // the reason, such as "has no effect with --trace".
+  // `reason`, such as "has no effect with --trace".
   void Refuse(const std::vector<std::string_view>& names, std::string_view reason) const;
   void Refuse(FlagMarks marks, std::string_view reason) const;
   void RefuseAllBut(FlagMarks marks, std::string_view reason) const;
-  // Returns the name, with "--", and the value (as given, or the default) of each flag that has no mark of
-  // `except`.
+  // Returns ("--NAME", value or default) as texts for each flag that has no mark of `except`.
   std::vector<std::pair<std::string, std::string>> Values(FlagMarks except) const;
   // Returns --NAME=VALUE for each flag on the command line that has no mark of `except`.
   std::vector<std::string> Given(FlagMarks except) const;
-  // Returns the usage, or the version if it was asked for. The usage without a topic has the summary and the
-  // flags by groups, on about one screen. With a topic, the usage has all flags of the topic.
+  // Returns the text that the program prints for --help, --help=TOPIC or --version.
   std::string Usage() const;
 
  private:
@@ -179,7 +171,6 @@ class FlagTable {
     bool given = false;
   };
 
-  // `text` is the default, as Usage shows it.
   template <class T, class Target>
   void AddFlag(std::string name, const Kind<T>& kind, std::string text, std::string help, Target* target,
                FlagMarks marks) {
@@ -208,10 +199,10 @@ class FlagTable {
   bool version_requested_ = false;
 };
 
-// Returns an absolute path. A relative `path` starts at BUILD_WORKING_DIRECTORY, which `bazel run` sets, or
-// else at the current directory.
+// Returns an absolute path. A relative `path` starts at the directory where the user typed the command, also
+// under `bazel run` (which sets BUILD_WORKING_DIRECTORY).
 std::string ResolvePath(std::string_view path);
-// Throws InvalidInput if the current directory was removed, or may not be looked up.
+// Throws InvalidInput if the current directory has been removed or cannot be read.
 std::string CurrentDirectory();
 
 }  // namespace gradsync

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-// Lines of text and grids for a terminal.
 namespace gradsync {
 
 using Lines = std::vector<std::string>;
@@ -14,24 +13,24 @@ inline constexpr size_t kScreenColumns = 110;
 
 std::string Padded(std::string_view text, size_t width);
 
-// Adds `head` and `text` to the lines. Breaks lines at spaces; a broken line ends with `end`. Cuts text that
-// does not fit into `most` lines.
+// Appends `head` followed by `text` to `lines`, broken at spaces into at most `most` lines of kScreenColumns;
+// the rest is cut. Each broken line ends with `end`, such as a backslash in a shell command.
 void AddText(const std::string& head, const std::string& text, size_t most, Lines* lines,
              const char* end = "");
 
-// A table whose first column has names. Omits columns that do not fit.
+// A table with the rows' names in its first column. When it is printed, columns on the right that do not fit
+// into kScreenColumns are omitted.
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
-  // The number of rows at the end that are kept when rows are omitted, if there is room for other rows.
+  // If not all rows fit, rows in the middle are omitted; the last num_last rows are kept if possible.
   size_t num_last = 0;
   // Number of left-aligned columns; other columns are right-aligned.
   size_t num_left = static_cast<size_t>(-1);
 
   bool fits() const;
-  // Adds at most `most` lines. If rows do not fit, the last rows are listed by name only. Adds nothing if
-  // `most` is less than three.
+  // Appends at most `most` lines. If there are more rows than that, one line lists the names of the omitted
+  // rows. If `most` is also less than three, appends nothing.
   void AddTo(size_t most, Lines* lines) const;
-  // Returns all lines.
   std::string ToString() const;
 };
 

@@ -2,12 +2,12 @@
 
 namespace gradsync {
 
-// Opens those of stdin, stdout and stderr that the program was started without, so that no file or connection
-// gets their descriptors. Writing to them fails, as it would without this.
+// If the program was started with stdin, stdout or stderr closed, opens /dev/null (for reading only) in its
+// place. Otherwise the next file or connection would get its descriptor, and prints would go into this file.
 void KeepStandardStreams();
 
-// Returns `status`, or, if all went well except that something printed on stdout could not be written,
-// kFailed; then prints the system's reason as a line on stderr.
+// Flushes stdout and returns the exit status of the program. This is `status`, except if `status` is kDone
+// and something printed on stdout could not be written: then prints the reason on stderr and returns kFailed.
 int WithWrittenOutput(int status);
 
 }  // namespace gradsync

@@ -8,27 +8,28 @@ namespace gradsync {
 
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// All functions return NaN if there are no values or too few for the statistic.
+// All functions of this file that return a double return NaN if `values` is empty.
 double Mean(std::span<const double> values);
-// Divides by n, like the reference tables and numpy's default.
+// Divides by the number of values, as numpy.std does by default.
 double PopulationStd(std::span<const double> values);
 
-// Returns the value below which the fraction `p`, from 0 to 1, of the values lies: linear interpolation
-// between the order statistics around index p * (n - 1). This is type 7 of Hyndman and Fan (1996), the
-// default of numpy and R. With fewer than 1 / (1 - p) values it is close to the maximum.
+// Returns the value below which the fraction `p` (0 to 1) of the values lies, by linear interpolation between
+// the two sorted values around index p * (n - 1), as numpy and R do by default. With fewer than 1 / (1 - p)
+// values the result is close to the maximum.
 double Percentile(std::span<const double> values, double p);
 double Median(std::span<const double> values);
 
-// The fraction of a sample that is removed at each end. estimates_test.cc has the reason.
+// TrimmedMean removes this fraction of the values at the low end and at the high end.
+// tools/statistics/estimates_test.cc tells why it is 0.2.
 inline constexpr double kTrimmed = 0.2;
 
-// Returns the mean of the values that remain after removing the fraction `trimmed` at each end. A few
-// disturbed steps do not change it much.
+// Returns the mean of the values that remain after the fraction `trimmed` of them has been removed at the low
+// end, and the same fraction at the high end. So a few extreme values change the result little.
 double TrimmedMean(std::span<const double> values, double trimmed = kTrimmed);
 
-// Returns the number of values whose distance from the median exceeds both `mads` scaled median absolute
-// deviations (1.4826 * MAD, the standard deviation of a normal distribution) and the fraction `min_relative`
-// of the median. The second bound is for samples with little variation.
+// Returns the number of values whose distance from the median is more than mads * 1.4826 * MAD and also more
+// than min_relative * median. MAD is the median absolute deviation; 1.4826 * MAD estimates the standard
+// deviation of normally distributed values. The second bound is for samples that hardly vary.
 size_t CountOutliers(std::span<const double> values, double mads, double min_relative);
 
 }  // namespace gradsync

@@ -5,23 +5,23 @@
 #include <string_view>
 #include <vector>
 
-// Formats text for users, in UTF-8. Files that are not UTF-8 are rejected when they are read.
 namespace gradsync {
 
-// Returns the number of visible characters; a code point counts as one.
+// Returns the number of Unicode code points.
 size_t NumCharacters(std::string_view text);
 
-// Returns `text`, or its start and an ellipsis if it has more than `most` characters.
+// Cuts a text of more than `most` characters to `most` characters, of which the last is an ellipsis.
 std::string Shortened(std::string_view text, size_t most);
 
-// Returns "a", "a and b", "a, b and c". `last` is the word before the last item.
+// Joins the items as "a", "a and b", or "a, b and c". `last` is the word before the last item, such as "or".
 std::string Listed(const std::vector<std::string>& items, const char* last = "and");
 
-// Returns a finite number with `decimals` decimals. Zero after rounding has no sign.
+// Formats a finite number with `decimals` digits after the decimal point. A number that is rounded to zero
+// has no minus sign.
 std::string Fixed(double value, int decimals);
 
-// Formats a finite number with `digits` significant digits. Numbers below kSmallestFixed have an exponent,
-// because leading zeros are difficult to read.
+// Formats a finite number with `digits` significant digits. Numbers below kSmallestFixed are written as
+// 1.2e-06, because many zeros after the decimal point are difficult to read.
 inline constexpr double kSmallestFixed = 1e-5;
 std::string Significant(double value, int digits);
 
@@ -33,7 +33,7 @@ std::string SizeText(int64_t bytes);
 std::string RateText(double bits_per_second);
 // Returns "1 rank", "2 ranks".
 std::string RankCount(int64_t num_ranks);
-// Returns the duration of a measurement as a flag's value, rounded up: "40s", "6m", "3h".
+// Formats a duration as the value of a command-line flag, rounded up: "40s", "6m", "3h".
 std::string DurationFlag(double seconds);
 
 }  // namespace gradsync

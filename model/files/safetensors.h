@@ -21,8 +21,7 @@
 // Supported dtypes: F32, F64, BF16, I32, I64, U8.
 namespace gradsync::model {
 
-// An open file whose header has been checked completely, so that every tensor in it can be loaded. Only one
-// thread may use it at a time.
+// An open safetensors file, whose header has been checked completely. Not thread safe.
 class SafetensorsFile {
  public:
   struct Entry {
@@ -33,22 +32,21 @@ class SafetensorsFile {
     uint64_t size_bytes = 0;
   };
 
-  // Throws InvalidInput if the file cannot be opened or does not have the format above. The message names the
-  // file and, if known, the tensor.
+  // Throws InvalidInput if the file cannot be opened or is not a valid safetensors file.
   static SafetensorsFile Open(std::string path) { return SafetensorsFile(std::move(path)); }
 
   const std::string& path() const { return path_; }
-  // Returns the entries in the order of their data.
+  // Returns the tensors' entries in the order of their data in the file.
   const std::vector<Entry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // Returns the entry of a tensor; null if there is no tensor of this name.
+  // Returns the entry of the tensor `name`; null if there is none.
   const Entry* Find(std::string_view name) const;
 
-  // Reads one tensor, directly into its memory if the device is the host. Throws InvalidInput if there is no
-  // tensor of this name, and std::runtime_error if the file cannot be read.
+  // Reads one tensor. Throws InvalidInput if the file has no tensor `name`, and std::runtime_error if reading
+  // fails.
   Tensor Load(std::string_view name, const DevicePtr& device) const;
-  // Reads into an existing tensor. Also throws InvalidInput if the shape or dtype differs from the file's
-  // tensor.
+  // Like Load, into an existing tensor. Also throws InvalidInput if the shape or dtype of `target` differs
+  // from the tensor in the file.
   void LoadInto(std::string_view name, const Tensor& target) const;
 
  private:
@@ -63,9 +61,9 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// Writes tensors in the given order. The file gets its name only when it is complete and on disk: until then
-// it is a temporary file in the target directory, which is removed if writing fails. Throws InvalidInput if
-// the file cannot be created or a name occurs twice, std::runtime_error if it cannot be written.
+// Writes tensors in the given order to a temporary file, and renames it to `path` when it is complete and on
+// disk. Throws InvalidInput if the file cannot be created or two tensors have the same name, and
+// std::runtime_error if writing fails.
 void WriteSafetensors(const std::string& path, std::span<const std::pair<std::string, Tensor>> tensors,
                       const std::map<std::string, std::string>& metadata = {});
 

@@ -10,12 +10,16 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "model/base/test_errors.h"
+
 namespace gradsync::model {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+
+constexpr char kNone[] = "no error";
 
 class SafetensorsTest : public testing::Test {
  protected:
@@ -41,18 +45,13 @@ class SafetensorsTest : public testing::Test {
     WriteRaw(Length(header.size()) + header + std::string(data_bytes, '\1'));
   }
 
-  // What opening the file complains about; empty if it does not. Every complaint is one line and names the
-  // file.
+  // What opening the file complains about. Every complaint is one line and names the file.
   std::string OpenError() {
-    try {
-      SafetensorsFile::Open(path_);
-      return "";
-    } catch (const InvalidInput& error) {
-      std::string message = error.what();
-      EXPECT_THAT(message, AllOf(HasSubstr(path_ + ": "), Not(HasSubstr("\n"))));
-      EXPECT_LT(message.size(), path_.size() + 400);
-      return message;
-    }
+    std::string message = ErrorOf([&] { SafetensorsFile::Open(path_); });
+    if (message == kNone) return message;
+    EXPECT_THAT(message, AllOf(HasSubstr(path_ + ": "), Not(HasSubstr("\n"))));
+    EXPECT_LT(message.size(), path_.size() + 400);
+    return message;
   }
   std::string HeaderError(const std::string& header, size_t data_bytes = 8) {
     WriteHeader(header, data_bytes);
@@ -109,7 +108,7 @@ TEST_F(SafetensorsTest, ReadsWhatOthersWrite) {
   EXPECT_EQ(file.entries()[0].name, "a");
   EXPECT_EQ(file.Load("a", device_).ToVector<float>(), (std::vector<float>{1, 2}));
   EXPECT_EQ(file.Load("b", device_).ToVector<int32_t>(), (std::vector<int32_t>{5}));
-  ASSERT_EQ(HeaderError("{}", 0), "");
+  ASSERT_EQ(HeaderError("{}", 0), kNone);
 }
 
 TEST_F(SafetensorsTest, AlignsData) {
@@ -124,12 +123,7 @@ TEST_F(SafetensorsTest, NamesTheTensorThatIsMissingOrDifferent) {
   const SafetensorsFile file = SafetensorsFile::Open(path_);
   EXPECT_EQ(file.Find("x"), nullptr);
   const auto error = [&](const char* name, const Tensor& target) {
-    try {
-      file.LoadInto(name, target);
-    } catch (const InvalidInput& caught) {
-      return std::string(caught.what());
-    }
-    return std::string();
+    return ErrorOf([&] { file.LoadInto(name, target); });
   };
   EXPECT_EQ(error("x", Of<float>({1}, {0})), path_ + ": no tensor 'x' among its 5");
   EXPECT_EQ(error("t1", Of<float>({1, 1}, {0})), path_ + ": tensor 't1' is (1) f32, expected (1, 1) f32");
@@ -158,27 +152,14 @@ TEST_F(SafetensorsTest, RefusesBadLengths) {
 
 TEST_F(SafetensorsTest, EveryTruncationIsNoticed) {
   WriteHeader(kGood, 8);
-  ASSERT_EQ(OpenError(), "");
+  ASSERT_EQ(OpenError(), kNone);
   const std::string whole = ReadRaw();
   for (size_t length = 0; length < whole.size(); ++length) {
     WriteRaw(whole.substr(0, length));
-    EXPECT_NE(OpenError(), "") << length << " bytes of " << whole.size();
+    EXPECT_NE(OpenError(), kNone) << length << " bytes of " << whole.size();
   }
   WriteRaw(whole + "x");
   EXPECT_THAT(OpenError(), HasSubstr("1 bytes at the end belong to no tensor"));
-}
-
-TEST_F(SafetensorsTest, NoDamagedByteCrashes) {
-  WriteHeader(kGood, 8);
-  const std::string whole = ReadRaw();
-  for (size_t i = 0; i + 8 < whole.size(); ++i) {
-    for (const char byte : {'\0', '\xff', '"', '{', ']', '9', '-'}) {
-      std::string damaged = whole;
-      damaged[i] = byte;
-      WriteRaw(damaged);
-      OpenError();  // any answer but a crash: a name may well be another name
-    }
-  }
 }
 
 TEST_F(SafetensorsTest, RefusesBadHeaders) {
@@ -236,7 +217,7 @@ TEST_F(SafetensorsTest, RefusesOverlapsAndGaps) {
     };
     return "{" + tensor("a", a_begin, a_end) + "," + tensor("b", b_begin, b_end) + "}";
   };
-  ASSERT_EQ(HeaderError(header(0, 4, 4, 8)), "");
+  ASSERT_EQ(HeaderError(header(0, 4, 4, 8)), kNone);
   EXPECT_THAT(HeaderError(header(0, 4, 3, 8)), HasSubstr("the data of tensor \"b\" begins at 3, expected 4"));
   EXPECT_THAT(HeaderError(header(0, 8, 0, 8)), HasSubstr("begins at 0, expected 8"));
   EXPECT_THAT(HeaderError(header(0, 3, 4, 8)), HasSubstr("tensor \"b\" begins at 4, expected 3"));

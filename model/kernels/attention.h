@@ -4,18 +4,17 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Causal softmax attention. For BF16, scores, probabilities and all sums are f32, except in cuDNN
-// (attention_cudnn.h).
+// Causal softmax attention. For BF16, scores, probabilities and sums are f32, except in attention_cudnn.h.
 //
-// The (seq, seq) matrices are computed for one block of query rows at a time, with only the keys that the
-// block may see. Backward computes these matrices again from the log-sum-exp of each row (FlashAttention,
+// The (seq, seq) matrices of scores and probabilities are never stored whole: forward computes them for some
+// rows at a time, and backward computes them again from each row's log-sum-exp (FlashAttention,
 // arXiv:2205.14135).
 //
 // On CUDA both kernels throw InvalidInput for a head_dim above 128.
 namespace gradsync::model::kernels {
 
-// Computes out = softmax(q k^T / sqrt(head_dim)) v for each head. A position uses itself and earlier
-// positions.
+// Computes out = softmax(q k^T / sqrt(head_dim)) v for each head. Each position attends only to itself and
+// earlier positions.
 template <class T>
 struct CausalAttention {
   HeadShape shape;
@@ -27,8 +26,8 @@ struct CausalAttention {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradients. p = exp(scores - log_sum_exp) are the probabilities, and ds = p * (dout v^T - sum
-// of dout * out):
+// Computes the following gradients, with the probabilities p = exp(scores - log_sum_exp) and ds = p * (dout
+// v^T - the row's sum of dout * out):
 //
 //   dv = p^T dout    dq = ds k / sqrt(head_dim)    dk = ds^T q / sqrt(head_dim)
 template <class T>

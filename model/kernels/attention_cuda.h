@@ -3,11 +3,10 @@
 #include "model/kernels/attention.h"
 #include "model/tensor/cuda_support.h"
 
-// Defines tiles of attention in the shared memory of a block, and products of tiles. For attention_cuda.cu
-// only.
+// Tiles (small matrices in the shared memory of a CUDA block) for attention_cuda.cu, and products of tiles.
 namespace gradsync::model::kernels {
 
-// A range of positions of one head of one sequence, and its place in memory.
+// Locates a tile: `tile_rows` consecutive positions of one head of one sequence.
 struct HeadTile {
   __device__ HeadTile(const HeadShape& shape, int64_t head, int64_t tile, int tile_rows)
       : first(tile * tile_rows),
@@ -20,7 +19,7 @@ struct HeadTile {
   int64_t positions;  // offset of the head's first number in (batch, num_heads, seq)
 };
 
-// Allocates memory from the shared memory of a block.
+// Divides the dynamic shared memory of a CUDA block: each Take returns the next `bytes`.
 class SharedMemory {
  public:
   template <class T>
@@ -34,20 +33,20 @@ class SharedMemory {
   unsigned char* next_ = DynamicShared<unsigned char>();
 };
 
-// Tiles of a head, (kTile, kDim), and tiles of scores, (kTile, kTile). kDim is a multiple of 16; columns
-// beyond head_dim are zero. Number, float or double, is the type of computations. Products keep full
-// precision, so they do not use tensor cores.
+// There are two kinds of tiles: (kTile, kDim) with rows of q, k, v or out of one head, and (kTile, kTile)
+// with attention scores. kDim is head_dim rounded up to 32, 64, 80 or 128; the additional columns are zero.
+// Number, float or double, is the type of computations. Tensor cores are not used, because they would round
+// the inputs of products.
 //
-// Thread (ty, tx) of 16 x 16 computes rows ty * kRows + i and columns tx + 16 * j of a product.
+// A block has 16 x 16 threads. Thread (ty, tx) computes rows ty * kRows + i and columns tx + 16 * j.
 template <class NumberOf, int kDimOf>
 struct Tiles {
   using Number = NumberOf;
   static constexpr int kDim = kDimOf;
-  // f64 needs twice the memory. Gradients of 80 columns in tiles of 64 would not fit on GPUs of compute
-  // capability 8.6 and 8.9, which have 99 KiB per block.
+  // f64 needs twice the memory of f32. With 80 columns, tiles of 64 rows would be too large for the gradient
+  // kernel on GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per block.
   static constexpr int kTile = sizeof(Number) == 8 || kDim == 80 ? 32 : 64;
-  // The row stride is one more than the number of columns, so that the elements of a column are in different
-  // banks.
+  // Rows are one element longer than kDim, so that the elements of a column are in different memory banks.
   static constexpr int kStride = kDim + 1;
   static constexpr int kScoreStride = kTile + 1;
   static constexpr int kBytes = kTile * kStride * sizeof(Number);
@@ -58,8 +57,7 @@ struct Tiles {
   __device__ static int Row(int i) { return static_cast<int>(threadIdx.x) / kSide * kRows + i; }
   __device__ static int Col(int j) { return static_cast<int>(threadIdx.x) % kSide + kSide * j; }
 
-  // Computes scores = a b^T factor from two tiles. Scores are rounded once, so that all differences of scores
-  // use equal scores.
+  // Computes scores = factor * a b^T from two tiles.
   __device__ static void MultiplyRows(const Number* a, const Number* b, Number factor, Number* scores) {
     Number sums[kRows][kRows] = {};
 #pragma unroll 4
@@ -83,11 +81,11 @@ struct Tiles {
     }
   }
 
-  // This thread's elements of a tile of results.
+  // The elements of a result tile that this thread computes, in registers.
   struct Sums {
     Number at[kRows][kCols] = {};
 
-    // Adds p x, or p^T x if kTransposed. p is (kTile, kTile).
+    // Adds the product p x to the sums, or p^T x if kTransposed. p is (kTile, kTile) and x is (kTile, kDim).
     template <bool kTransposed>
     __device__ void AddProduct(const Number* p, const Number* x) {
 #pragma unroll 4
@@ -105,7 +103,6 @@ struct Tiles {
       }
     }
 
-    // Writes the sums, multiplied by factor, to out.
     template <class T>
     __device__ void Store(const HeadShape& shape, const HeadTile& here, Number factor, Destination<T*> out) {
 #pragma unroll
@@ -122,8 +119,7 @@ struct Tiles {
   };
 };
 
-// Copies positions first to first + kTile of a head to shared memory. Positions beyond the sequence become
-// zeros.
+// Copies kTile positions of a head to shared memory. Positions beyond the end of the sequence become zeros.
 template <class Tiles, class T>
 __device__ void LoadTile(const HeadShape& shape, const T* x, int64_t columns, int64_t first,
                          typename Tiles::Number* tile) {

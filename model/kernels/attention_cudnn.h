@@ -3,15 +3,15 @@
 #include "model/kernels/attention.h"
 #include "model/tensor/device.h"
 
-// Computes attention in bf16 by cuDNN. All runs give bitwise equal results. Scores and sums are f32;
-// probabilities and their gradients are rounded to bf16 before they are multiplied.
+// Computes attention in bf16 by cuDNN. Results are bitwise equal in every run. Scores and sums are f32;
+// probabilities and their gradients are rounded to bf16 before matrix products.
 namespace gradsync::model::kernels {
 
-// Returns true if cuDNN computed the operation, and false if nothing was computed. cuDNN needs heads whose
-// number of columns is a multiple of 8 and at most 128, arrays that start at multiples of 16 bytes, and, for
-// gradients, all three gradients without accumulation. Deterministic gradients need scratch memory of 2 bytes
-// for each pair of positions of each head, at most 4 GiB. Returns false in a build without cuDNN's frontend.
-// Throws CudaError, with pass and shape, if cuDNN fails.
+// These functions return true if cuDNN has computed the operation, and false if nothing was computed. cuDNN
+// is used only if head_dim is a multiple of 8 and at most 128, all arrays start at multiples of 16 bytes,
+// and, for the gradients, none of dq, dk and dv is accumulated or missing. Deterministic gradients also need
+// scratch memory of 2 bytes for each pair of positions of each head, and are not computed if this is more
+// than 4 GiB. Throws CudaError if cuDNN fails.
 bool ByCudnn(Device& device, const CausalAttention<BF16>& op);
 bool ByCudnn(Device& device, const CausalAttentionGrad<BF16>& op);
 

@@ -6,14 +6,13 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Batch normalisation with the statistics of the batch, arXiv:1502.03167, with the residual and activation of
-// a residual network, so that the activation is written once:
+// Batch normalisation, arXiv:1502.03167, with the statistics of the batch. The same pass over memory also
+// adds the residual and applies the activation function of a residual network:
 //
 //   y = act((x - mean) * r * weight + bias + residual),  r = 1 / sqrt(variance + eps)
 //
-// mean and (biased) variance of a channel are over all pixels of the channel in all images, and act is the
-// identity or max(0, .). On the CPU one thread computes a channel, so results do not depend on the number of
-// threads. With BF16 all data per channel are f32. Statistics are combined in f64.
+// mean and (biased) variance of a channel are computed over its pixels in all images of the batch, and act(z)
+// is max(0, z) if `relu` is true, else z. On the CPU, results do not depend on the number of threads.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -25,12 +24,12 @@ struct BatchNormInputs {
   bool relu;
 };
 
-// Computes y and each channel's mean and r, which the gradient needs, and updates the running statistics:
+// Computes y, and each channel's mean and r, which BatchNormGrad reads, and updates the running averages:
 //
 //   running_mean += momentum * (mean - running_mean)    ++num_batches_tracked
 //   running_var += momentum * (unbiased variance - running_var)
 //
-// A channel must have at least two pixels.
+// A channel must have at least two pixels in the batch.
 template <class T>
 struct BatchNorm {
   ActivationShape shape;
@@ -45,15 +44,15 @@ struct BatchNorm {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradients; mean and r are functions of x. With g = dy where act passes its input and 0
-// elsewhere, x' = (x - mean) * r, and means over a channel:
+// Computes the gradients below. g is dy where y > 0 (without a relu: everywhere) and 0 elsewhere, x' = (x -
+// mean) * r, and sums and means are over the pixels of a channel:
 //
 //   dbias = sum of g    dweight = sum of g * x'    dresidual = g
 //   dx = weight * r * (g - mean of g - x' * mean of (g * x'))
 template <class T>
 struct BatchNormGrad {
   ActivationShape shape;
-  BatchNormInputs<T> in;  // residual is not read
+  BatchNormInputs<T> in;  // in.residual is not read
   const Wide<T>*mean, *r;
   const T* y;  // result of forward if there are a relu and a residual, else null
   const T* dy;

@@ -9,9 +9,9 @@
 
 namespace gradsync::model::kernels {
 
-// A two-dimensional convolution (in deep learning's sense: the kernel is not flipped) with a square kernel,
-// equal stride and equal zero padding in both directions, and no bias. Input and output may have different
-// channel blocks. The weight is (out_channels, in_channels, size, size), row-major.
+// A two-dimensional convolution (as in deep learning, the kernel is not flipped) with a square kernel, equal
+// stride and equal zero padding in both directions, and no bias. Input and output may be in different layouts
+// (ActivationShape::block). The weight is (out_channels, in_channels, size, size), row-major.
 struct ConvShape {
   ActivationShape in;
   int64_t out_channels;
@@ -32,19 +32,17 @@ struct ConvShape {
   friend auto operator<=>(const ConvShape&, const ConvShape&) = default;
 };
 
-// Returns the channel block in which f32 convolutions are fastest on this processor: 16 with AVX-512, else 8.
+// Returns the ActivationShape::block that is fastest for f32 on this CPU: 16 with AVX-512, else 8.
 int64_t PreferredChannelBlock();
 
-// On the CPU, oneDNN computes f32, with primitives that are made once per shape and device. Each call
-// converts the weight to the primitive's layout, because the weight changes in each step. f64 runs plain
-// loops on one thread; it is the reference for f32 and gradients. oneDNN computes BF16 if the processor has
-// instructions for it (AVX-512 BF16). Otherwise each call converts operands to f32 scratch, which is slower
-// than f32. Sums are always f32, and sums that become bf16 are rounded once.
+// On the CPU, oneDNN computes f32. f64 uses plain loops on one thread, which are slow. oneDNN also computes
+// BF16 if the CPU has instructions for it (AVX-512 BF16). Otherwise each call converts its bf16 inputs to
+// temporary f32 arrays, which is slower than f32. Sums of bf16 products are f32.
 //
-// On CUDA, cuDNN computes all types, and all runs give bitwise equal results. f32 uses TF32 only if the
-// device allows it. BF16 is copied to f32 and multiplied with TF32, which represents it exactly; sums that
-// become bf16 are rounded once. Throws InvalidInput unless channels are in blocks of 1 or, except for f64, of
-// all channels, and CudaError with pass, shapes and type if cuDNN cannot compute it.
+// On CUDA, cuDNN computes all types, with bitwise equal results in every run. f32 uses TF32 only if
+// CudaDevice::allow_tf32() is true. BF16 is converted to f32 and multiplied with TF32, which represents bf16
+// numbers exactly. Throws InvalidInput unless ActivationShape::block is 1 or, except for f64, the number of
+// channels; throws CudaError if cuDNN cannot compute the convolution.
 //
 // Computes y, the convolution of x with weight.
 template <class T>
@@ -57,7 +55,7 @@ struct Conv2d {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient with respect to the weight.
+// Computes dweight, the gradient of the convolution with respect to its weight.
 template <class T>
 struct Conv2dWeightGrad {
   ConvShape shape;
@@ -68,7 +66,7 @@ struct Conv2dWeightGrad {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient with respect to the input.
+// Computes dx, the gradient of the convolution with respect to its input.
 template <class T>
 struct Conv2dInputGrad {
   ConvShape shape;

@@ -11,9 +11,10 @@
 
 namespace gradsync::model::kernels {
 
-// Computes the convolutions of a device by oneDNN, with primitives that are made once per shape and types. T
-// is float or BF16. For BF16 a call does nothing and returns false if this processor has no instructions for
-// BF16, or if oneDNN has no correct implementation; for float a call returns true.
+// Computes convolutions on the CPU by oneDNN. oneDNN's primitives (prepared convolutions) are made once per
+// shape and types. T is float or BF16. For BF16 a function does nothing and returns false if this CPU has no
+// instructions for BF16, or if oneDNN's implementation is slow or known to be wrong; otherwise it returns
+// true.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
@@ -21,21 +22,20 @@ class OneDnnConvs {
   template <class T>
   bool Forward(const ConvShape& shape, const T* x, const T* weight, T* y);
 
-  // Sets dweight to the gradient, or adds the gradient to dweight.
+  // Computes the weight's gradient, and writes it to dweight or, if `accumulate`, adds it to dweight.
   template <class T>
   bool WeightGrad(const ConvShape& shape, const T* x, const T* dy, float* dweight, bool accumulate);
 
-  // Sets dx to the gradient. Dx is T or float.
+  // Writes the input's gradient to dx. Dx is T or float.
   template <class T, class Dx>
   bool InputGrad(const ConvShape& shape, const T* weight, const T* dy, Dx* dx);
 
-  // Adds the gradient to dx, for a 1 x 1 kernel with stride 1. This is a matrix product at each pixel, so the
-  // backward pass is a forward pass with the transposed weight. A forward convolution can add to its output;
-  // oneDNN's backward convolution cannot.
+  // Adds the input's gradient to dx, for a 1 x 1 kernel with stride 1 and no padding. It is computed as a
+  // forward convolution of dy with the transposed weight, because oneDNN's forward convolutions can add to
+  // their output, and its backward convolutions cannot.
   void AddInputGrad(const ConvShape& shape, const float* weight, const float* dy, float* dx);
 
  private:
-  // A primitive and the scratch memory that it needs.
   struct Primitive {
     template <class Desc>
     explicit Primitive(const Desc& desc) : primitive(desc.get()), scratchpad(desc.scratchpad_desc()) {}
@@ -44,17 +44,19 @@ class OneDnnConvs {
     dnnl::memory::desc scratchpad;
   };
 
-  // A convolution that reads the weight, and the reorder that converts the weight to its layout.
+  // A convolution that reads the weight, and a oneDNN reorder that first converts the weight to the
+  // convolution's layout.
   struct WeightReader {
     template <class Desc>
     WeightReader(const dnnl::engine& engine, const dnnl::memory::desc& stored, const Desc& desc);
 
-    dnnl::memory::desc weight, own_weight;  // layout in memory, layout of the convolution
+    dnnl::memory::desc weight, own_weight;  // the caller's layout, the convolution's layout
     Primitive reorder;
     Primitive convolution;
   };
 
-  // A convolution that computes the weight's gradient, and the reorders that write it to its destination.
+  // A convolution that computes the weight's gradient, and two oneDNN reorders that convert this gradient to
+  // the caller's layout: `store` overwrites the destination, `add` adds to it.
   struct WeightWriter {
     WeightWriter(const dnnl::engine& engine, const dnnl::memory::desc& stored,
                  const dnnl::convolution_backward_weights::primitive_desc& desc);
@@ -64,8 +66,7 @@ class OneDnnConvs {
     Primitive store, add;
   };
 
-  // The key of a primitive: shape, types of the operands, and type of the output (the activation or its
-  // gradient).
+  // Identifies a primitive: the convolution's shape, and the types of its inputs and of its output.
   struct Key {
     ConvShape shape;
     dnnl::memory::data_type from, to;
@@ -73,7 +74,7 @@ class OneDnnConvs {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  // Primitives by key; nullopt if oneDNN does not implement a key.
+  // Primitives by key; nullopt if oneDNN's primitive for this key cannot be used.
   template <class Made>
   using Cache = std::map<Key, std::optional<Made>>;
 
@@ -83,7 +84,7 @@ class OneDnnConvs {
     const void* data;
   };
 
-  // Returns the result of make() for this key.
+  // Returns the primitive of `key`. If it is not in `cache`, makes it from make() and keeps it there.
   template <class Made, class Make>
   const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
 
@@ -99,7 +100,7 @@ class OneDnnConvs {
   Cache<WeightWriter> weight_grad_;
 };
 
-// Returns the device's convolutions, for this thread.
+// Returns the device's OneDnnConvs, and sets the calling thread's number of OpenMP threads to the device's.
 OneDnnConvs& OneDnnConvsOf(Device& device);
 
 }  // namespace gradsync::model::kernels

@@ -5,9 +5,8 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels of a table lookup. On the CPU ids are in [0, vocab). On CUDA ids have not been checked: an id
-// outside [0, vocab) gives a row of NaN, adds to no row of the gradient, and is reported to
-// CudaDevice::wrong_indices.
+// Kernels of a table lookup. On the CPU, ids must be in [0, vocab). On CUDA, an id outside [0, vocab) gives a
+// row of NaN, adds to no row of the gradient, and is reported in CudaDevice::wrong_indices().
 namespace gradsync::model::kernels {
 
 // Computes y[i] = table[ids[i]].
@@ -22,8 +21,7 @@ struct Embedding {
   void OnCuda(Device& device) const;
 };
 
-// Computes dtable[ids[i]] += dy[i]. The gradient is dense: unless it is accumulated, the table is zero-filled
-// first.
+// Computes dtable[ids[i]] += dy[i]. If dtable.accumulate is false, all of dtable is set to zero first.
 template <class T>
 struct EmbeddingGrad {
   const int32_t* ids;

@@ -7,7 +7,8 @@
 
 namespace gradsync::model::kernels {
 
-// A row-major matrix in memory, with `stride` elements from one row to the next, optionally transposed.
+// A row-major matrix in memory, with `stride` elements from the start of a row to the start of the next. If
+// `transposed`, the operand is the transpose of this matrix.
 template <class T>
 struct Operand {
   const T* data;
@@ -15,25 +16,24 @@ struct Operand {
   bool transposed = false;
 };
 
-// Computes c = a b, c = addend + a b, or c += a b. (T, C) is (float, float), (double, double), (BF16, BF16)
-// or (BF16, float). Products of BF16 are added up in f32, and a sum is rounded once, to C.
+// Computes the matrix product c = a b, c = addend + a b, or c += a b. (T, C) is (float, float), (double,
+// double), (BF16, BF16) or (BF16, float). Products of BF16 are summed in f32, and each sum is rounded once,
+// to type C.
 //
-// On the CPU oneDNN multiplies BF16 if the processor has instructions for it (AVX-512 BF16). Otherwise each
-// call converts operands to f32 scratch, which is slower than f32.
+// On the CPU, oneDNN multiplies BF16 if the CPU has instructions for it (AVX-512 BF16). Otherwise each call
+// converts a and b to temporary f32 arrays, which is slower than a product in f32.
 //
-// On CUDA f32 uses TF32 only if the device allows it. cuBLASLt also adds the addend (its beta). The epilogues
-// of cuBLASLt for bias and GELU are not used, because products have no biases, SwiGLU multiplies two
-// products, and RMSNorm needs whole rows.
+// On CUDA, cuBLASLt computes the product. f32 uses TF32 only if CudaDevice::allow_tf32() is true.
 template <class T, class C>
 struct Gemm {
   int64_t m, n, k;
   Operand<T> a;  // (m, k)
   Operand<T> b;  // (k, n)
-  // (m, n), row-major with c_stride elements from one row to the next. c must not overlap a or b. c is not
-  // read unless it is accumulated.
+  // (m, n), row-major, with c_stride elements from the start of a row to the next. c must not overlap a or b.
+  // If c.accumulate is false, c is not read.
   Destination<C*> c;
   int64_t c_stride;
-  const C* addend = nullptr;  // stored like c, must not overlap c; only without accumulation
+  const C* addend = nullptr;  // stored like c, must not overlap c; null if accumulating
 
   void OnCpu(Device& device) const;
   void OnCuda(Device& device) const;
@@ -42,13 +42,13 @@ struct Gemm {
 template <class T, class C>
 inline constexpr bool kBuiltForCuda<Gemm<T, C>> = GRADSYNC_HAVE_CUBLASLT != 0;
 
-// Computes c = a b, or c += a b, on the CPU and the calling thread only, for use inside ParallelFor. T is
-// float or double.
+// Computes c = a b or, if `accumulate`, c += a b on the calling thread alone, so that it can be called inside
+// ParallelFor. T is float or double.
 template <class T>
 void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
                 bool accumulate);
 
-// Put this after a body, OnCpu or OnCuda: instantiates it for all types.
+// Instantiates Gemm's function Body (OnCpu or OnCuda), which must be defined above, for all types.
 #define GRADSYNC_INSTANTIATE_GEMM(Body)                    \
   template void Gemm<float, float>::Body(Device&) const;   \
   template void Gemm<double, double>::Body(Device&) const; \

@@ -4,9 +4,9 @@
 
 namespace gradsync::model::kernels {
 
-// Computes Gemm by oneDNN's matmul primitive, which is made once for each shape. m, n and k must be positive,
-// and there must be no addend. T is float or BF16, and C is float or T. If oneDNN does not implement the
-// product, does nothing and returns false.
+// Computes a matrix product by oneDNN's matmul primitive. m, n and k must be positive, and g.addend must be
+// null. T is float or BF16, and C is float or T. Does nothing and returns false if m or n is 1, or if oneDNN
+// does not implement the product.
 template <class T, class C>
 bool MatmulByOneDnn(Device& device, const Gemm<T, C>& g);
 

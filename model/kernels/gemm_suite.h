@@ -10,7 +10,7 @@
 #include "model/kernels/gemm.h"
 #include "model/tensor/tensor.h"
 
-// Tests for every Gemm. Include this header in one source file of a test.
+// Checks of Gemm kernels for the tests of the CPU and of CUDA.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -23,8 +23,8 @@ T FromDouble(double x) {
   return static_cast<T>(static_cast<Wide<T>>(x));
 }
 
-// A row-major matrix of small integers in longer rows, with NaN between them. Products and their sums are
-// exact, so the result in bf16 is the sum rounded once, and a read or write beyond a row is detected.
+// A row-major matrix of small integers, with three NaN after each row, which detect a kernel that reads or
+// writes beyond a row. Sums of products of such integers are exact, so results can be compared exactly.
 template <class T>
 struct Padded {
   Padded(int64_t rows_in, int64_t cols_in, int seed) : rows(rows_in), cols(cols_in), stride(cols_in + 3) {
@@ -38,7 +38,8 @@ struct Padded {
   void Set(int64_t i, int64_t j, double value) {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
-  // Returns a copy on a device, aligned only to its elements.
+  // Returns a copy of `values` on a device. The copy is not aligned to 16 bytes, because the kernels must not
+  // need this.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
     Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});
@@ -50,14 +51,13 @@ struct Padded {
   std::vector<T> values;
 };
 
-// A product to test, and whether to accumulate it.
 struct GemmCase {
   int64_t m, n, k;
   bool a_transposed, b_transposed, accumulate;
 };
 
-// Calls multiply(a, b, c, c_stride) on the device and compares the result with the definition. `c_before` has
-// the old contents of c.
+// Calls multiply(a, b, c, c_stride) on the device and compares c with plain loops. `c_before` has the values
+// of c before the call. If `adds`, c must become Padded(m, n, 2) plus the product.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {
@@ -126,7 +126,7 @@ void CheckGemmWithAddend(const DevicePtr& device, const GemmCase& g) {
                      });
 }
 
-// Calls check(product) for many products.
+// Calls check(GemmCase) for many sizes, transposed and not, with and without accumulation.
 template <class Check>
 void ForGemms(const Check& check) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {

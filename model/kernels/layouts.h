@@ -3,11 +3,9 @@
 #include <compare>
 #include <cstdint>
 
-// Defines the layouts of activations in memory.
 namespace gradsync::model::kernels {
 
-// The shape of an array (batch, seq, num_heads * head_dim), the output of projections. A head is a range of
-// columns.
+// The shape of attention's q, k, v and output: (batch, seq, num_heads * head_dim).
 struct HeadShape {
   int64_t batch;
   int64_t seq;
@@ -17,14 +15,13 @@ struct HeadShape {
   constexpr int64_t d_model() const { return num_heads * head_dim; }
 };
 
-// An image activation in channel blocks: a dense row-major array
+// The shape of an activation of an image model, in blocks of channels: a dense row-major array
 //
 //   (batch, channels / block, height, width, block)
 //
-// Channel c is element c % block of block c / block. block divides channels and is 1, 8, 16 or all channels:
-// block 1 is the usual (batch, channels, height, width); 8 and 16 are oneDNN's nChw8c and nChw16c, in which
-// the innermost dimension is one or two vector registers; all channels are cuDNN's (batch, height, width,
-// channels), NHWC.
+// Channel c is element c % block of block c / block. `block` divides `channels` and is 1, 8, 16 or
+// `channels`. Block 1 is the usual layout (batch, channels, height, width); 8 and 16 are oneDNN's nChw8c and
+// nChw16c; block = channels is cuDNN's NHWC, (batch, height, width, channels).
 struct ActivationShape {
   int64_t batch;
   int64_t channels;
@@ -33,12 +30,11 @@ struct ActivationShape {
   int64_t block;
 
   constexpr int64_t channel_blocks() const { return channels / block; }
-  // Returns the number of pixels of one channel in one image.
   constexpr int64_t pixels() const { return height * width; }
-  // Returns the number of consecutive elements that belong to one image and one block of channels.
+  // Returns the number of elements of one image in one block of channels, which are consecutive in memory.
   constexpr int64_t plane() const { return pixels() * block; }
   constexpr int64_t numel() const { return batch * channels * pixels(); }
-  // Returns the index of pixel i of a channel, counted through all images.
+  // Returns the index in memory of pixel i of a channel; i counts the channel's pixels in all images.
   constexpr int64_t ElementOf(int64_t channel, int64_t i) const {
     const int64_t image = i / pixels(), pixel = i % pixels();
     return ((image * channel_blocks() + channel / block) * pixels() + pixel) * block + channel % block;

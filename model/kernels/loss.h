@@ -7,12 +7,12 @@
 
 namespace gradsync::model::kernels {
 
-// Computes the loss of a classifier. rows must be positive. On the CPU targets are in [0, vocab). On CUDA
-// targets have not been checked: a target outside [0, vocab) makes the loss NaN, and is reported to
-// CudaDevice::wrong_indices.
+// Computes the cross-entropy loss of `rows` > 0 positions. On the CPU, targets must be in [0, vocab). On
+// CUDA, a target outside [0, vocab) makes the loss NaN, and is reported in CudaDevice::wrong_indices().
 //
-// max = the row's maximum, log_sum = log(sum(exp(row - max))); loss = the mean over rows of max - row[target]
-// + log_sum. max and log_sum are kept separately, because a large max would round log_sum away.
+// max is each row's maximum, log_sum = log(sum(exp(row - max))), and loss is the mean over the rows of max -
+// row[target] + log_sum. max and log_sum are stored separately, because their sum would lose digits of
+// log_sum if max is large.
 template <class T>
 struct CrossEntropy {
   const T* logits;         // (rows, vocab)
@@ -25,7 +25,7 @@ struct CrossEntropy {
   void OnCuda(Device& device) const;
 };
 
-// Computes dlogits = (softmax(logits) - one_hot(targets)) * dloss / rows.
+// Computes the gradient of CrossEntropy: dlogits = (softmax(logits) - one_hot(targets)) * dloss / rows.
 template <class T>
 struct CrossEntropyGrad {
   const T* logits;
@@ -39,7 +39,7 @@ struct CrossEntropyGrad {
   void OnCuda(Device& device) const;
 };
 
-// Computes loss, the mean of (x - target)^2 over n elements.
+// Computes `loss`, the mean of (x - target)^2 over n elements.
 template <class T>
 struct SquaredError {
   const T* x;
@@ -51,7 +51,7 @@ struct SquaredError {
   void OnCuda(Device& device) const;
 };
 
-// Computes dx = 2 (x - target) / n * dloss.
+// Computes the gradient of SquaredError: dx = 2 (x - target) / n * dloss.
 template <class T>
 struct SquaredErrorGrad {
   const T* x;

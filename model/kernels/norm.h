@@ -5,7 +5,7 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels of the root mean square normalisation of rows.
+// Kernels of RMSNorm, which normalises each row of x.
 namespace gradsync::model::kernels {
 
 // Computes y = x * r * weight, where r = 1 / sqrt(mean(x^2) + eps).
@@ -22,7 +22,7 @@ struct RmsNorm {
   void OnCuda(Device& device) const;
 };
 
-// Computes dweight, the sum over rows of dy * x * r.
+// Computes the gradient of RmsNorm for its weight: dweight = the sum over all rows of dy * x * r.
 template <class T>
 struct RmsNormWeightGrad {
   const T* x;
@@ -35,7 +35,7 @@ struct RmsNormWeightGrad {
   void OnCuda(Device& device) const;
 };
 
-// Computes dx = r * (g - x * r^2 * mean(g * x)), where g = dy * weight.
+// Computes the gradient of RmsNorm for x: dx = r * (g - x * r^2 * mean(g * x)), where g = dy * weight.
 template <class T>
 struct RmsNormInputGrad {
   const T* x;

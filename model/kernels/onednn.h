@@ -7,24 +7,22 @@
 
 namespace gradsync::model::kernels {
 
-// Returns whether oneDNN uses all of these instructions: the processor has them, and ONEDNN_MAX_CPU_ISA
-// allows them.
+// Returns whether oneDNN uses these instructions: the CPU has them all, and the environment variable
+// ONEDNN_MAX_CPU_ISA allows them.
 inline bool UsesInstructions(dnnl::cpu_isa instructions) {
   const auto needed = static_cast<unsigned>(instructions);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
 
-// Returns whether this processor has bf16 instructions. oneDNN computes bf16 with any AVX-512, but without
-// bf16 instructions it is slower than f32.
+// Returns whether oneDNN uses instructions for bf16. Without these, bf16 is slower than f32.
 inline bool UsesBF16Instructions() { return UsesInstructions(dnnl::cpu_isa::avx512_core_bf16); }
 
-// oneDNN's data type for float or BF16.
 template <class T>
 inline constexpr dnnl::memory::data_type kOneDnnType =
     std::is_same_v<T, BF16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 
-// Returns the attributes of a primitive whose scratch memory the caller provides. With `sum`, the primitive
-// adds to its output.
+// Returns oneDNN attributes with which the caller provides a primitive's scratch memory and, if `sum`, the
+// primitive adds its result to its output instead of overwriting it.
 inline dnnl::primitive_attr OneDnnAttributes(bool sum = false) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

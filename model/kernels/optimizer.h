@@ -6,14 +6,13 @@
 
 #include "model/tensor/kernel.h"
 
-// Kernels that update parameters in one pass over memory. Memory bandwidth limits their speed. T is float or
-// double. Arrays must not overlap.
+// Kernels of optimizers, each of which updates parameters in one pass over memory. T is float or double.
 namespace gradsync::model::kernels {
 
-// A rule computes the new value and states of one element of a parameter. Both devices use the rules, so
-// rules are constexpr, which nvcc accepts as device functions.
+// A rule is a function object that computes the new value of one element of a parameter, and of its optimizer
+// states. Rules are constexpr, because nvcc accepts constexpr functions in GPU code.
 
-// Memory traffic: 12 bytes per element in f32.
+// Plain gradient descent. In f32 it reads and writes 12 bytes of memory per element.
 template <class T>
 struct Sgd {
   T learning_rate;
@@ -21,7 +20,7 @@ struct Sgd {
   constexpr T operator()(T value, T grad) const { return value - learning_rate * grad; }
 };
 
-// Memory traffic: 28 bytes per element in f32.
+// The AdamW optimizer. In f32 it reads and writes 28 bytes of memory per element.
 template <class T>
 struct AdamW {
   T decay;         // factor of the value: 1 - learning_rate * weight_decay
@@ -38,8 +37,8 @@ struct AdamW {
   }
 };
 
-// Muon's momentum: an exponential mean of gradients, in Nesterov's form. The result is the update before it
-// is orthogonalized; the rule does not read the old value.
+// Muon's momentum: an exponential mean of gradients, in Nesterov's form. The rule returns Muon's update
+// before it is orthogonalized; it does not read the old value.
 template <class T>
 struct Nesterov {
   T momentum, rest;  // rest: 1 - momentum
@@ -50,7 +49,7 @@ struct Nesterov {
   }
 };
 
-// Computes keep * value + add * grad. `grad` is any tensor with the value's shape, passed as a gradient.
+// Computes keep * value + add * grad. In place of a gradient, `grad` may be any tensor of the value's shape.
 template <class T>
 struct Blend {
   T keep, add;
@@ -58,18 +57,18 @@ struct Blend {
   constexpr T operator()(T value, T grad) const { return keep * value + add * grad; }
 };
 
-// A tensor of n elements. `copy` is the rounded value for matrix products (null without one), written in the
-// same pass, for 2 bytes more per element.
+// A tensor of n elements to update. If `copy` is not null, the new value is also written there, rounded to
+// bf16.
 template <class T>
 struct UpdatedTensor {
   const T* grad;
   T* value;
-  T* states[2];  // states of the rule; may be null
+  T* states[2];  // optimizer states that the rule updates; may be null
   BF16* copy;
   int64_t n;
 };
 
-// Updates values with gradients that are multiplied by `grad_scale`, so that one pass both clips and updates.
+// Applies a rule to all elements of `tensors`, with gradients multiplied by `grad_scale` (for clipping).
 template <template <class> class Rule, class T>
 struct Update {
   std::span<const UpdatedTensor<T>> tensors;
@@ -80,9 +79,9 @@ struct Update {
   void OnCuda(Device& device) const;
 };
 
-// Updates element i, except its copy. Reads everything before it writes, because compilers do not know that
-// arrays do not overlap. Returns the new value. Without a scale there is no multiplication, because compilers
-// could fuse it with a sum of the rule and round differently.
+// Applies `rule` to element i and returns the new value; does not write tensor.copy. Reads all inputs before
+// it writes, because the compiler must assume that the arrays overlap. If kScaled is false, the gradient is
+// not even multiplied by 1, because a compiler may fuse a product and a sum, which rounds differently.
 template <bool kScaled, class Rule, class T>
 constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T grad_scale, int64_t i) {
   T value = tensor.value[i];
@@ -102,7 +101,7 @@ constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T gr
   return tensor.value[i] = value;
 }
 
-// Put this after a body, OnCpu or OnCuda: instantiates it for every rule.
+// Instantiates Update's function Body (OnCpu or OnCuda), which must be defined above, for every rule.
 #define GRADSYNC_INSTANTIATE_UPDATE(Body)                      \
   template void Update<Sgd, float>::Body(Device&) const;       \
   template void Update<Sgd, double>::Body(Device&) const;      \

@@ -6,11 +6,10 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels that pool images.
 namespace gradsync::model::kernels {
 
-// Square windows of size x size pixels, with a distance of `stride` pixels, over an image that is padded by
-// less than `size` pixels. Padding is never the maximum. `size` is at most 15.
+// Pooling with windows of size x size pixels, `stride` pixels apart, over images with `padding` pixels on
+// each side, which are never the maximum. `size` is at most 15, and `padding` less than `size`.
 struct PoolShape {
   ActivationShape in;
   int64_t size;
@@ -26,8 +25,8 @@ struct PoolShape {
   }
 };
 
-// Computes y, the maximum of each window, and `largest`, the position of the maximum in the window: row *
-// size + column. Of equal elements, the first is the maximum. NaN counts as larger than any number.
+// Computes y, the maximum of each window, and `largest`, its position in the window: row * size + column. Of
+// equal maxima, the first one counts. NaN counts as larger than any number.
 template <class T>
 struct MaxPool {
   PoolShape shape;
@@ -39,7 +38,8 @@ struct MaxPool {
   void OnCuda(Device& device) const;
 };
 
-// Computes dx, the sum over windows of dy where x was the maximum.
+// Computes the gradient of MaxPool: dx of a pixel is the sum of dy over all windows in which it was the
+// maximum.
 template <class T>
 struct MaxPoolGrad {
   PoolShape shape;
@@ -62,7 +62,7 @@ struct AveragePool {
   void OnCuda(Device& device) const;
 };
 
-// Computes dx = dy / pixels.
+// Computes the gradient of AveragePool: dx = dy / pixels for each pixel of a channel.
 template <class T>
 struct AveragePoolGrad {
   ActivationShape shape;

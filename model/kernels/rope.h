@@ -6,9 +6,9 @@
 
 namespace gradsync::model::kernels {
 
-// Computes y from x by rotating the pair (2i, 2i + 1) of every head by the angle position * theta^(-2i /
-// head_dim), or, if `inverse`, by the opposite angle, which gives the gradient. The cosines and
-// sines of the angles are computed once, and kept in the memory of the device.
+// Rotary position embedding: computes y from x by rotating the pair of elements (2i, 2i + 1) of every head by
+// the angle position * theta^(-2i / head_dim). If `inverse`, rotates by the negative angle, which turns the
+// gradient of y into the gradient of x. Cosines and sines come from RopeTables.
 template <class T>
 struct Rope {
   HeadShape shape;  // head_dim must be even

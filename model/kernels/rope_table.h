@@ -10,7 +10,7 @@
 
 namespace gradsync::model::kernels {
 
-// A table of the rotations of positions 0 to rows - 1.
+// The cosines and sines of rotary position embedding for positions 0 to rows - 1, in device memory.
 template <class T>
 struct RopeTable {
   T* data = nullptr;  // (rows, head_dim / 2, 2): cosine and sine
@@ -29,8 +29,8 @@ class RopeTables {
   RopeTables(const RopeTables&) = delete;
   RopeTables& operator=(const RopeTables&) = delete;
 
-  // Returns a table of at least seq rows. Waits for the device if the sequence is longer than all earlier
-  // sequences.
+  // Returns a table of at least `seq` rows. If the existing table has fewer rows, makes a longer one, and for
+  // this waits for the device.
   const T* Get(int64_t seq, int64_t head_dim, double theta) {
     RopeTable<T>& table = tables_[{head_dim, theta}];
     if (table.rows < seq) {
@@ -45,7 +45,7 @@ class RopeTables {
   }
 
  private:
-  // Computes angles in f64: at a large position an f32 angle has few digits after the point.
+  // Computes in f64, because large angles have few digits after the point in f32.
   static std::vector<T> Rotations(int64_t seq, int64_t head_dim, double theta) {
     std::vector<T> values;
     for (int64_t position = 0; position < seq; ++position) {

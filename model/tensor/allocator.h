@@ -9,8 +9,7 @@
 
 namespace gradsync::model {
 
-// A source of memory: the operating system, or a GPU driver. Such a source is slow, and pages may be mapped
-// only at their first use.
+// Allocates memory from the operating system or a GPU driver, which is slow.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
@@ -20,20 +19,20 @@ class MemorySource {
   virtual void Release(void* memory, size_t bytes) = 0;
 };
 
-// Returns a source of host memory. Blocks of 2 MiB and more are aligned to huge pages and request huge pages.
+// Returns a source of CPU memory. For blocks of 2 MiB and more it asks the kernel for huge pages.
 std::unique_ptr<MemorySource> HostMemory();
 
-// Keeps every freed block and reuses it, so that repeated training steps request nothing from the source and
-// touch no page for the first time.
+// Keeps every freed block for later requests. After the first training steps, a step takes all its memory
+// from kept blocks, and calls neither the operating system nor the GPU driver. Thread safe.
 //
-// A block serves a request whose rounded size equals the block's size, or is at most an eighth smaller. The
-// sizes of a step repeat exactly, so a closer search would not find more blocks. Thread safe.
+// Sizes are rounded up. A kept block is reused for a request of its own size, or of a size that it exceeds by
+// at most an eighth. Cleverer matching would gain nothing, because every step requests the same sizes.
 class CachingAllocator {
  public:
   struct Stats {
     int64_t source_allocations = 0;  // number of calls of MemorySource::Acquire so far
-    size_t bytes_held = 0;           // bytes taken from the source and not returned, plus bytes of CountIn
-    size_t bytes_in_use = 0;         // bytes of allocated blocks, plus bytes of CountIn
+    size_t bytes_held = 0;           // bytes taken from the source and not returned, and bytes of CountIn
+    size_t bytes_in_use = 0;         // bytes of allocated blocks, and bytes of CountIn
     size_t peak_bytes_in_use = 0;
   };
 
@@ -42,20 +41,21 @@ class CachingAllocator {
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
-  // Returns at least `bytes` (0 is allowed), aligned to at least 64 bytes. If the source has no memory,
-  // returns all cached blocks to it and retries; then throws std::bad_alloc.
+  // Returns a block of at least `bytes` (0 is allowed), aligned to at least 64 bytes. If the source has no
+  // memory left, gives all kept blocks back to the source and tries again. Throws std::bad_alloc if that also
+  // fails.
   void* Allocate(size_t bytes);
   void Free(void* memory);
 
-  // Adds memory of other sources to the statistics, such as buffers that a group shares between processes.
+  // CountIn adds memory that was allocated elsewhere, such as memory shared between processes, to the
+  // statistics; CountOut subtracts it.
   void CountIn(size_t bytes);
   void CountOut(size_t bytes);
 
-  // Returns all cached blocks to the source.
+  // Gives all kept blocks back to the source.
   void Trim();
 
   Stats stats() const;
-  // Sets the peak to the bytes in use now.
   void ResetPeak();
 
  private:

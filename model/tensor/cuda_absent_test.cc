@@ -6,26 +6,17 @@
 #include <memory>
 #include <string>
 
-#include "model/base/error.h"
+#include "model/base/test_errors.h"
 #include "model/tensor/cuda_device.h"
 
 namespace gradsync::model {
 namespace {
 
-std::string Refusal(int ordinal) {
-  try {
-    CudaDevice device(ordinal);
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "nothing";
-}
-
 TEST(CudaDevice, OneLineForAGpuThatIsNotThere) {
   const int count = CudaDeviceCount();
   ASSERT_GE(count, 0);
   for (const int ordinal : {count, count + 1000, -1}) {
-    const std::string refusal = Refusal(ordinal);
+    const std::string refusal = ErrorOf([&] { CudaDevice device(ordinal); });
     EXPECT_THAT(refusal, testing::StartsWith("CUDA device " + std::to_string(ordinal) + ": "));
     EXPECT_THAT(refusal, testing::Not(testing::HasSubstr("\n")));
     EXPECT_THAT(refusal, testing::AnyOf(testing::HasSubstr("CUDA_ARCHITECTURES=90"),
@@ -58,22 +49,13 @@ TEST(CudaDevice, TheAllocatorGivesBackWhatItKeepsBeforeItGivesUp) {
   CachingAllocator allocator(std::make_unique<SmallMemory>());
   allocator.Free(allocator.Allocate(64));
   void* const kept = allocator.Allocate(128);
-  try {
-    allocator.Allocate(64);
-    ADD_FAILURE() << "there was no room";
-  } catch (const CudaOutOfMemory& error) {
-    EXPECT_STREQ(error.what(), "asked for 64 bytes");
-  }
+  EXPECT_EQ(ErrorOf<CudaOutOfMemory>([&] { allocator.Allocate(64); }), "asked for 64 bytes");
   allocator.Free(kept);
 }
 
 TEST(CudaDevice, OutOfMemoryKeepsItsMessageWhenCopied) {
   const CudaOutOfMemory error("asked for 1 byte");
-  try {
-    throw error;  // copies
-  } catch (const std::bad_alloc& caught) {
-    EXPECT_STREQ(caught.what(), "asked for 1 byte");
-  }
+  EXPECT_EQ(ErrorOf<std::bad_alloc>([&] { throw error; }), "asked for 1 byte");  // throwing copies
 }
 
 }  // namespace

@@ -6,21 +6,20 @@
 
 #include "model/tensor/cuda_device.h"
 
-// Converts events of a GPU to the host's steady clock, so that times on streams and on the host can be
-// compared.
+// Converts the times of CUDA events to the CPU's steady clock, to compare times on GPU and CPU.
 namespace gradsync::model {
 
-// A time that is known on both clocks. The difference between the clocks of GPU and host changes by some
-// microseconds per second, so use an anchor only for a few seconds.
+// A moment whose time is known on the GPU's clock and on the CPU's clock. The two clocks drift apart by some
+// microseconds per second, so an anchor is accurate only for a few seconds.
 class CudaAnchor {
  public:
-  // Waits for the compute stream, then records an event in it and waits for the event. The time of the event
-  // is taken as the middle of this round trip, and the shortest of several round trips is used. The error is
-  // at most half a round trip, which is some microseconds.
+  // Waits until the compute stream is empty, then records an event and waits for it; the GPU is assumed to
+  // have reached the event in the middle of this time. Of several such round trips the shortest is used. The
+  // error is at most half of it, some microseconds.
   explicit CudaAnchor(CudaDevice& device);
 
-  // Returns the time when the GPU reached the event, in ns of std::chrono::steady_clock. The event must be
-  // made with timing, recorded after this anchor was made, and done.
+  // Returns the time when the GPU reached the event, in ns of std::chrono::steady_clock. The event must have
+  // been made with Timing::kOn, recorded after this anchor was made, and reached.
   int64_t TimeOf(const CudaEvent& event) const;
 
  private:
@@ -28,16 +27,15 @@ class CudaAnchor {
   int64_t host_ns_ = 0;
 };
 
-// The last anchor of a device. Get it by CudaDevice::Resource<CudaClock>(). Thread safe.
+// Keeps the newest anchor of a device. CudaDevice::Resource<CudaClock>() returns this object. Thread safe.
 class CudaClock {
  public:
-  // Throws InvalidInput unless `device` is a CUDA device.
   explicit CudaClock(Device& device);
 
-  // Takes a new anchor and returns it. Blocks until the compute stream is empty, and for some tens of
-  // microseconds more, so call it between steps.
+  // Makes a new anchor, keeps it and returns it. This waits until the compute stream is empty, and some tens
+  // of microseconds more, so call it between training steps.
   std::shared_ptr<const CudaAnchor> Anchor();
-  // Returns the last anchor.
+  // Returns the newest anchor.
   std::shared_ptr<const CudaAnchor> anchor() const;
 
  private:

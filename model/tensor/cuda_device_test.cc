@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "model/base/error.h"
+#include "model/base/test_errors.h"
 #include "model/tensor/tensor.h"
 
 namespace gradsync::model {
@@ -78,14 +78,9 @@ TEST_F(CudaDeviceTest, FreedMemoryIsHandedOutAgain) {
 
 TEST_F(CudaDeviceTest, OutOfMemorySaysHowMuch) {
   const Tensor held = Tensor::Empty(device_, {1 << 20}, DType::kU8);
-  try {
-    device_->allocator().Allocate(size_t{1} << 50);
-    FAIL() << "no exception";
-  } catch (const CudaOutOfMemory& error) {
-    EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("out of memory on cuda:0: asked for 1073741824 MiB (1125899906842624 bytes)"),
-                      HasSubstr("held are 1 MiB, free are ")));
-  }
+  EXPECT_THAT(ErrorOf<CudaOutOfMemory>([&] { device_->allocator().Allocate(size_t{1} << 50); }),
+              AllOf(HasSubstr("out of memory on cuda:0: asked for 1073741824 MiB (1125899906842624 bytes)"),
+                    HasSubstr("held are 1 MiB, free are ")));
   // The device works as before.
   EXPECT_EQ(Tensor::Zeros(device_, {3}, DType::kF32).ToVector<float>(), std::vector<float>(3, 0.0f));
 }
@@ -143,13 +138,9 @@ TEST_F(CudaDeviceTest, ValuesMove) {
 
 TEST_F(CudaDeviceTest, ErrorsNameTheCall) {
   const CudaEvent begin(*device_), end(*device_);  // without timing
-  try {
-    end.MillisecondsSince(begin);
-    FAIL() << "no exception";
-  } catch (const CudaError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("model/tensor/cuda_device.cc:"), HasSubstr(" failed: "),
-                                    HasSubstr("(cudaError")));
-  }
+  EXPECT_THAT(
+      ErrorOf<CudaError>([&] { end.MillisecondsSince(begin); }),
+      AllOf(HasSubstr("model/tensor/cuda_device.cc:"), HasSubstr(" failed: "), HasSubstr("(cudaError")));
 }
 
 }  // namespace

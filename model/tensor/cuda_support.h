@@ -12,18 +12,17 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/dtype.h"
 
-// Common code of the CUDA kernels. For .cu files only.
+// Common code of the CUDA kernels, for .cu files only.
 namespace gradsync::model::kernels {
 
-// Casts the device: OnCuda is called only with CUDA devices.
+// Casts the device. Kernels' OnCuda functions get only CUDA devices, so this is safe.
 inline const CudaDevice& Gpu(const Device& device) { return static_cast<const CudaDevice&>(device); }
 
-// The number of threads of a block, unless a kernel needs another number.
+// The default number of threads per CUDA block.
 constexpr int kThreads = 256;
 
-// Launches a kernel on the device's compute stream. Does nothing if there are no blocks. Throws CudaError,
-// with the kernel's name, if the launch is rejected (too many blocks, another invalid configuration, no code
-// for this GPU) or if earlier work has failed.
+// Launches a kernel on the device's compute stream. Does nothing if `blocks` is 0. Throws CudaError if CUDA
+// rejects the launch (too many blocks, no code for this GPU) or if earlier work on the GPU has failed.
 template <class... Params, class... Args>
 void Launch(const Device& device, const char* name, void (*kernel)(Params...), int64_t blocks, int threads,
             size_t shared_bytes, const Args&... args) {
@@ -39,16 +38,15 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
   if (status != cudaSuccess) ThrowCudaError(static_cast<int>(status), name, __FILE__, __LINE__);
 }
 
-// GridIndex returns this thread's first element in a loop over the whole grid; the next function returns the
-// distance to the thread's next element.
+// These functions are for grid-stride loops: each thread of the grid handles the elements GridIndex(),
+// GridIndex() + GridStride(), GridIndex() + 2 * GridStride() and so on.
 __device__ inline int64_t GridIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t GridStride() { return int64_t{gridDim.x} * blockDim.x; }
 
-// Returns n / each, rounded up.
 inline int64_t CeilDiv(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
-// Returns the number of blocks of a grid-stride loop over n elements: at most the number that fills the GPU
-// twice.
+// Returns the number of blocks for a grid-stride loop over n elements: enough for one thread per element, but
+// at most 16 blocks per multiprocessor.
 inline int64_t LoopBlocks(const Device& device, int64_t n) {
   return std::min(CeilDiv(n, kThreads), int64_t{16} * Gpu(device).num_multiprocessors());
 }
@@ -58,19 +56,19 @@ __global__ void LoopKernel(int64_t n, Fn fn) {
   for (int64_t i = GridIndex(); i < n; i += GridStride()) fn(i);
 }
 
-// Calls fn(i), a __device__ lambda, for every i from 0 to n - 1 in a grid-stride loop.
+// Runs fn(i), a __device__ lambda, on the GPU for every i from 0 to n - 1.
 template <class Fn>
 void LaunchLoop(const Device& device, const char* name, int64_t n, const Fn& fn) {
   Launch(device, name, LoopKernel<Fn>, LoopBlocks(device, n), kThreads, 0, n, fn);
 }
 
-// The size of a pack: adjacent elements that a thread reads or writes in one access, if arrays are aligned.
-// Memory reaches full speed with accesses of 16 bytes.
+// A pack is a group of adjacent elements that a thread reads or writes in one access of 16 bytes (f64: two
+// accesses), which needs aligned arrays. GPU memory reaches its full speed only with accesses of this size.
 constexpr size_t kPackBytes = 16;
 template <class T>
 constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;
 
-// Returns whether all arrays are aligned for packs.
+// Returns whether all arrays start at multiples of 16 bytes.
 template <class... Ts>
 bool ArePacked(const Ts*... arrays) {
   return ((reinterpret_cast<uintptr_t>(arrays) % kPackBytes == 0) && ...);
@@ -86,8 +84,9 @@ __global__ void PackLoopKernel(int64_t n, Fn fn) {
   for (int64_t i = packed + GridIndex(); i < n; i += GridStride()) fn(Numel<1>{}, i);
 }
 
-// Calls fn(numel, i), a __device__ lambda, for all elements from 0 to n - 1. A call is for the pack that
-// starts at i, or, with numel 1, for an element after the last pack. If `packed` is false, numel is always 1.
+// Runs fn(numel, i), a __device__ lambda, on the GPU so that the calls together cover all n elements. Each
+// call handles the `numel` elements from i on. If `packed`, numel is kPackNumel<T>, and 1 for the last
+// elements if they do not fill a pack; otherwise numel is always 1.
 template <class T, class Fn>
 void LaunchPackLoop(const Device& device, const char* name, int64_t n, bool packed, const Fn& fn) {
   const auto kernel = packed ? PackLoopKernel<kPackNumel<T>, Fn> : PackLoopKernel<1, Fn>;
@@ -103,8 +102,8 @@ __global__ void RowsKernel(int64_t rows, Fn fn) {
   if (row < rows) fn(Numel<N>{}, row, static_cast<int64_t>(threadIdx.x % kWarp));
 }
 
-// Calls fn(numel, row, lane), a __device__ lambda, in all lanes of a warp for each of `rows` rows. numel is
-// the number of elements of a pack if `packed`, else 1.
+// Runs fn(numel, row, lane), a __device__ lambda, on the GPU with one warp of 32 threads per row; lane is the
+// thread's number in its warp. If `packed` is true, numel is kPackNumel<T>, else 1.
 template <class T, class Fn>
 void LaunchRows(const Device& device, const char* name, int64_t rows, bool packed, const Fn& fn) {
   const auto kernel = packed ? RowsKernel<kPackNumel<T>, Fn> : RowsKernel<1, Fn>;
@@ -116,18 +115,19 @@ __global__ void BlocksKernel(Fn fn) {
   fn(int64_t{blockIdx.x});
 }
 
-// Calls fn(block), a __device__ lambda, in all threads of each of `blocks` blocks.
+// Runs fn(block), a __device__ lambda, on the GPU in all threads of each of `blocks` CUDA blocks.
 template <class Fn>
 void LaunchBlocks(const Device& device, const char* name, int64_t blocks, const Fn& fn) {
   Launch(device, name, BlocksKernel<Fn>, blocks, kThreads, 0, fn);
 }
 
-// Returns a / b, within 2 ulp if b is less than 2^126, and 0 for a larger b. Avoids the branches of correct
-// rounding.
+// Returns a / b. In float this is faster than `/`, but less accurate: within 2 ulp, and 0 if b is above
+// 2^126.
 __device__ inline float Quotient(float a, float b) { return __fdividef(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
-// Converts a stored number to its wide type, and back, rounded to nearest.
+// Widen converts a stored number to the type in which it is computed (bf16 to f32), and Narrow converts the
+// result back, rounded to nearest.
 template <class T>
 __device__ inline Wide<T> Widen(T x) {
   return x;
@@ -147,20 +147,18 @@ __device__ inline BF16 Narrow<BF16>(float x) {
   return y;
 }
 
-// Sets *out to value, or adds value to *out.
 template <class T>
 __device__ inline void Store(T* out, Wide<T> value, bool accumulate) {
   *out = Narrow<T>(accumulate ? Widen(*out) + value : value);
 }
 
-// The elements of one access to N elements. For N >= 4 it is a pack.
+// The elements of one memory access: 16 bytes of elements if N is at least 4, else one element.
 template <int N, class T>
 struct alignas(N < 4 ? sizeof(T) : kPackBytes) Chunk {
   static constexpr int kNumel = N < 4 ? 1 : kPackBytes / sizeof(T);
   T at[kNumel];
 };
 
-// Reads N adjacent elements.
 template <int N, class T>
 __device__ inline void Load(const T* from, Wide<T> (&to)[N]) {
   constexpr int kStep = Chunk<N, T>::kNumel;
@@ -170,7 +168,6 @@ __device__ inline void Load(const T* from, Wide<T> (&to)[N]) {
   }
 }
 
-// Writes N adjacent elements, or adds to N adjacent elements.
 template <int N, class T>
 __device__ inline void Store(T* out, const Wide<T> (&values)[N], bool accumulate) {
   constexpr int kStep = Chunk<N, T>::kNumel;
@@ -186,7 +183,8 @@ __device__ inline void Store(T* out, const Wide<T> (&values)[N], bool accumulate
   }
 }
 
-// `value` is one number or N numbers.
+// Stores `value` (one number, or an array of adjacent numbers) at element i of `out`, unless out.data is
+// null.
 template <class T, class Value>
 __device__ inline void StoreIfWanted(const Destination<T*>& out, int64_t i, const Value& value) {
   if (out.data != nullptr) Store(out.data + i, value, out.accumulate);
@@ -206,8 +204,8 @@ struct LargestOf {
   }
 };
 
-// Combines the values of groups of `kLanes` adjacent threads. All threads of a group get the result. All 32
-// threads of a warp must call it.
+// Combines the values of each `kLanes` adjacent threads by `op`, and returns the result to each of these
+// threads. All 32 threads of a warp must call this function.
 template <int kLanes, class T, class Op>
 __device__ T CombineLanes(T value, Op op) {
   for (int distance = kLanes / 2; distance > 0; distance /= 2)
@@ -215,8 +213,9 @@ __device__ T CombineLanes(T value, Op op) {
   return value;
 }
 
-// Combines the values of all threads of a one-dimensional block of full warps, always in one order. All
-// threads get the result. `neutral` is the neutral element of op. All threads of the block must call it.
+// Combines the values of all threads of a block by `op`, always in the same order, and returns the result to
+// all threads. `neutral` is the neutral element of `op`, such as 0 for a sum. All threads of the block must
+// call this function; their number must be a multiple of 32.
 template <class T, class Op>
 __device__ T CombineBlock(T value, T neutral, Op op) {
   __shared__ T of_warps[32];

@@ -2,15 +2,16 @@
 
 namespace gradsync::model {
 
-// The destination of a gradient (or another result), and whether to add to it. Data is a Tensor, or, for
-// kernels, the pointer to its elements. If it is an undefined tensor or null, the result is not needed, and
-// need not be computed.
+// Tells an operation where to write a gradient (or another result), and whether to add it to the numbers
+// there. Data is the type Tensor, or, for kernels, a pointer to a tensor's elements. An undefined tensor or a
+// null pointer means that the result is not needed.
 template <class Data>
 struct Destination {
   Data data = {};
-  bool accumulate = false;  // if true, add to the data; else overwrite the data without reading them
+  bool accumulate = false;  // if true, add to the data; if false, overwrite the data
 
-  // Converts a tensor's destination to a kernel's destination. Throws InvalidInput if T is not the dtype.
+  // Converts a Destination<Tensor> to the Destination<T*> that a kernel takes. Throws InvalidInput if T is
+  // not the tensor's dtype.
   template <class T>
   operator Destination<T*>() const {  // NOLINT(google-explicit-constructor)
     if (!data.defined()) return {};

@@ -16,21 +16,22 @@ namespace gradsync::model {
 class Tensor;  // model/tensor/tensor.h
 class Var;     // model/autograd.h
 
-// Receives the start and the end of named ranges: one for each operation of a backward pass, and ranges of
-// callers. Ranges nest. Implementations write a trace or NVTX ranges.
+// Receives the beginning and the end of named time ranges. Backward makes one range for each operation; other
+// code makes ranges with TraceRange. Ranges may contain other ranges. Implementations write a trace or NVTX
+// ranges.
 class Tracer {
  public:
   virtual ~Tracer() = default;
   virtual void Begin(std::string_view name) = 0;
   virtual void End() = 0;
-  // Called after an operation of a forward pass has been given to the device. All work since the last call,
-  // or since the last range, belongs to this operation. Its backward pass will be a range of this name.
-  // `inputs` does not contain token ids; a missing optional input is undefined.
+  // Called after each operation of a forward pass, when its kernels have been started. All work of the device
+  // since the previous call, or since the previous range, belongs to this operation. `inputs` does not
+  // contain token ids; an optional input that was not given is an undefined Var.
   virtual void Computed(std::string_view /*name*/, const Tensor& /*output*/,
                         std::span<const Var> /*inputs*/) {}
 };
 
-// Reports the lifetime of this object as a range to a tracer. Does nothing without a tracer.
+// Calls tracer->Begin in its constructor and tracer->End in its destructor. Does nothing if `tracer` is null.
 class TraceRange {
  public:
   TraceRange(Tracer* tracer, std::string_view name) : tracer_(tracer) {
@@ -46,11 +47,11 @@ class TraceRange {
   Tracer* const tracer_;
 };
 
-// The processor of a rank, with its memory, the number of compute threads, and cached library primitives of
-// kernels. Each rank has its own Device, so that several ranks can be threads of one process and share
+// The CPU or GPU on which a rank computes, with its memory allocator, number of threads, and library handles.
+// Each rank has its own Device object, so that several ranks can run as threads of one process and share
 // nothing.
 //
-// Only the thread that runs the rank's model uses a device; other threads may use only allocator().
+// A Device is not thread safe, except for allocator(): only the thread that runs the rank's model may use it.
 class Device {
  public:
   enum class Type { kCpu, kCuda };
@@ -61,25 +62,24 @@ class Device {
 
   Type type() const { return type_; }
   bool is_cpu() const { return type_ == Type::kCpu; }
-  // Returns the number among devices of its type: the CUDA ordinal; 0 for the CPU.
+  // Returns the CUDA ordinal of a GPU; 0 for the CPU.
   int index() const { return index_; }
   // Returns "cpu" or "cuda:0".
   std::string name() const;
-  // Returns the number of threads of a CPU kernel. Kernels pass it to every library that they use.
+  // Returns the number of threads that a CPU kernel uses, also in libraries such as oneDNN.
   int num_threads() const { return num_threads_; }
   CachingAllocator& allocator() { return allocator_; }
 
-  // Copies `bytes` between this device and this device or the host. On CUDA the copy is part of the compute
-  // stream, and a copy from or to the host is complete on return.
+  // Copies `bytes` bytes within this device's memory, or between it and CPU memory. On CUDA the copy is
+  // enqueued in the compute stream; a copy from or to CPU memory is complete on return.
   virtual void Copy(void* target, const void* source, size_t bytes) = 0;
-  // Sets `bytes` at `target` to zero.
   virtual void Zero(void* target, size_t bytes) = 0;
-  // Returns when all work given to the device is done. On the CPU it returns immediately.
+  // Blocks until all work on a GPU's compute stream is done. On the CPU this function does nothing.
   virtual void Synchronize() = 0;
 
-  // Returns the T of this device, made as T(device) at the first call: a kernel's cache of library
-  // primitives, a library handle. The T exists until the device is destroyed, so it must not contain tensors
-  // of the device.
+  // Returns this device's only object of type T, such as a library handle or a kernel's cache. The first call
+  // makes it as T(device). The object exists as long as the device, so it must not contain tensors, which
+  // keep the device alive.
   template <class T>
   T& Resource() {
     std::any& slot = resources_[std::type_index(typeid(T))];
@@ -87,14 +87,15 @@ class Device {
     return *std::any_cast<const std::shared_ptr<T>&>(slot);
   }
 
-  // Returns the tracer of set_tracer; null if there is none. The device does not own the tracer.
+  // Returns the tracer, which the device does not own; null if there is none.
   Tracer* tracer() const { return tracer_; }
   void set_tracer(Tracer* tracer) { tracer_ = tracer; }
 
  protected:
   Device(Type type, int index, int num_threads, std::unique_ptr<MemorySource> memory);
 
-  // Destroys resources early, for a derived class whose resources must be destroyed before its other members.
+  // Destroys the objects of Resource(), for a derived class whose own members must live longer than these
+  // objects.
   void DropResources() { resources_.clear(); }
 
  private:
@@ -108,12 +109,12 @@ class Device {
 
 using DevicePtr = std::shared_ptr<Device>;
 
-// Returns a CPU device whose kernels use `num_threads` threads (at least 1). Throws InvalidInput.
+// Returns a CPU device whose kernels use `num_threads` threads. Throws InvalidInput if `num_threads` is less
+// than 1.
 DevicePtr CpuDevice(int num_threads = 1);
 
-// Makes this thread, and threads that it starts later, treat denormal numbers as zeros. Some processors
-// compute many times more slowly with denormal numbers, for example with the optimizer's moments of a
-// parameter that has had no gradient for many steps.
+// Makes this thread, and threads that it starts later, treat denormal numbers (in f32, below 1.2e-38) as
+// zeros. Many CPUs are much slower with such numbers, which occur in AdamW's moments of unused weights.
 void FlushDenormals();
 
 }  // namespace gradsync::model

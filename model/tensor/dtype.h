@@ -10,7 +10,7 @@
 
 namespace gradsync::model {
 
-// bfloat16: the upper half of an f32. Conversion from f32 rounds to nearest, ties to even.
+// bfloat16: the upper 16 bits of an f32. Conversion from f32 rounds to nearest, ties to even.
 struct BF16 {
   uint16_t bits = 0;
 
@@ -18,7 +18,7 @@ struct BF16 {
   explicit BF16(float value) {
     const uint32_t u = std::bit_cast<uint32_t>(value);
     if ((u & 0x7fffffffu) > 0x7f800000u) {
-      // A NaN must remain a NaN when its low half is removed.
+      // Sets a bit, because a NaN whose upper half has no mantissa bit would become infinity.
       bits = static_cast<uint16_t>((u >> 16) | 0x40u);
     } else {
       bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
@@ -29,7 +29,6 @@ struct BF16 {
 
 enum class DType : uint8_t { kF32, kF64, kBF16, kI32, kI64, kU8 };
 
-// Returns the number of bytes of one element.
 constexpr size_t SizeOf(DType dtype) {
   constexpr size_t kBytes[] = {4, 8, 2, 4, 8, 1};
   return kBytes[static_cast<size_t>(dtype)];
@@ -55,15 +54,15 @@ inline constexpr DType kDTypeOf<int64_t> = DType::kI64;
 template <>
 inline constexpr DType kDTypeOf<uint8_t> = DType::kU8;
 
-// The type in which numbers of type T are computed: f32 for bf16, else T. Sums, statistics, losses and
-// parameters have this type. bf16 is for stored activations and for inputs of matrix products.
+// The type of computations with numbers of type T: float for BF16, else T. If activations are bf16, then
+// sums, statistics, losses and parameters have this wide type.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, BF16>, float, T>;
 
 constexpr DType WideDType(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
-// Calls fn.operator()<T>() with the C++ type T of f32 or f64. Throws InvalidInput for any other dtype; `op`
-// names the caller in the message.
+// Calls fn.operator()<T>() with T = float for kF32 and T = double for kF64. Throws InvalidInput for any other
+// dtype; `op` names the caller in the message.
 template <class Fn>
 decltype(auto) DispatchFloat(DType dtype, std::string_view op, Fn&& fn) {
   if (dtype == DType::kF32) return fn.template operator()<float>();
@@ -71,7 +70,7 @@ decltype(auto) DispatchFloat(DType dtype, std::string_view op, Fn&& fn) {
   throw InvalidInput(Join(op, ": dtype is ", Name(dtype), ", expected f32 or f64"));
 }
 
-// Like DispatchFloat, but also accepts bf16.
+// Like DispatchFloat, but also accepts kBF16, with T = BF16.
 template <class Fn>
 decltype(auto) DispatchAnyFloat(DType dtype, std::string_view op, Fn&& fn) {
   if (dtype == DType::kF32) return fn.template operator()<float>();

@@ -7,7 +7,7 @@
 #include "model/tensor/dtype.h"
 #include "model/tensor/parallel.h"
 
-// Represents memory as Eigen expressions, which use vector instructions.
+// Lets CPU kernels use arrays as Eigen expressions, which the compiler turns into vector instructions.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -15,7 +15,6 @@ using ArrayMap = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
 template <class T>
 using ConstArrayMap = Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>>;
 
-// Computes out = values or out += values.
 template <class Out, class Values>
 void Store(Out&& out, const Values& values, bool accumulate) {
   if (accumulate) {
@@ -25,15 +24,15 @@ void Store(Out&& out, const Values& values, bool accumulate) {
   }
 }
 
-// Converts n numbers to another type; bf16 is rounded to nearest.
+// Converts n numbers to another type. Conversion to bf16 rounds to nearest.
 template <class From, class To>
 void CastSpan(const From* x, int64_t n, To* y) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(static_cast<Wide<From>>(x[i]));
 }
 
-// Reads pieces of an array of T as arrays of the wide type: in place, or for bf16 as copies in f32. A piece
-// has at most max_n elements and is valid until the next read.
+// Reads n consecutive elements, at most max_n, as an Eigen array of Wide<T>. For f32 and f64 this array is
+// the memory at x; for bf16 it is a copy in f32, which the next read overwrites.
 template <class T>
 class Reader {
  public:
@@ -54,8 +53,9 @@ class Reader<BF16> {
   Eigen::ArrayXf wide_;
 };
 
-// Writes pieces of an array of T: calls compute(out), which sets out or, if `accumulate`, adds to it. bf16 is
-// rounded once.
+// Writes n consecutive elements, at most max_n: calls compute(out), which sets the Eigen array `out` or, if
+// `accumulate`, adds to it. For f32 and f64 `out` is the memory at y. For bf16 `out` is an f32 buffer, which
+// is then rounded into y.
 template <class T>
 class Writer {
  public:
@@ -78,13 +78,13 @@ class Writer<BF16> {
   }
 
  private:
-  // The alignment is always equal: elements before the first whole vector are computed one by one, and
-  // compilers may round these elements differently.
+  // Eigen always aligns this array. Otherwise results could depend on its address: Eigen computes the
+  // elements before the first aligned vector one by one, and compilers may round these differently.
   Eigen::ArrayXf wide_;
 };
 
-// Calls fn(row, read, read_more, write) for rows of n elements, divided among the threads of the device. The
-// readers and the writer handle one row at a time.
+// Calls fn(row, read, read_more, write) for each row of n elements; the device's threads share the rows. read
+// and read_more are two Readers and write is a Writer, each for one row at a time.
 template <class T, class Fn>
 void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
   const auto some = [&](int64_t begin, int64_t end) {
@@ -92,7 +92,7 @@ void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
     Writer<T> write(n);
     for (int64_t row = begin; row < end; ++row) fn(row, read, read_more, write);
   };
-  ParallelFor(device, rows, some, std::max<int64_t>(1, 8192 / n));  // enough work to wake a thread
+  ParallelFor(device, rows, some, std::max<int64_t>(1, 8192 / n));  // the least work for a thread
 }
 
 }  // namespace gradsync::model::kernels

@@ -5,10 +5,10 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Elementwise operations on arrays of n elements.
+// Kernels of elementwise operations on arrays of n elements.
 namespace gradsync::model::kernels {
 
-// Computes y = x * factor. x and y may be one array.
+// Computes y = x * factor. x and y may be the same array.
 template <class T>
 struct Scaled {
   const T* x;
@@ -20,7 +20,6 @@ struct Scaled {
   void OnCuda(Device& device) const;
 };
 
-// Sets all elements of y to value.
 template <class T>
 struct Fill {
   double value;
@@ -31,7 +30,7 @@ struct Fill {
   void OnCuda(Device& device) const;
 };
 
-// Converts x to another type, rounded to nearest, from float to BF16 or from BF16 to float.
+// Converts x from float to BF16, rounded to nearest, or from BF16 to float.
 template <class From, class To>
 struct Cast {
   const From* x;
@@ -42,8 +41,7 @@ struct Cast {
   void OnCuda(Device& device) const;
 };
 
-// Computes y[i, col, row] = x[i, row, col] for each of `batch` matrices, in float, or from or to BF16. CUDA
-// only.
+// Transposes `batch` matrices: y[i, col, row] = x[i, row, col]. From and To are float or BF16. CUDA only.
 template <class From, class To>
 struct SwapAxes {
   const From* x;  // (batch, rows, cols)
@@ -65,7 +63,7 @@ struct AddBias {
   void OnCuda(Device& device) const;
 };
 
-// Computes dbias, the sum of dy over its rows.
+// Computes the gradient of AddBias for the bias: dbias is the sum of dy over its rows.
 template <class T>
 struct BiasGrad {
   const T* dy;  // (rows, d)
@@ -76,7 +74,7 @@ struct BiasGrad {
   void OnCuda(Device& device) const;
 };
 
-// Computes the sum of squares of each piece of x, in f64.
+// Computes the sum of squares of each kSumPiece consecutive elements of x, in f64.
 inline constexpr int64_t kSumPiece = int64_t{1} << 16;
 inline int64_t NumPieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
 template <class T>
@@ -100,7 +98,7 @@ struct SwiGlu {
   void OnCuda(Device& device) const;
 };
 
-// Computes dgate = dy * up * s * (1 + gate * (1 - s)), dup = dy * gate * s.
+// Computes the gradients of SwiGlu: dgate = dy * up * s * (1 + gate * (1 - s)), dup = dy * gate * s.
 template <class T>
 struct SwiGluGrad {
   const T *gate, *up, *dy;

@@ -6,7 +6,7 @@
 #include "model/tensor/device.h"
 #include "model/tensor/dtype.h"
 
-// A kernel is a struct with its arguments, and with a body for each type of device.
+// A kernel is a struct that has the kernel's arguments as members, and a function for each type of device.
 //
 //   template <class T>
 //   struct Scaled {
@@ -19,19 +19,19 @@
 //     void OnCuda(Device& device) const;  // in elementwise_cuda.cu
 //   };
 //
-// Run(op, device, Scaled<T>{...}) runs the body for the device. Arrays are in the device's memory, dense and
-// row-major. Unless a kernel says otherwise, T, the type of activations and their gradients, is float, double
-// or BF16. BF16 is computed in f32 and rounded once. Wide<T> is the type in which T is computed.
+// Run(op, device, Scaled<T>{...}) calls the function for `device`. All arrays are in the device's memory,
+// dense and row-major. Unless a kernel says otherwise, T, the type of activations and their gradients, is
+// float, double or BF16. With BF16, kernels compute in f32 and round each result once. Wide<T> is float for
+// BF16, else T.
 namespace gradsync::model::kernels {
 
-// True if this program has the kernel's body for CUDA. //third_party:cuda_rules.bzl defines the parts of CUDA
-// in the build. A kernel that needs more than the CUDA runtime specialises this variable after its
-// declaration.
+// True if this program was built with the CUDA libraries that the kernel's OnCuda needs. A kernel that needs,
+// for example, cuDNN specialises this variable.
 template <class Kernel>
 inline constexpr bool kBuiltForCuda = GRADSYNC_HAVE_CUDA != 0;
 
-// Throws InvalidInput, naming the operation `op`, if the device is a GPU and the build lacks the part of CUDA
-// that the kernel needs.
+// Runs a kernel. Throws InvalidInput, naming the operation `op`, if the device is a GPU and this program was
+// built without the CUDA libraries that the kernel needs.
 template <class Kernel>
 void Run(std::string_view op, Device& device, const Kernel& kernel) {
   if (device.is_cpu()) return kernel.OnCpu(device);
@@ -42,7 +42,7 @@ void Run(std::string_view op, Device& device, const Kernel& kernel) {
   }
 }
 
-// Instantiates a body, OnCpu or OnCuda, for every T. Put this macro after the body.
+// Instantiates a kernel's function Body (OnCpu or OnCuda), which must be defined above, for every T.
 #define GRADSYNC_INSTANTIATE_KERNEL(Kernel, Body)    \
   template void Kernel<float>::Body(Device&) const;  \
   template void Kernel<double>::Body(Device&) const; \

@@ -7,9 +7,9 @@
 
 namespace gradsync::model::kernels {
 
-// Calls fn(begin, end) for consecutive parts of [0, n), one per compute thread of the device, and returns
-// when all calls are done. All parts except the last are multiples of `grain`. If the work is at most one
-// grain, the calling thread does it itself. fn must not throw.
+// Divides [0, n) into consecutive ranges, at most one per thread of the device, and calls fn(begin, end) for
+// each range on its own thread. Returns when all calls are done. The length of each range except the last is
+// a multiple of `grain`, so that small work stays on one thread. fn must not throw.
 template <class Fn>
 void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 4096) {
   const int64_t grains = (n + grain - 1) / grain;
@@ -26,7 +26,7 @@ void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 
   }
 }
 
-// Calls fn(i) for each i of [0, n), divided among compute threads like ParallelFor.
+// Calls fn(i) for each i of [0, n); threads share the calls as in ParallelFor.
 template <class Fn>
 void ParallelForEach(const Device& device, int64_t n, int64_t grain, const Fn& fn) {
   const auto each = [&](int64_t begin, int64_t end) {

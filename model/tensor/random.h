@@ -5,40 +5,39 @@
 
 #include "model/tensor/tensor.h"
 
-// Random numbers that do not depend on the machine, the number of threads or earlier draws: element i of
-// stream s with a seed is a pure function of (seed, s, i). The standard library's distributions do not
+// Random numbers that are equal on every machine, with any number of threads, and whatever was drawn before.
+// Number i of a stream depends only on (seed, stream, i). The standard library's distributions do not
 // guarantee this.
 namespace gradsync::model {
 
-// Returns four independent uniform words for each (key, counter): Philox4x32-10 of Salmon, Moraes, Dror and
-// Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+// Returns four random 32-bit words for each (key, counter), by Philox4x32-10: Salmon, Moraes, Dror and Shaw,
+// "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint32_t, 4> counter);
 
-// The purpose of random numbers. Each purpose has its own streams, so that two purposes with one seed share
-// no word.
+// What random numbers are used for. Each purpose has its own streams, so that, for example, initial weights
+// and batches that are drawn with the same seed are independent.
 enum class Purpose : uint64_t { kWeights, kBatches, kOrder, kSpotChecks, kLowRank, kPeak };
 
-// Returns the purpose's stream with this index, below 2^56. Streams of kWeights are numbered by their index
-// alone.
+// Returns the number of the stream `index` of a purpose; `index` must be below 2^56.
 constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
   return static_cast<uint64_t>(purpose) << 56 | index;
 }
 
-// Returns words of a stream, for single draws.
+// Returns four random words of a stream, different ones for each `counter`.
 std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t counter);
 
-// Fills `tensor` (f32 or f64) with a normal distribution of mean 0 and standard deviation `stddev`, cut off
-// at 3 stddev to either side (by inversion, so no value is clamped). Both dtypes get the same values, rounded
-// to f32. Throws InvalidInput for another dtype.
+// Fills `tensor` (f32 or f64) with random numbers of a normal distribution with mean 0 and standard deviation
+// `stddev`, truncated at -3 and 3 stddev. An f64 tensor gets the same values, rounded to f32, as an f32
+// tensor. Throws InvalidInput for another dtype.
 void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream);
 
-// Fills `tensor` (f32 or f64) with a uniform distribution from low to high, in 2^24 steps; high itself may
-// occur by rounding, if low is not 0. Both dtypes get the same values, rounded to f32. Throws InvalidInput
-// for another dtype.
+// Fills `tensor` (f32 or f64) with uniform random numbers of [low, high), in 2^24 steps; if `low` is not 0,
+// rounding may produce `high` itself. An f64 tensor gets the same values, rounded to f32, as an f32 tensor.
+// Throws InvalidInput for another dtype.
 void FillUniform(const Tensor& tensor, double low, double high, uint64_t seed, uint64_t stream);
 
-// Fills `tensor` (i32) with integers from [0, upper), uniform to one part in 2^32 / upper.
-// Throws InvalidInput for another dtype or an upper bound outside [1, 2^31).
+// Fills `tensor` (i32) with random integers of [0, upper), uniformly distributed up to a relative error of
+// upper / 2^32. Throws InvalidInput for another dtype, or if `upper` is outside [1, 2^31).
 void FillUniformIntegers(const Tensor& tensor, int64_t upper, uint64_t seed, uint64_t stream);
 
 }  // namespace gradsync::model

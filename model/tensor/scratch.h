@@ -7,8 +7,7 @@
 
 namespace gradsync::model::kernels {
 
-// Memory for `numel` elements on the device while a kernel runs. The memory is from the device's allocator,
-// so repeated steps request nothing from the system.
+// Temporary memory for `numel` elements while a kernel runs, from the device's CachingAllocator.
 template <class T>
 class Scratch {
  public:
@@ -26,8 +25,9 @@ class Scratch {
   T* const data_;
 };
 
-// Returns the row stride, in elements, of a matrix of n columns in scratch memory: an odd number of cache
-// lines. Rows at multiples of 4 KiB would all be in one set of a first-level cache.
+// Returns the row stride, in elements, for a matrix of n columns: n rounded up to an odd number of cache
+// lines. With a stride of a multiple of 4 KiB, the elements of a column would evict each other from the
+// cache.
 template <class T>
 constexpr int64_t PaddedStride(int64_t n) {
   constexpr int64_t kLineNumel = 64 / sizeof(T);

@@ -14,26 +14,25 @@ namespace gradsync::model {
 
 using Shape = std::vector<int64_t>;
 
-// Returns a text such as "(2, 128, 768)".
+// Returns the shape as a text such as "(2, 128, 768)".
 std::string ToString(const Shape& shape);
-// Returns the product of the dimensions; 1 for a scalar's empty shape. Throws InvalidInput for a negative
-// dimension.
+// Returns the number of elements: the product of the dimensions, 1 for a scalar's empty shape. Throws
+// InvalidInput for a negative dimension.
 int64_t Numel(const Shape& shape);
 
-// A dense row-major array on a device. Copying a Tensor copies a handle: both tensors share storage. A view
-// is a Tensor over a part of the storage of another tensor, and keeps this storage alive.
+// A dense row-major array on a device. Copying a Tensor object copies no elements: both objects share the
+// storage. A view is a Tensor over a part of another tensor's storage, and keeps this storage alive.
 class Tensor {
  public:
-  // Makes an undefined tensor, on which only defined(), assignment and destruction are allowed.
+  // Makes an undefined tensor, without storage. Only defined(), assignment and destruction are allowed.
   Tensor() = default;
 
-  // Returns a tensor with uninitialised elements.
   static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
   static Tensor Zeros(DevicePtr device, Shape shape, DType dtype);
-  // Returns a tensor over memory that is not from the device's allocator. The memory must be large enough and
-  // aligned, and is kept as long as a tensor uses it.
+  // Returns a tensor over existing memory, for example memory shared between processes. The memory must be
+  // large enough and aligned for `dtype`. The tensor keeps `memory` alive.
   static Tensor Over(DevicePtr device, std::shared_ptr<void> memory, Shape shape, DType dtype);
-  // Returns a tensor with a copy of `values` (row-major, on the host). Throws InvalidInput unless `values`
+  // Returns a tensor with a copy of `values` (row-major, in CPU memory). Throws InvalidInput unless `values`
   // has Numel(shape) elements.
   template <class T>
   static Tensor From(DevicePtr device, Shape shape, std::span<const T> values) {
@@ -52,9 +51,9 @@ class Tensor {
   DType dtype() const { return dtype_; }
   const DevicePtr& device() const;
 
-  // Returns a pointer to the first element. On CUDA it is a device pointer, which the host must not read.
+  // Returns a pointer to the first element. On CUDA it points to GPU memory, which CPU code must not read.
   void* raw_data() const { return data_; }
-  // Throws InvalidInput if T is not the dtype.
+  // Returns a pointer to the first element. Throws InvalidInput if T is not the C++ type of the dtype.
   template <class T>
   T* data() const {
     if (kDTypeOf<T> != dtype_) [[unlikely]]
@@ -62,38 +61,38 @@ class Tensor {
     return static_cast<T*>(data_);
   }
 
-  // Returns a view of the elements with another shape. Throws InvalidInput if the number of elements differs.
+  // Returns a view of all elements with another shape. Throws InvalidInput if Numel(shape) is not numel().
   Tensor View(Shape shape) const;
-  // Returns a view of Numel(shape) consecutive elements starting at flat index `offset`. Throws InvalidInput
-  // if these elements are not inside this tensor.
+  // Returns a view of Numel(shape) consecutive elements from flat index `offset` on. Throws InvalidInput if
+  // these elements are not all inside this tensor.
   Tensor Slice(int64_t offset, Shape shape) const;
 
   // Returns a view of Numel(shape) elements of `dtype` that start `offset_bytes` after the start of this
-  // tensor, for a buffer that holds several tensors. Throws InvalidInput if these elements are not inside
-  // this tensor, or are not aligned to the size of the dtype.
+  // tensor. Throws InvalidInput if these elements are not inside this tensor, or not aligned for `dtype`.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
-  // Returns whether no other Tensor shares the storage, so that a write here changes no other tensor.
+  // Returns whether this is the only Tensor object on its storage, so that a write changes no other tensor.
   bool unique() const { return storage_.use_count() == 1; }
   // Returns whether both tensors have the same elements in the same storage.
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
 
-  // Detects later writes to a storage, without keeping it alive.
+  // Remembers how often the storage has been written, to detect later writes (Version::changed()).
   class Version;
   Version version() const;
-  // Counts a write to the storage. CopyFrom, Zero and the writing functions of tensor_ops.h and random.h call
-  // this. Kernels, collectives and writes through data() do not call it.
+  // Declares a write to the storage, which Version::changed() then reports. CopyFrom, Zero, and the functions
+  // of random.h and tensor_ops.h (except Cast) do this themselves; kernels, collectives and writes through
+  // data() do not.
   void CountWrite() const;
 
-  // Copies the elements of `source`, from this device or the host. Throws InvalidInput if shape or dtype
-  // differ.
+  // Copies the elements of `source`, which is on this device or the CPU, into this tensor. Throws
+  // InvalidInput if the shapes or dtypes differ.
   void CopyFrom(const Tensor& source) const;
   void Zero() const;
-  // Returns a copy in new storage, on this device or another.
+  // Clone() copies the tensor into new storage on its device, and To() into new storage on `device`.
   Tensor Clone() const { return To(device()); }
   Tensor To(const DevicePtr& device) const;
 
-  // Returns the elements, on the host. Throws InvalidInput if T is not the dtype.
+  // Copies the elements to the CPU. Throws InvalidInput if T is not the C++ type of the dtype.
   template <class T>
   std::vector<T> ToVector() const {
     if (kDTypeOf<T> != dtype_) [[unlikely]]
@@ -107,7 +106,7 @@ class Tensor {
  private:
   struct Storage;
 
-  // Throws InvalidInput if memory cannot be that large.
+  // Throws InvalidInput if the size in bytes does not fit into 63 bits.
   Tensor(Shape shape, DType dtype);
   [[noreturn]] void ThrowWrongDType(DType expected) const;
 
@@ -121,7 +120,7 @@ class Tensor {
 class Tensor::Version {
  public:
   Version() = default;
-  // Returns false if the storage has been freed.
+  // Returns whether the storage has been written since version() was called; false if it has been freed.
   bool changed() const;
 
  private:

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "model/base/test_errors.h"
 #include "model/tensor/tensor_ops.h"
 
 namespace gradsync::model {
@@ -190,12 +191,8 @@ TEST(AllocatorTest, ARepeatedPatternAsksTheSourceForNothing) {
 }
 
 TEST(AllocatorTest, SaysWhatThereWasNoMemoryFor) {
-  try {
-    Tensor::Empty(CpuDevice(), {int64_t{1} << 50}, DType::kU8);
-    FAIL();
-  } catch (const std::bad_alloc& error) {
-    EXPECT_STREQ(error.what(), "out of memory on cpu: asked for 1125899906842624 bytes");
-  }
+  EXPECT_EQ(ErrorOf<std::bad_alloc>([] { Tensor::Empty(CpuDevice(), {int64_t{1} << 50}, DType::kU8); }),
+            "out of memory on cpu: asked for 1125899906842624 bytes");
 }
 
 TEST(AllocatorTest, NoSizeIsTooLargeToBeRefused) {

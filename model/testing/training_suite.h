@@ -13,8 +13,8 @@
 #include "model/transformer/test_transformer.h"
 #include "model/vision/test_resnet.h"
 
-// Training tests for every model, device and dtype. Include this header in one source file of a test; that
-// file selects the devices. LearningTest takes more steps than TrainingTest.
+// Parameterised test suites that train a small transformer or ResNet. The file that includes this header
+// instantiates them with the TrainingCases of its device.
 namespace gradsync::model {
 
 struct TrainingCase {
@@ -26,7 +26,6 @@ struct TrainingCase {
   friend std::ostream& operator<<(std::ostream& out, const TrainingCase& c) { return out << c.name; }
 };
 
-// Returns cases for both models in f32 and bf16.
 inline std::vector<TrainingCase> TrainingCases(const std::string& name,
                                                const std::function<DevicePtr()>& device) {
   std::vector<TrainingCase> cases;
@@ -41,7 +40,7 @@ inline std::vector<TrainingCase> TrainingCases(const std::string& name,
 
 class TrainingTest : public testing::TestWithParam<TrainingCase> {
  protected:
-  // Trains a model on its own device to memorise one batch.
+  // A model, its optimizer and one batch, on which every step trains.
   class Run {
    public:
     explicit Run(const TrainingCase& c)
@@ -51,7 +50,7 @@ class TrainingTest : public testing::TestWithParam<TrainingCase> {
           batch_(c.on_images ? RandomImages(device, 4, 64, 64, MicroResNet().num_classes)
                              : RandomTokens(device, TiledTransformer(64), 3, 100, 1)) {}
 
-    // Takes a step, and returns the loss before the step.
+    // Takes a step, and returns the loss before the update.
     Tensor Step() { return model::Step(*model_, optimizer_, batch_); }
 
     std::vector<float> Values() const {
@@ -96,7 +95,8 @@ TEST_P(TrainingTest, IsDeterministic) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-// The first step allocates the gradients, from blocks that the second step must replace.
+// Memory may grow until the second step: gradients, which the first step allocates, may get blocks that its
+// temporary tensors have freed, and the second step must allocate new ones instead.
 TEST_P(TrainingTest, SteadyStepsTakeNothingFromTheSystem) {
   Run run(GetParam());
   for (int step = 0; step < 2; ++step) run.Step();

@@ -5,7 +5,7 @@
 #include "model/tensor/random.h"
 #include "model/transformer/transformer.h"
 
-// Transformers that are small enough for tests of a whole step, and batches for them.
+// For tests: transformers that are small enough to train whole steps, and batches for them.
 namespace gradsync::model {
 
 inline TransformerConfig MicroTransformer() {
@@ -18,7 +18,7 @@ inline TransformerConfig MicroTransformer() {
           .context_length = 6};
 }
 
-// Returns a model for attention over several tiles. A hundred tokens do not fill the last tile.
+// Returns a model whose sequences are long enough for several tiles of an attention kernel.
 inline TransformerConfig TiledTransformer(int64_t head_dim) {
   return {.name = "tiled",
           .d_model = 2 * head_dim,

@@ -23,39 +23,42 @@ struct TransformerConfig {
   double rms_eps = 1e-5;
 };
 
-// Returns the names of TransformerByName: tiny, small, medium, large, xl, 2.7b.
+// Returns the names that TransformerByName accepts: tiny, small, medium, large, xl, 2.7b.
 std::vector<std::string> TransformerNames();
-// Returns the configuration with this name. Throws InvalidInput for an unknown name.
+// Returns the sizes of the model `name`. Throws InvalidInput for an unknown name.
 TransformerConfig TransformerByName(std::string_view name);
-// Throws InvalidInput, naming the field, for a configuration that cannot be built: a size below 1, a d_model
-// that the heads do not divide, an odd head size (RoPE rotates pairs), more than 10^12 parameters.
+// Throws InvalidInput if a size is below 1, if num_heads does not divide d_model, if d_model / num_heads is
+// odd (RoPE rotates pairs), or for more than 10^12 parameters.
 void Validate(const TransformerConfig& config);
-// Returns the number of elements: 2 V d + L (4 d^2 + 3 d d_ff + 2 d) + d, in 3 + 9 L tensors.
+// Returns the number of elements of all parameters: 2 vocab_size d + num_layers (4 d^2 + 3 d d_ff + 2 d) + d,
+// where d is d_model.
 int64_t NumParameters(const TransformerConfig& config);
 
 // A decoder-only language model: token embeddings; pre-norm blocks of causal attention with rotary positions
-// and of SwiGLU, each added to its input; a final norm; an untied output projection. RMSNorm, no biases.
+// and of a SwiGLU feed-forward layer, with residual connections; a final norm; an output projection with its
+// own weights. All norms are RMSNorm, and there are no biases.
 //
 //   x = x + output_proj(attention(rope(q_proj(h)), rope(k_proj(h)), v_proj(h))),  h = ln1(x)
 //   x = x + w2(silu(w1(h)) * w3(h)),                                              h = ln2(x)
 //
-// Parameters are called token_embeddings.weight, layers.N.ln1.weight,
+// The names of the parameters are token_embeddings.weight, layers.N.ln1.weight,
 // layers.N.attn.{q,k,v,output}_proj.weight, layers.N.ln2.weight, layers.N.ffn.{w1,w2,w3}.weight,
-// ln_final.weight and lm_head.weight. Matrices are (out, in).
+// ln_final.weight and lm_head.weight. Weight matrices have the shape (out, in).
 class Transformer : public Model {
  public:
   // Draws the initial weights: matrices from a normal distribution of variance 2 / (in + out), embeddings
-  // from the standard normal, both truncated at 3 standard deviations; weights of norms are 1. The weights
-  // depend only on `seed` and on the parameter's position. Throws InvalidInput as Validate does.
+  // from the standard normal distribution, both truncated at 3 standard deviations; weights of norms are 1. A
+  // parameter's initial values depend only on `seed` and on its index in parameters().
   //
-  // dtype is the type of activations: f32, f64 or bf16. Parameters have this type, except that for bf16 they
-  // are f32 with a copy of each matrix in bf16 for the operations. Then gradients and the loss are also f32.
+  // `dtype` is the dtype of activations: f32, f64 or bf16. Parameters, gradients and the loss have the same
+  // dtype, or f32 for bf16, when each matrix also has a copy in bf16 (Parameter::Copy).
   Transformer(TransformerConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const TransformerConfig& config() const { return config_; }
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
-  // Returns the units: the embeddings, each block, and the final norm with lm_head.
+  // Returns one unit (Model::units) for the embeddings, one for each block, and one for the final norm and
+  // lm_head.
   std::vector<std::vector<Parameter*>> units() const override;
 
   // Computes logits: i32 ids (batch, seq) -> (batch, seq, vocab_size).
@@ -71,7 +74,7 @@ class Transformer : public Model {
 
   Parameter* NewParameter(std::string name, Shape shape);
   void Initialize(uint64_t seed);
-  // Returns x plus the output of this half of the block (residual connection).
+  // These functions return x plus the output of the block's attention or feed-forward layer.
   Var Attention(const Block& block, const Var& x) const;
   Var FeedForward(const Block& block, const Var& x) const;
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <vector>
 
-#include "model/files/safetensors.h"
 #include "model/optimizer.h"
 #include "model/test_step.h"
 #include "model/transformer/test_transformer.h"
@@ -27,45 +26,6 @@ TEST(TransformerBF16, ParametersAreF32WithCopiesOfMatrices) {
   const Batch batch = RandomTokens(device, MicroTransformer(), 2, 6, 0);
   EXPECT_EQ(model.Logits(batch.inputs).value().dtype(), DType::kBF16);
   EXPECT_EQ(model.Loss(batch).value().dtype(), DType::kF32);
-}
-
-// Whatever wrote the parameters, the next forward pass computes with what they hold: as a model does that was
-// never used before and was given the same values.
-TEST(TransformerBF16, ForwardSeesTheLastWrite) {
-  const DevicePtr device = CpuDevice();
-  const TransformerConfig config = MicroTransformer();
-  const Batch batch = RandomTokens(device, config, 2, 6, 1);
-  Transformer model(config, device, DType::kBF16, 7);
-  const Transformer other(config, device, DType::kBF16, 8);
-  std::vector<float> losses;
-  const auto expect_fresh = [&](const char* after) {
-    const float loss = LossOf(model, batch);
-    Transformer unused(config, device, DType::kBF16, 0);
-    for (size_t i = 0; i < model.parameters().size(); ++i) {
-      unused.parameters()[i]->MutableValue().CopyFrom(model.parameters()[i]->value());
-    }
-    EXPECT_EQ(loss, LossOf(unused, batch)) << after;
-    for (const float earlier : losses) EXPECT_NE(loss, earlier) << after;
-    losses.push_back(loss);
-  };
-  expect_fresh("initialisation");
-
-  AdamW optimizer(model.parameters(), {});
-  Step(model, optimizer, batch);
-  expect_fresh("an optimizer's step");
-
-  for (size_t i = 0; i < model.parameters().size(); ++i) {
-    model.parameters()[i]->MutableValue().CopyFrom(other.parameters()[i]->value());
-  }
-  expect_fresh("a copy, as a broadcast makes it");
-
-  Step(model, optimizer, batch);
-  expect_fresh("another step");
-
-  const std::string path = testing::TempDir() + "/transformer_bf16_test.safetensors";
-  SaveParameters(Transformer(config, device, DType::kF32, 9).parameters(), path);
-  LoadParameters(model.parameters(), path);
-  expect_fresh("a file");
 }
 
 // Both start from the same weights. A loss is a mean over 64 positions, of numbers that go through some fifty

@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "model/base/test_errors.h"
 #include "model/vision/test_resnet.h"
 
 namespace gradsync::model {
@@ -84,48 +83,6 @@ TEST(ResNetTest, UnitsAreReadOneAfterTheOther) {
   EXPECT_TRUE(std::ranges::is_sorted(read));
 }
 
-// Ranks may be threads of one process: each has a device of its own, and they share nothing.
-TEST(ResNetTest, RanksAsThreadsComputeTheSameAsAlone) {
-  const auto gradients = [](uint64_t seed) {
-    const DevicePtr device = CpuDevice();
-    ResNet model(MicroResNet(), device, DType::kF32, seed);
-    Backward(model.Loss(RandomImages(device, 2, 64, 64, 10)), model.parameters());
-    std::vector<std::vector<float>> values;
-    for (Parameter* p : model.parameters()) values.push_back(p->grad().ToVector<float>());
-    return values;
-  };
-  constexpr size_t kRanks = 3;
-  std::vector<std::vector<std::vector<float>>> together(kRanks);
-  std::vector<std::thread> ranks;
-  for (size_t rank = 0; rank < kRanks; ++rank)
-    ranks.emplace_back([&, rank] { together[rank] = gradients(rank); });
-  for (std::thread& rank : ranks) rank.join();
-  for (size_t rank = 0; rank < kRanks; ++rank) EXPECT_EQ(together[rank], gradients(rank)) << rank;
-}
-
-// A step against the gradient lowers the loss by the step times the gradient's square, for a small one.
-TEST(ResNetTest, TheGradientPointsDownhill) {
-  const DevicePtr device = CpuDevice();
-  ResNet model(MicroResNet(), device, DType::kF32, 0);
-  const Batch batch = RandomImages(device, 3, 64, 64, 10);
-  const Var loss = model.Loss(batch);
-  const double before = loss.value().ToVector<float>()[0];
-  Backward(loss, model.parameters());
-  double square = 0;
-  for (Parameter* p : model.parameters()) {
-    for (const float g : p->grad().ToVector<float>())
-      square += static_cast<double>(g) * static_cast<double>(g);
-  }
-  const double rate = 1e-3 * before / square;
-  for (Parameter* p : model.parameters()) {
-    float* value = p->MutableValue().data<float>();
-    const float* grad = p->grad().data<float>();
-    for (int64_t i = 0; i < p->numel(); ++i) value[i] -= static_cast<float>(rate) * grad[i];
-  }
-  const double after = model.Loss(batch).value().ToVector<float>()[0];
-  EXPECT_NEAR((before - after) / before, 1e-3, 2e-4);
-}
-
 // Whatever the width, in blocks of channels or without: one pixel of the image is enough, with two images.
 TEST(ResNetTest, OtherWidthsAndTheSmallestImage) {
   const DevicePtr device = CpuDevice();
@@ -138,43 +95,34 @@ TEST(ResNetTest, OtherWidthsAndTheSmallestImage) {
   }
 }
 
-std::string Refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "nothing";
-}
-
 TEST(ResNetTest, RefusesWhatCannotWork) {
   using testing::HasSubstr;
   const DevicePtr device = CpuDevice();
   ResNetConfig config = MicroResNet();
   config.width = 0;
-  EXPECT_THAT(Refusal([&] { ResNet(config, device, DType::kF32, 0); }),
+  EXPECT_THAT(ErrorOf([&] { ResNet(config, device, DType::kF32, 0); }),
               HasSubstr("model 'micro': width is 0, expected 1 to 65536"));
   config = MicroResNet();
   config.num_blocks[2] = -1;
-  EXPECT_THAT(Refusal([&] { Validate(config); }), HasSubstr("num_blocks is -1"));
+  EXPECT_THAT(ErrorOf([&] { Validate(config); }), HasSubstr("num_blocks is -1"));
   config = MicroResNet();
   config.num_classes = 1 << 20;
-  EXPECT_THAT(Refusal([&] { Validate(config); }), HasSubstr("num_classes is 1048576"));
+  EXPECT_THAT(ErrorOf([&] { Validate(config); }), HasSubstr("num_classes is 1048576"));
 
   ResNet model(MicroResNet(), device, DType::kF32, 0);
   Batch batch = RandomImages(device, 2, 64, 64, 9);
-  EXPECT_THAT(Refusal([&] { model.Loss(batch); }), HasSubstr("targets (2, 9), expected"));
+  EXPECT_THAT(ErrorOf([&] { model.Loss(batch); }), HasSubstr("targets (2, 9), expected"));
   batch.targets = Tensor::Zeros(device, {3, 10}, DType::kF32);
-  EXPECT_THAT(Refusal([&] { model.Loss(batch); }), HasSubstr("images are (2, 3, 64, 64), targets (3, 10)"));
-  EXPECT_THAT(Refusal([&] {
+  EXPECT_THAT(ErrorOf([&] { model.Loss(batch); }), HasSubstr("images are (2, 3, 64, 64), targets (3, 10)"));
+  EXPECT_THAT(ErrorOf([&] {
                 model.Predict(Tensor::Zeros(device, {2, 1, 8, 8}, DType::kF32));
               }),
               HasSubstr("images are (2, 1, 8, 8) f32"));
-  EXPECT_THAT(Refusal([&] {
+  EXPECT_THAT(ErrorOf([&] {
                 model.Predict(Tensor::Zeros(device, {2, 3, 8, 8}, DType::kF64));
               }),
               HasSubstr("f64, expected (batch, 3, height, width) f32"));
-  EXPECT_THAT(Refusal([&] {
+  EXPECT_THAT(ErrorOf([&] {
                 model.Predict(Tensor::Zeros(device, {1, 3, 8, 8}, DType::kF32));
               }),
               HasSubstr("one pixel per channel"));

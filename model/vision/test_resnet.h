@@ -5,14 +5,14 @@
 #include "model/tensor/random.h"
 #include "model/vision/resnet.h"
 
-// A ResNet that is small enough for tests of a whole step, and batches for it.
+// For tests: a ResNet that is small enough to train whole steps, and batches for it.
 namespace gradsync::model {
 
 inline ResNetConfig MicroResNet() {
   return {.name = "micro", .num_blocks = {1, 2, 1, 1}, .width = 8, .num_classes = 10};
 }
 
-// Returns images in f32, with all numbers in [0, 1).
+// Returns random images and targets in f32, with all numbers in [0, 1).
 inline Batch RandomImages(const DevicePtr& device, int64_t batch_size, int64_t height, int64_t width,
                           int64_t classes) {
   Batch batch{.inputs = Tensor::Empty(device, {batch_size, 3, height, width}, DType::kF32),

@@ -5,25 +5,26 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor.h"
 
-// The differentiable operations of image models. The rules of model/functions.h apply: with activations in
-// bf16, the weight of a convolution is a parameter's copy in bf16, with an f32 gradient. Data per channel,
-// targets and losses are f32.
+// The differentiable operations of image models. Dtypes and errors are as in model/functions.h. With bf16
+// activations, targets, losses, and the weights and biases of BatchNorm2d and AddBias are f32.
 //
-// An activation is in channel blocks: (batch, channels / block, height, width, block). Channel c is element c
-// % block of block c / block. block is 1, 8 or 16 on the CPU, and 1 or all channels on CUDA. The input and
-// output of a convolution may have different blocks. So images have the usual order (batch, channels, height,
-// width, 1), and no activation must be reordered, except images on CUDA. Weights and gradients of weights are
-// always row-major.
+// The shape of an activation is (batch, channels / block, height, width, block). Channel c is element c %
+// block of block c / block. The block is 1, 8 or 16 on the CPU, and 1 or the number of channels on CUDA.
+// Images have block 1, the usual order (batch, channels, height, width). The input and the output of a
+// convolution may have different blocks.
 //
-// Each operation keeps for its backward pass (in addition to inputs that other operations keep anyway):
+// For its backward pass, each operation keeps these tensors in memory:
 //
-//   Conv2d             x, weight BatchNorm2d        x, weight, bias, two numbers per channel; with a residual
-//   and a relu also its output MaxPool2d          a byte per element of its output GlobalAveragePool  nothing
-//   AddBias            nothing MeanSquaredError   x, target
+//   Conv2d             x, weight
+//   BatchNorm2d        x, weight, bias, two numbers per channel; with a residual and a relu also its output
+//   MaxPool2d          a byte per element of its output
+//   GlobalAveragePool  nothing
+//   AddBias            nothing
+//   MeanSquaredError   x, target
 namespace gradsync::model {
 
-// Returns the fastest channel block on the device that divides `channels`: 16 (only with AVX-512), 8 or 1. On
-// CUDA, returns all channels, or 1 for f64; Conv2d accepts no other block on CUDA.
+// Returns the block with which activations of `channels` channels are fastest: on the CPU 16 (only with
+// AVX-512), 8 or 1, and on CUDA `channels`, or 1 for f64.
 int64_t ChannelBlock(const Device& device, DType dtype, int64_t channels);
 
 struct Conv2dOptions {
@@ -32,12 +33,12 @@ struct Conv2dOptions {
   int64_t out_block = 1;
 };
 
-// Computes a two-dimensional convolution without a bias: x, an activation of `in` channels; weight (out, in,
-// size, size) -> an activation of `out` channels in blocks of out_block. The height of the output is (height
-// + 2 padding - size) / stride + 1; the width of the output follows from the width of x in this way.
+// Computes a two-dimensional convolution without a bias. x has `in` channels, weight is (out, in, size,
+// size), and the result has `out` channels in blocks of out_block. The height of the result is (height + 2
+// padding - size) / stride + 1, and the width likewise.
 Var Conv2d(const Var& x, const Var& weight, const Conv2dOptions& options);
 
-// Running averages of batch normalisation. Each forward pass updates these averages; they are not trained.
+// Running averages of batch normalisation, which each forward pass updates.
 struct BatchNormBuffers {
   Tensor running_mean;         // (channels), with the weight's dtype
   Tensor running_var;          // (channels), with the weight's dtype
@@ -50,30 +51,29 @@ struct BatchNormOptions {
   bool relu = false;
 };
 
-// Computes batch normalisation in training, arXiv:1502.03167, with the residual and activation of a residual
-// block:
+// Computes batch normalisation with the statistics of the batch, arXiv:1502.03167, and the residual and
+// activation function of a residual block:
 //
 //   act((x - mean) / sqrt(variance + eps) * weight + bias + residual)
 //
-// mean and (biased) variance of a channel are over all pixels of the channel in all images, at least two
-// pixels; act is max(0, .) with `relu`, else the identity; an undefined residual is not added. x and residual
-// are activations of one shape, weight and bias (channels). Buffers move by `momentum` towards the batch's
-// mean and unbiased variance.
+// mean and (biased) variance of a channel are computed over its pixels in all images of the batch, at least
+// two. act(z) is max(0, z) if options.relu is true, else z; an undefined residual is not added. x and
+// residual have the same shape; weight and bias are (channels). The running averages in `buffers` move by
+// `momentum` towards the batch's mean and unbiased variance.
 Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNormBuffers& buffers,
                 const BatchNormOptions& options, const Var& residual = Var());
 
-// Returns the maximum of each window of size x size pixels, `stride` apart, with a padding of less than
-// `size` that is never the maximum. The gradient goes to the first of equal elements.
+// Returns the maximum of each window of size x size pixels; windows are `stride` pixels apart. `padding` must
+// be less than `size`; padded pixels are never the maximum. The first of equal maxima gets the gradient.
 Var MaxPool2d(const Var& x, int64_t size, int64_t stride, int64_t padding);
 
-// Returns the mean of each channel of each image: an activation -> (batch, channels).
+// Returns the mean of each channel of each image, (batch, channels).
 Var GlobalAveragePool(const Var& x);
 
-// Computes x + bias. x (rows, d), bias (d).
+// Computes x + bias, for x (rows, d) and bias (d).
 Var AddBias(const Var& x, const Var& bias);
 
-// Returns the mean of (x - target)^2 over all elements. x and target have one shape and are not empty. The
-// result has shape ().
+// Returns the mean of (x - target)^2 over all elements, of shape (). x and target must have the same shape.
 Var MeanSquaredError(const Var& x, const Tensor& target);
 
 }  // namespace gradsync::model

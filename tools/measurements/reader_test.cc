@@ -192,18 +192,6 @@ TEST_F(ReaderTest, VariantsOfASettingAreOneGroup) {
   ASSERT_EQ(Order(), "core:1,naive:1,naive:1|core:1");
 }
 
-TEST_F(ReaderTest, NamesLinesThatAreNoRecords) {
-  const std::string path = FreshTestDir("bad_lines") + "/a.jsonl";
-  const std::string line = ToJsonLine(WithBatch("none", 0, 2));
-  std::ofstream(path) << "hello\n\n" << line << "\n{\"a\":1}\n{\"a\":1}\n" << line.substr(0, 50);
-  Read({path});
-  EXPECT_EQ(records_.num_records, 1);
-  EXPECT_EQ(problems_.count(), 4);
-  EXPECT_EQ(ProblemText().substr(0, path.size() + 13), path + ":1: not JSON:");
-  EXPECT_THAT(ProblemText(), HasSubstr(path + ":4-5: no \"schema\": not a gradsync record (2 lines)\n"));
-  EXPECT_THAT(ProblemText(), HasSubstr(path + ":6: cut off after 50 bytes\n"));
-}
-
 TEST_F(ReaderTest, NamesSamplesThatARecordShouldHave) {
   const std::string path = FreshTestDir("missing") + "/a.jsonl";
   Record own = WithBatch("core", 0, 2), peer = WithBatch("pytorch_naive", 0, 2);

@@ -9,7 +9,7 @@
 #include "model/base/text.h"
 #include "model/base/units.h"
 #include "tools/analysis/words.h"
-#include "tools/tables/views.h"
+#include "tools/tables/parts/views.h"
 
 namespace gradsync::tools {
 namespace {

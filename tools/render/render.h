@@ -2,7 +2,7 @@
 
 #include <ostream>
 
-#include "tools/tables/table.h"
+#include "tools/tables/parts/table.h"
 
 namespace gradsync::tools {
 

@@ -14,8 +14,8 @@
 #include "tools/analysis/words.h"
 #include "tools/render/choice_grid.h"
 #include "tools/tables/convergence.h"
-#include "tools/tables/runs.h"
-#include "tools/tables/views.h"
+#include "tools/tables/parts/runs.h"
+#include "tools/tables/parts/views.h"
 
 namespace gradsync::tools {
 namespace {

@@ -14,7 +14,6 @@ namespace {
 
 using bench::Record;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr int64_t kMs = 1000000;

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/tables/table.h"
+#include "tools/tables/parts/table.h"
 
 namespace gradsync::tools {
 

@@ -8,7 +8,7 @@
 #include "tools/analysis/answers.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/machines.h"
-#include "tools/tables/views.h"
+#include "tools/tables/parts/views.h"
 
 // The table about collectives. Its rows are backends, and its settings are sizes.
 namespace gradsync::tools {

@@ -22,16 +22,6 @@ Measurement OneMiB() {
                        AllReduceRecord(1 << 20, 1, {26 * kMs, 20 * kMs, 10 * kMs})});
 }
 
-TEST(AllReduceTableTest, HasTheReferencesColumnsFirst) {
-  const Tabled t({{OneMiB()}});
-  std::vector<std::string> names;
-  for (const Column& column : t.table("all_reduce").columns()) {
-    if (column.audience != Audience::kPeople) names.push_back(column.name);
-  }
-  names.resize(4);
-  EXPECT_THAT(names, ElementsAre("backend", "data_size (MB)", "time_taken", "std_time"));
-}
-
 // A bandwidth is so many bytes over the time, and so are the ends of its interval.
 TEST(AllReduceTableTest, TheBandwidthHasAnIntervalWhereTheTimeHas) {
   const auto table_of = [](const std::vector<int64_t>& times) {
@@ -106,13 +96,6 @@ TEST(AllReduceTableTest, PeopleReadSizesInTheirUnits) {
     sizes.push_back(table.text(row, table.column("data_size")));
   EXPECT_THAT(sizes, ElementsAre("8B", "64KiB", "1536KiB", "1GiB"));
   EXPECT_EQ(table.text(0, table.column("time")), "1.00 ms");
-}
-
-TEST(AllReduceTableTest, AHundredSamplesNeedNoMark) {
-  const Tabled t({{CombineRanks(
-      {AllReduceRecord(1 << 20, 0, Repeat(kMs, 100)), AllReduceRecord(1 << 20, 1, Repeat(kMs, 100))})}});
-  EXPECT_FALSE(t.table("all_reduce").marked(0, ColumnOf(t.table("all_reduce"), "p99 (s)")));
-  EXPECT_EQ(Text(t.table("all_reduce"), 0, "warnings"), "one-launch");
 }
 
 // `mean_us` with a wobble of 2 %, of each backend its own, in turn with those of others.

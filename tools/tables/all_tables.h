@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "tools/analysis/rows.h"
-#include "tools/tables/table.h"
+#include "tools/tables/parts/table.h"
 
 namespace gradsync::tools {
 

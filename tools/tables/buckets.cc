@@ -3,7 +3,7 @@
 
 #include "tools/tables/all_tables.h"
 #include "tools/tables/machines.h"
-#include "tools/tables/views.h"
+#include "tools/tables/parts/views.h"
 
 // Tables of the comparison of bucket sizes: the phases of strategies, with the columns of the published
 // comparison.

@@ -12,8 +12,8 @@
 #include "model/base/error.h"
 #include "model/base/text.h"
 #include "tools/analysis/answers.h"
-#include "tools/tables/fields.h"
 #include "tools/tables/machines.h"
+#include "tools/tables/parts/fields.h"
 
 namespace gradsync::tools {
 namespace {

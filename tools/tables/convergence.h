@@ -2,12 +2,11 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tools/analysis/rows.h"
 #include "tools/measurements/reader.h"
-#include "tools/tables/table.h"
+#include "tools/tables/parts/table.h"
 
 // Tables of //bench:convergence, which trains a language model with each strategy, from several seeds, and
 // compares the losses.

@@ -9,7 +9,7 @@
 #include "model/base/text.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/machines.h"
-#include "tools/tables/views.h"
+#include "tools/tables/parts/views.h"
 
 // The table of links on which a strategy is faster. It is made from runs that differ only in the rate of the
 // link (`link_rate`), and from runs of these variants without a link.

@@ -1,6 +1,6 @@
 #include "tools/tables/all_tables.h"
 #include "tools/tables/machines.h"
-#include "tools/tables/views.h"
+#include "tools/tables/parts/views.h"
 
 // The table of what a rank sends and keeps, compared with theory.
 namespace gradsync::tools {

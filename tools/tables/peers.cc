@@ -8,7 +8,7 @@
 #include "tools/analysis/pairs.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/machines.h"
-#include "tools/tables/views.h"
+#include "tools/tables/parts/views.h"
 
 // The table that compares gradsync's rows with rows of another framework that took turns with them.
 namespace gradsync::tools {

@@ -7,8 +7,8 @@
 
 #include "tools/analysis/answers.h"
 #include "tools/measurements/test_records.h"
+#include "tools/tables/parts/views.h"
 #include "tools/tables/test_tables.h"
-#include "tools/tables/views.h"
 
 namespace gradsync::tools {
 namespace {

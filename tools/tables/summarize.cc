@@ -9,7 +9,7 @@
 #include "model/base/flags.h"
 #include "model/base/text.h"
 #include "tools/tables/all_tables.h"
-#include "tools/tables/runs.h"
+#include "tools/tables/parts/runs.h"
 
 namespace gradsync::tools {
 namespace {

@@ -7,7 +7,7 @@
 #include "tools/analysis/rows.h"
 #include "tools/measurements/reader.h"
 #include "tools/tables/convergence.h"
-#include "tools/tables/table.h"
+#include "tools/tables/parts/table.h"
 
 namespace gradsync::tools {
 

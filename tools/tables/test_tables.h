@@ -10,7 +10,7 @@
 #include "bench/records/record.h"
 #include "tools/analysis/rows.h"
 #include "tools/measurements/measurement.h"
-#include "tools/tables/table.h"
+#include "tools/tables/parts/table.h"
 
 namespace gradsync::tools {
 

@@ -5,7 +5,7 @@
 #include "tools/analysis/answers.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/machines.h"
-#include "tools/tables/views.h"
+#include "tools/tables/parts/views.h"
 
 // The tables about training steps. To add a column, add a line to one of the lists of fields in this file. To
 // add a table, add a list. All tables have these rows.

@@ -13,22 +13,6 @@ using bench::Record;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The names of columns that machines see.
-std::vector<std::string> FirstNames(const Table& table, size_t count) {
-  std::vector<std::string> names;
-  for (const Column& column : table.columns()) {
-    if (column.audience != Audience::kPeople && names.size() < count) names.push_back(column.name);
-  }
-  return names;
-}
-
-TEST(DdpTableTest, HasTheReferencesColumnsFirst) {
-  const Tabled t({{Ddp("naive", 1)}});
-  EXPECT_THAT(FirstNames(t.table("ddp"), 8),
-              ElementsAre("model_size", "backend", "time_per_step", "std_time_step", "time_per_sync",
-                          "std_time_sync", "fraction_sync", "strategy"));
-}
-
 // A trimmed mean holds none, a plain one does.
 TEST(DdpTableTest, OutliersMarkTheMeansThatHoldThem) {
   std::vector<double> steps = Wobble(100, 24, 1);
@@ -237,25 +221,6 @@ TEST(DdpTableTest, WhatTheMachineGotDone) {
   EXPECT_NEAR(Number(table, 0, "share_of_peak"), 2 / 0.0275 / 80, 1e-12);
   EXPECT_NEAR(Number(table, 0, "others_cpu (s)"), 0.002, 1e-12);
   EXPECT_NEAR(Number(table, 0, "compute_cpu (s)"), 42e-3, 1e-12);
-}
-
-// Whatever is measured, its table says so of ranks that share a GPU.
-TEST(WarningsTest, EveryTableNamesASharedGpu) {
-  const auto on_one_gpu = [](Record first, Record second, int64_t batch_size) {
-    for (Record* const rank : {&first, &second}) {
-      rank->facts.Set("gpu_uuid", "GPU-1");
-      if (batch_size > 0) rank->config.Set("batch_size", batch_size);
-    }
-    return CombineRanks({first, second});
-  };
-  const std::vector<int64_t> times = Repeat(kMs, 100);
-  const Tabled t({{on_one_gpu(DdpRecord("core", 0, times), DdpRecord("core", 1, times), 2)},
-                  {on_one_gpu(DdpRecord("core", 0, times), DdpRecord("core", 1, times), 4)},
-                  {on_one_gpu(AllReduceRecord(1 << 20, 0, times), AllReduceRecord(1 << 20, 1, times), 0)},
-                  {on_one_gpu(CompareRecord("core", 3, 0, times), CompareRecord("core", 3, 1, times), 0)}});
-  for (const char* const name : {"ddp", "all_reduce", "compare"}) {
-    EXPECT_THAT(Text(t.table(name), 0, "warnings"), HasSubstr("shared-gpu:2")) << name;
-  }
 }
 
 Measurement Sized(const char* strategy, int64_t mebi, int64_t factor) {

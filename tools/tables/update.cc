@@ -1,6 +1,6 @@
 #include "tools/tables/all_tables.h"
 #include "tools/tables/machines.h"
-#include "tools/tables/views.h"
+#include "tools/tables/parts/views.h"
 
 // What whole-matrix updates (Muon) cost, and what sharing them saves.
 namespace gradsync::tools {

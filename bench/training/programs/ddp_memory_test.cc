@@ -10,10 +10,6 @@
 namespace gradsync::bench {
 namespace {
 
-using ::testing::ContainsRegex;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
-
 // What a rank keeps and sends is what theory says, but for padding to cache lines and to equal parts, and for
 // buffers; while it is checked against a single process.
 TEST(DdpMemoryTest, MemoryIsAsInTheory) {
@@ -173,16 +169,6 @@ TEST_F(ResidentMemoryTest, ASecondHostTakesNoMoreOfARank) {
     return most;
   };
   EXPECT_LT(bytes_of(true), bytes_of(false) + 6);
-}
-
-// It says so, and trains nothing.
-TEST(DdpMemoryTest, MaxMemoryShowsWhatFits) {
-  const ProgramResult result = RunProgram(kDdp, {"--variants=naive,zero3", "--max_memory=1GiB"});
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.out,
-              StartsWith("Memory of each of 2 ranks by estimate, in brackets if more than 1.00 GiB"));
-  EXPECT_THAT(result.out,
-              ContainsRegex("\nnaive@gloo .*[0-9] MiB .*\\([0-9.]+ GiB\\).*\nzero3@gloo [^\n]*\n$"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
@@ -13,6 +14,7 @@
 #include "bench/records/schema.h"
 #include "bench/records/step_times.h"
 #include "bench/testing/run_program.h"
+#include "model/base/error.h"
 #include "model/files/safetensors.h"
 
 namespace gradsync::bench {
@@ -167,37 +169,43 @@ TEST(DdpPeersTest, EagerAndCompiledTakeTurns) {
                                    "pytorch_none", "pytorch_none_compiled"}));
 }
 
-TEST(DdpPeersTest, ModesThatCannotBeAreRefused) {
-  const auto compiled = [](const std::vector<std::string>& more, const Environment& environment) {
-    std::vector<std::string> arguments = {"--peer_modes=compiled"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return RunDdp(FreshDirectory(), arguments, environment);
+TEST(DdpPeersTest, WhatPyTorchLacksIsRefused) {
+  const auto refusal_of = [](const std::vector<std::string>& arguments, const char* fault) {
+    const ProgramResult result = RunDdp(FreshDirectory(), arguments, {{"FAKE_PEER", fault}});
+    EXPECT_EQ(result.status, 2);
+    return result.err;
   };
-  const ProgramResult no_compiler = compiled(WithFake({}), {{"FAKE_PEER", "compilerless"}});
-  EXPECT_EQ(no_compiler.status, 2);
-  EXPECT_EQ(no_compiler.err, "--with_peers=pytorch: no compiler for cpu\n");
+  EXPECT_EQ(refusal_of(WithFake({}), "uninstalled"),
+            "--with_peers=pytorch: this has no PyTorch: install it\n");
+  EXPECT_THAT(refusal_of({"--with_peers=pytorch", "--peer_python=/nowhere/python"}, ""),
+              HasSubstr("--peer_python=/nowhere/python: cannot be run: No such file"));
+  EXPECT_EQ(refusal_of(WithFake({"--peer_modes=compiled"}), "compilerless"),
+            "--with_peers=pytorch: no compiler for cpu\n");
   EXPECT_EQ(RunDdp(FreshDirectory(), WithFake({"--verify=false"}), {{"FAKE_PEER", "compilerless"}}).status,
             0);
-  const ProgramResult no_peer = compiled({}, {});
-  EXPECT_EQ(no_peer.status, 2);
-  EXPECT_EQ(no_peer.err, "--peer_modes: needs --with_peers=pytorch\n");
 }
 
-TEST(DdpPeersTest, APeerThatComputesSomethingElseIsFound) {
-  const std::string directory = FreshDirectory();
-  const std::string dump = directory + "/dump", wrong = directory + "/wrong";
-  ASSERT_EQ(RunDdp(FreshDirectory(), {"--strategies=naive", "--verify=false", "--dump_grads=" + dump}).status,
-            0);
-  // Gradients in the parameters' places, too.
+// Writes what a peer may answer: each tensor of the file `dump`, changed by `made`, is a parameter and its
+// gradient. Returns the path of the answer.
+std::string WriteAnswer(const std::string& dump, const std::function<model::Tensor(model::Tensor)>& made) {
   const model::SafetensorsFile file = model::SafetensorsFile::Open(dump);
   std::vector<std::pair<std::string, model::Tensor>> tensors;
   for (const auto& entry : file.entries()) {
-    if (entry.name == "loss") continue;
-    const model::Tensor gradient = file.Load(entry.name, model::CpuDevice());
-    tensors.emplace_back(entry.name, gradient);
-    tensors.emplace_back("grad." + entry.name, gradient);
+    const model::Tensor tensor = made(file.Load(entry.name, model::CpuDevice()));
+    tensors.emplace_back(entry.name, tensor);
+    tensors.emplace_back("grad." + entry.name, tensor);
   }
-  model::WriteSafetensors(wrong, tensors);
+  std::string path = dump + ".answer";
+  model::WriteSafetensors(path, tensors);
+  return path;
+}
+
+TEST(DdpPeersTest, APeerThatComputesSomethingElseIsFound) {
+  const std::string dump = FreshDirectory() + "/dump";
+  ASSERT_EQ(RunDdp(FreshDirectory(), {"--strategies=naive", "--verify=false", "--dump_grads=" + dump}).status,
+            0);
+  // Gradients in the parameters' places, too.
+  const std::string wrong = WriteAnswer(dump, [](model::Tensor gradient) { return gradient; });
   const std::string out = FreshDirectory();
   const ProgramResult result = RunDdp(out, WithFake({"--strategies=naive"}), {{"FAKE_PEER_RESULT", wrong}});
   EXPECT_EQ(result.status, 1);
@@ -226,8 +234,7 @@ TEST(DdpPeersTest, ACheckThatFailsLosesNoTimes) {
 
 // Rounding explains much of images' gradients, but no error as large as the gradient.
 TEST(DdpPeersTest, APeerOnImagesThatComputesNothingIsFound) {
-  const std::string directory = FreshDirectory();
-  const std::string dump = directory + "/dump", zeros = directory + "/zeros";
+  const std::string dump = FreshDirectory() + "/dump";
   const auto compare = [](const std::vector<std::string>& more, const Environment& environment = {}) {
     std::vector<std::string> arguments = {
         "--width=4", "--image_size=16",       "--batch_size=3", "--strategies=core",   "--warmup_steps=0",
@@ -236,14 +243,10 @@ TEST(DdpPeersTest, APeerOnImagesThatComputesNothingIsFound) {
     return RunProgram("bench/compare", arguments, environment);
   };
   ASSERT_EQ(compare({"--verify=false", "--dump_grads=" + dump, "--out=" + FreshDirectory()}).status, 0);
-  const model::SafetensorsFile file = model::SafetensorsFile::Open(dump);
-  std::vector<std::pair<std::string, model::Tensor>> tensors;
-  for (const auto& entry : file.entries()) {
-    const model::Tensor zero = model::Tensor::Zeros(model::CpuDevice(), entry.shape, entry.dtype);
-    tensors.emplace_back(entry.name, zero);
-    tensors.emplace_back("grad." + entry.name, zero);
-  }
-  model::WriteSafetensors(zeros, tensors);
+  const std::string zeros = WriteAnswer(dump, [](model::Tensor gradient) {
+    gradient.Zero();
+    return gradient;
+  });
   const std::string out = FreshDirectory();
   const ProgramResult result = compare(WithFake({"--out=" + out}), {{"FAKE_PEER_RESULT", zeros}});
   EXPECT_EQ(result.status, 1);
@@ -285,37 +288,22 @@ TEST(DdpPeersTest, APeerIsNotCheckedForWhatItDoesNotClaim) {
                                                             {"pytorch_post_local_sgd", "none"}}));
 }
 
-TEST(DdpPeersTest, WithoutPyTorchTheFlagIsRefused) {
-  const ProgramResult uninstalled = RunDdp(FreshDirectory(), WithFake({}), {{"FAKE_PEER", "uninstalled"}});
-  EXPECT_EQ(uninstalled.status, 2);
-  EXPECT_EQ(uninstalled.err, "--with_peers=pytorch: this has no PyTorch: install it\n");
-  const ProgramResult missing =
-      RunDdp(FreshDirectory(), {"--with_peers=pytorch", "--peer_python=/nowhere/python"});
-  EXPECT_EQ(missing.status, 2);
-  EXPECT_THAT(missing.err, HasSubstr("--peer_python=/nowhere/python: cannot be run: No such file"));
-}
-
-TEST(DdpPeersTest, APeerThatDiesEndsTheRunWithItsLastWords) {
-  const ProgramResult result = RunDdp(FreshDirectory(), WithFake({}), {{"FAKE_PEER", "dies"}});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("fake_peer exited with status 3: RuntimeError: out of luck"));
-}
-
-TEST(DdpPeersTest, APeerThatHangsEndsTheRunAtTheDeadline) {
-  // Ranks have to start within it, too.
+TEST(DdpPeersTest, APeerThatFailsEndsTheRunAndTheLineSaysHow) {
+  // Ranks have to start within the time of the one that hangs, too.
   const auto seconds = kPatience.count() / 60;
-  const std::string timeout = "--timeout=" + std::to_string(seconds) + "s";
-  const ProgramResult result =
-      RunDdp(FreshDirectory(), WithFake({timeout, "--strategies=naive"}), {{"FAKE_PEER", "hangs"}});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err,
-              HasSubstr("fake_peer: gave no answer within " + std::to_string(1000 * seconds) + " ms"));
-}
-
-TEST(DdpPeersTest, AnAnswerThatIsNoneEndsTheRun) {
-  const ProgramResult result = RunDdp(FreshDirectory(), WithFake({}), {{"FAKE_PEER", "garbles"}});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("the peer's answer to hello is no JSON object: nonsense"));
+  const struct {
+    const char* fault;
+    std::string timeout, line;
+  } cases[] = {
+      {"dies", "1m", "fake_peer exited with status 3: RuntimeError: out of luck"},
+      {"garbles", "1m", "the peer's answer to hello is no JSON object: nonsense"},
+      {"hangs", Join(seconds, "s"), Join("fake_peer: gave no answer within ", 1000 * seconds, " ms")}};
+  for (const auto& [fault, timeout, line] : cases) {
+    const ProgramResult result = RunDdp(
+        FreshDirectory(), WithFake({"--timeout=" + timeout, "--strategies=naive"}), {{"FAKE_PEER", fault}});
+    EXPECT_EQ(result.status, 1) << fault;
+    EXPECT_THAT(result.err, HasSubstr(line));
+  }
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <tuple>
 #include <vector>
 
 #include "bench/launch/rank.h"

@@ -1,8 +1,9 @@
-"""Records steps of a PyTorch model, and predicts its steps with DistributedDataParallel.
+"""Records training steps of a PyTorch model, and predicts how long its steps take with
+DistributedDataParallel, FSDP2 and other ways to synchronise gradients.
 
-`python -m gradsync --help` describes the commands. In Python, what_if() answers what the command of
-this name prints, and Recorder records one's own training loop; of these only Recorder needs
-PyTorch. Input that cannot be used raises Refused.
+`python -m gradsync --help` describes the commands. In Python, what_if() returns what the command of
+this name prints, and Recorder records your own training loop; only Recorder needs PyTorch. Both
+raise Refused if their input cannot be used.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ LACKING = 4
 
 
 class Refused(ValueError):
-    """An input cannot be used: one line with the flag or file, the value found, and the value
-    expected."""
+    """An input that cannot be used. Its text is one line with the flag or file, the value found,
+    and the value expected."""
 
 
 def __getattr__(name: str) -> Any:

@@ -42,7 +42,7 @@ def end(text: str, status: int) -> NoReturn:
 
 
 def refuse_old_pytorch(command: str, status: int) -> None:
-    """Ends the process in one line if this PyTorch is older than OLDEST_PYTORCH."""
+    """Ends the process with one line of error if this PyTorch is older than OLDEST_PYTORCH."""
     import torch
 
     major, minor, *_ = torch.__version__.split(".")
@@ -51,7 +51,7 @@ def refuse_old_pytorch(command: str, status: int) -> None:
 
 
 def print_answer(recording: str) -> None:
-    """Prints what `what_if` says of a file."""
+    """Prints the prediction that `gradsync what_if` prints for this recording."""
     what_if_command.main([recording])
 
 

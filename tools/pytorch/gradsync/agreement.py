@@ -1,4 +1,5 @@
-"""Compares what the ranks report about a step. Needs no PyTorch."""
+"""Compares what ranks have reported about a training step: parameters, settings, data and weights.
+Needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ LONGEST_VALUE = 31  # characters of a value that a finding repeats: digests are 
 
 @dataclasses.dataclass
 class RankStep:
-    """What a rank reports about a step before its update. The values of dictionaries are texts,
-    which are compared between ranks.
+    """What one rank reports about a step before the optimizer updates the weights. The dictionaries
+    map names to texts, such as digests; two ranks agree if these texts are equal.
     """
 
     parameters: dict[str, str]
@@ -41,10 +42,10 @@ class RankStep:
 
 
 def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
-    """Finds what differs between ranks although it should be equal, and what is equal although it
-    should differ.
+    """Adds a finding for each report that differs between ranks but should be equal (such as
+    weights), or is equal but should differ (such as data).
 
-    `where`: the text by which findings name the update.
+    `where`: the text that names the optimizer's update in findings.
     """
     for topic in (Topic.PARAMETERS, Topic.SETTINGS, Topic.WEIGHTS, Topic.BUFFERS, Topic.VERSIONS):
         difference = _first_difference([getattr(rank, topic.value) for rank in ranks])
@@ -64,8 +65,8 @@ def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -
 
 
 def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
-    """Adds a finding if two ranks have the same batches: these ranks train like one rank on half of
-    the data.
+    """Adds a finding if two ranks train on the same batches, because then they do the same work
+    twice.
     """
     pairs = [(rank, other) for i, rank in enumerate(ranks) for other in ranks[:i]]
     if any(_have_same_gradients(*pair) or _have_same_targets(*pair) for pair in pairs):
@@ -78,8 +79,8 @@ def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) ->
 
 
 def _have_same_gradients(rank: RankStep, other: RankStep) -> bool:
-    """Returns whether ranks have equal gradients, unless known inputs show that their data
-    differ."""
+    """Returns whether two ranks have equal gradients; False if the inputs are known and show that
+    their data differ."""
     are_other = bool(rank.data and other.data) and rank.data != other.data
     return bool(rank.gradients) and rank.gradients == other.gradients and not are_other
 
@@ -92,8 +93,8 @@ def _have_same_targets(rank: RankStep, other: RankStep) -> bool:
 
 
 def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
-    """Describes the first key whose values differ between the ranks that have this key; empty if
-    there is no such key.
+    """Returns a text about the first key whose values differ between two ranks that have this key;
+    empty if there is no such key.
     """
     first_with: dict[str, tuple[int, str]] = {}
     for number, values in enumerate(ranks):
@@ -107,5 +108,5 @@ def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
 
 
 def passes_of(ranks: Sequence[RankStep]) -> int:
-    """Returns the largest number of passes that a rank took in the step; at least 1."""
+    """Returns the largest number of backward passes that a rank took in the step; at least 1."""
     return max(1, *(len(rank.losses) for rank in ranks))

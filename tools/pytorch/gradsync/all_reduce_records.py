@@ -1,4 +1,4 @@
-"""Reads records of gradsync's own //bench:all_reduce as a link."""
+"""Reads the records that gradsync's C++ program //bench:all_reduce writes, as a measured link."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KIND_NAMES = {kind.value for kind in KINDS}
 
 @dataclass(frozen=True)
 class Measurement:
-    """The measurement of all ranks of one run."""
+    """The times that all ranks of one run of //bench:all_reduce measured."""
 
     backend: str
     world_size: int
@@ -36,7 +36,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """The measurement of one rank: `time_ns` and the CPU time of communication, for each sample."""
+    """The times of one rank: `time_ns` and the CPU time of communication, for each repetition."""
 
     time_ns: Sequence[float]
     communication_cpu_ns: Sequence[float]
@@ -44,10 +44,11 @@ class RankRecord:
 
 
 def link_of(path: str) -> MeasuredLink:
-    """Returns the measured link. `path` is a file of records, or a directory of such files.
+    """Returns the costs of all-reduces that the records contain. `path` is a file of records, or a
+    directory of such files.
 
-    Raises Refused if the records are of several backends or numbers of ranks, and KeyError or
-    TypeError if a line is not a record.
+    Raises Refused if the records are of several backends or of several numbers of ranks, and
+    KeyError or TypeError if a line is not a record.
     """
     measured: dict[Measurement, list[RankRecord]] = defaultdict(list)
     for record in _records_of(path):

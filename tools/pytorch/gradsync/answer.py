@@ -1,4 +1,5 @@
-"""The data of an answer of `gradsync what_if`. text.py makes a screen of them, and as_json() JSON.
+"""The classes with the data of an answer of `gradsync what_if`: predicted and measured times.
+text.py prints an answer as text, and as_json() converts it to JSON.
 
 Times are seconds. Predicted times have an interval of 95 %.
 """
@@ -20,11 +21,11 @@ BUCKET_CAPS_MB = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets that are compare
 
 @dataclass(frozen=True)
 class ScriptStep:
-    """A step with the script's own settings.
+    """The predicted step with the script's own settings.
 
-    `exposed_s`: how long ranks wait for collectives. `floor_s`: the shortest time that any order of
-    these collectives can take. `is_sharded`: whether the script uses fully_shard, for which sizes
-    of buckets have no meaning. `parts` add up to the step.
+    `exposed_s`: how long ranks only wait for collectives. `floor_s`: the shortest time that any
+    order of these collectives can take. `is_sharded`: whether the script uses fully_shard, so that
+    there are no buckets. `parts`: computation, copies and communication, which add up to the step.
     """
 
     bucket_bytes: int
@@ -38,9 +39,10 @@ class ScriptStep:
 
 @dataclass(frozen=True)
 class BucketSize:
-    """A step of DistributedDataParallel with this bucket_cap_mb, and the number of its buckets.
+    """The predicted step of DistributedDataParallel with this bucket_cap_mb, and the number of its
+    buckets.
 
-    `cost_s`: what the step takes more than its passes take without synchronisation.
+    `cost_s`: how much longer the step takes than its passes without synchronisation.
     """
 
     bucket_cap_mb: int
@@ -52,10 +54,10 @@ class BucketSize:
 
 @dataclass(frozen=True)
 class OtherLink:
-    """A step over another link.
+    """The predicted step over a link that is faster or slower than the one in the question.
 
-    `change`: how much longer the step takes, as a fraction of the step over the asked link.
-    `is_told`: whether the data show the difference, because the two intervals do not overlap.
+    `change`: how much longer the step takes than over the question's link, as a fraction.
+    `is_told`: whether the two intervals do not overlap, so that the difference is certain.
     """
 
     name: str
@@ -66,13 +68,14 @@ class OtherLink:
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """Measured steps that the script itself synchronised, and their prediction.
+    """Recorded steps in which the script itself synchronised, and their prediction.
 
     `error`: how much longer the predicted step is, as a fraction of the measured step.
-    `cost_error`: the same error of the cost, which is the step less its passes without
-    synchronisation; None if there is no cost. `second_run_error`: the difference between the second
-    and the first half of the launches, as a fraction; None for one launch. `is_as_planned`: whether
-    DistributedDataParallel made the predicted buckets; also true if its buckets are unknown.
+    `cost_error`: the same for the cost alone, which is the step less its passes without
+    synchronisation; None if there is no cost. `second_run_error`: how much the second half of the
+    launches differs from the first half, as a fraction; None for one launch. `is_as_planned`:
+    whether DistributedDataParallel made the predicted buckets; also true if its buckets are
+    unknown.
     """
 
     name: str
@@ -86,13 +89,14 @@ class MeasuredStep:
 
 @dataclass(frozen=True)
 class Way:
-    """A way to train the model on the asked ranks.
+    """A way to train the model on the number of ranks in the question, such as FSDP2.
 
     `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
     same weights as DistributedDataParallel. `memory_bytes`: the peak of a rank's tensors in a step;
     None if the recording holds no memory. `cost_s`: how much longer a step takes than its passes
-    without synchronisation. `change` and `is_told`: the difference to the first way, as in
-    OtherLink. If the step cannot be predicted, `why` has the reason, and the other fields are None.
+    without synchronisation. `change` and `is_told`: the difference of its step from the first way's
+    step, as in OtherLink. If the step cannot be predicted, `why` has the reason, and the other
+    fields are None.
     """
 
     way: str
@@ -109,27 +113,29 @@ class Way:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one question.
+    """All that `what_if` predicts for one recording, one link and one number of ranks.
 
-    `recording`: the path of the recording. The next fields describe its contents: numbers of
-    parameters and launches, bytes of all gradients, ranks. `world_size`: the number of ranks that
-    the question asks for. `notes`: sentences about assumptions. `none_s`: the time of a step
-    without synchronisation. `ranks`: times of each recorded rank. `slowest_s`: a step without
-    synchronisation on the slowest rank, if more ranks are asked for than were recorded. `units`:
-    the number of units of fully_shard. `schedule`: what is assumed about the units.
+    `recording`: the path of the recording. The fields up to `ranks` describe the recording: numbers
+    of parameters and launches, bytes of all gradients, ranks. `world_size`: the number of ranks
+    that the question asks for. `notes`: sentences about what the prediction assumes. `none_s`: the
+    time of a step without synchronisation. `ranks`: the measured times of each recorded rank.
+    `slowest_s`: a step without synchronisation on the slowest rank, if the question is about more
+    ranks than were recorded. `units`: the number of modules that fully_shard gathers one by one.
+    `schedule`: a sentence about what is assumed of these units.
 
-    `ddp`: the script's own step. `variation`: how much of its lost time is communication, and how
-    much is waiting for slower ranks. `load`: the load of the busiest host of the recorded ranks;
-    None if unknown.
+    `ddp`: the predicted step with the script's own settings. `variation`: how much of the time that
+    a step loses is communication, and how much is waiting for slower ranks. `load`: how busy the
+    busiest host was while steps were recorded; None if unknown.
 
-    `sizes`: DistributedDataParallel with other sizes of buckets. `best_bucket_cap_mb`: the sizes
-    that are not shown to be slower than the fastest. `links`: other links. `measured`: the script's
-    own steps, if they were recorded where the answer holds. `pairs`: the number of pairs of these
-    rows that differ only in the size of buckets, and by more than their intervals. `pairs_right`:
-    for how many pairs the faster row is predicted.
+    `sizes`: predicted steps of DistributedDataParallel with other bucket sizes.
+    `best_bucket_cap_mb`: the bucket sizes that are not shown to be slower than the fastest.
+    `links`: other links. `measured`: recorded steps of the script itself, if the question has the
+    recorded ranks and link. `pairs`: the number of pairs of measured rows that differ only in
+    bucket size, and by more than their intervals. `pairs_right`: in how many of these pairs the
+    prediction names the faster row.
 
     `ways`: other ways to train. `advice`: a sentence about the fastest way. `batches`: for each
-    way, how many times the recorded batch fits into `memory_limit_bytes`, if there is a limit.
+    way, how many times the recorded batch fits into `memory_limit_bytes`, if there is such a limit.
     """
 
     recording: str
@@ -164,10 +170,11 @@ class Answer:
 
 
 def as_json(value: Any) -> Any:
-    """Returns an answer, or a part of an answer, for json.dumps().
+    """Returns an answer, or a part of an answer, as dictionaries, lists and numbers for
+    json.dumps().
 
-    Names are the names of the dataclasses. An interval is [value, low, high]. If a measured value
-    has no interval, low and high are null.
+    The keys are the names of the dataclasses' fields. A predicted time is a list [value, low,
+    high]. For a measured value without an interval, low and high are null.
     """
     if isinstance(value, Interval):
         return [value.value, value.low, value.high]

@@ -1,4 +1,4 @@
-"""Answers questions: has the public function what_if(), and computes each part of an answer."""
+"""Has the public function what_if(), and computes each part of its answer."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def what_if(
 
 
 def answer_of(question: Question) -> Answer:
-    """Answers a question. Raises Refused if the recording lacks what the answer needs."""
+    """Answers a question. Raises Refused if the recording lacks what the prediction needs."""
     recording, launch, row = question.recording, question.launch, question.script_row
     predictor = Predictor(question)
     prediction = predictor.step(row)
@@ -212,7 +212,7 @@ def _script_step(row: Row, prediction: Prediction) -> ScriptStep:
 
 
 def _load(recording: Recording) -> HostLoad | None:
-    """Returns the largest loads over all launches and hosts; None if the loads of a launch are
+    """Returns the largest load among all launches and hosts; None if the load of a launch is
     unknown.
     """
     if not all(launch.loads for launch in recording.launches):
@@ -226,8 +226,8 @@ def _load(recording: Recording) -> HostLoad | None:
 
 
 def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
-    """Predicts DistributedDataParallel with several sizes of buckets. Omits a size that makes the
-    same buckets as the previous size.
+    """Predicts steps of DistributedDataParallel with several bucket sizes. Leaves out a size that
+    leads to the same buckets as the previous size.
     """
     sizes: list[BucketSize] = []
     last: list[int] = []
@@ -250,7 +250,8 @@ def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
 
 
 def _best(sizes: list[BucketSize]) -> BucketSize:
-    """Returns the fastest size. If several sizes differ only by rounding, returns the smallest."""
+    """Returns the bucket size with the shortest predicted step. If the steps of several sizes
+    differ only by rounding errors, returns the smallest size."""
     least_s = min(size.step_s.value for size in sizes)
     return next(size for size in sizes if size.step_s.value <= least_s * (1 + ROUNDING))
 
@@ -271,7 +272,8 @@ def _links(predictor: Predictor, prediction: Prediction) -> list[OtherLink]:
 
 
 def _compared(ways: list[PredictedWay | UnknownWay], none_s: float) -> list[Way]:
-    """`none_s`: the time of the passes of a step without synchronisation."""
+    """Returns the ways with their differences from the first way; `none_s`: the time that the
+    passes of a step take without synchronisation."""
     first = ways[0]
     assert isinstance(first, PredictedWay)  # DistributedDataParallel
     return [_way(way, first, none_s) for way in ways]
@@ -306,7 +308,7 @@ def _way(way: PredictedWay | UnknownWay, first: PredictedWay, none_s: float) -> 
 
 
 def _schedule(launch: Launch) -> str:
-    """Returns the assumptions of the ways that use fully_shard."""
+    """Returns a sentence about what the predictions of fully_shard assume."""
     units = "the script's units" if launch.units else "repeated blocks as units"
     are_tried = any(
         step.collectives and step.collectives.kind is CollectiveKind.FULLY_SHARD
@@ -322,16 +324,17 @@ def _schedule(launch: Launch) -> str:
 
 
 def measured_steps(question: Question) -> list[MeasuredStep]:
-    """Returns the script's own steps with their predictions, if they were recorded where the answer
-    holds.
+    """Returns recorded steps of the script itself with their predictions, if the question has the
+    recorded ranks and link.
     """
     measured, _ = _measured(Predictor(question))
     return measured
 
 
 def _measured(predictor: Predictor) -> tuple[list[MeasuredStep], list[bool]]:
-    """Returns the script's own steps. Also returns, for each pair of them that differs only in the
-    size of buckets and by more than the intervals, whether the faster one is predicted.
+    """Returns recorded steps of the script itself with their predictions. Also returns, for each
+    pair of these rows that differs only in bucket size and by more than the intervals, whether the
+    prediction names the faster one.
     """
     question = predictor.question
     if not question.at and not question.is_as_recorded:

@@ -6,13 +6,14 @@ from gradsync.clock import Mark
 
 
 class Arrivals:
-    """The gradients that are ready, and when they became ready.
+    """The gradients of a model that are ready in the current backward, and when they became ready.
 
     `since_update`: the number of gradients since the last step of an optimizer. `sparse`: the name
-    of a parameter that got a sparse gradient. `begin`: the mark at the beginning of the last
-    backward. `ready`: for each parameter the mark when its gradient was ready; None if it has no
-    gradient. Several nested passes of one backward, such as the passes of reentrant checkpoints,
-    may add to a gradient. Such a gradient is ready when the last pass has added to it.
+    of a parameter that got a sparse gradient. `begin`: the clock's mark at the beginning of the
+    last backward. `ready`: for each parameter the clock's mark when its gradient was ready; None if
+    it has no gradient. Several nested passes of one backward, such as those of reentrant
+    checkpoints, may add to one gradient. Such a gradient counts as ready when the last pass has
+    added to it.
     """
 
     def __init__(self, params: int) -> None:
@@ -32,8 +33,8 @@ class Arrivals:
         self._times = [0] * self._params
 
     def count(self, i: int) -> bool:
-        """A gradient is ready. Returns whether it is final, if this backward pass is like earlier
-        passes.
+        """A gradient is ready. Returns whether no later pass adds to the gradient, if this backward
+        pass is like earlier ones.
         """
         self.since_update += 1
         self._times[i] += 1
@@ -41,8 +42,8 @@ class Arrivals:
         return self._times[i] == self._most_times[i]
 
     def end_backward(self) -> bool:
-        """Returns whether this backward pass computed gradients. A pass that began before recording
-        does not count.
+        """Returns whether this backward pass computed gradients. A pass that was already running
+        when recording began does not count.
         """
         has_come = self._before is not None and self.since_update != self._before
         self._before = None

@@ -1,4 +1,4 @@
-"""Remembers the modules that a script calls in a step, with their inputs, buffers and weights."""
+"""Remembers which modules a script calls in a step, with digests of their inputs and buffers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from gradsync.torch_private import DDP, ignored_tensors, synchronises_buffers, t
 
 
 class Calls:
-    """The calls of the step that runs. `inputs`: digests, of calls with gradients.
+    """The calls of modules in the current step. `inputs`: digests of the inputs of calls with
+    gradients enabled.
 
-    `buffers`: digests before the first such call, by name, but of those that DDP makes equal on
-    all ranks, or leaves alone.
+    `buffers`: for each buffer's name, a digest from before the first such call; only of buffers
+    that DDP makes equal on all ranks or leaves alone.
     """
 
     def __init__(self) -> None:
@@ -26,23 +27,21 @@ class Calls:
         self._called: dict[int, tuple[torch.nn.Module, str]] = {}  # and where, by id
 
     def begin_step(self) -> None:
-        """Forgets all calls, because an optimizer has stepped, or because the called modules are
-        not trained yet.
-        """
+        """Forgets all calls: an optimizer has stepped, or earlier calls were no training."""
         self.inputs = []
         self.buffers = {}
         self._first = None
         self._called = {}
 
     def use(self, module: torch.nn.Module) -> None:
-        """Adds a call of the outermost module, with gradients or without."""
+        """Remembers a call of a module that no other module called, with gradients or without."""
         if id(module) not in self._called:
             where = f"{type(module).__name__} called at {place()}"
             again = sum(text.startswith(where) for _, text in self._called.values())
             self._called[id(module)] = (module, f"{where} ({again + 1})" if again else where)
 
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Adds the inputs of a call with gradients."""
+        """Remembers digests of the inputs of a call with gradients."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.
@@ -56,10 +55,10 @@ class Calls:
     def weights(
         self, name_of: Callable[[torch.nn.Parameter], str], trained: Collection[torch.nn.Parameter]
     ) -> dict[str, torch.nn.Parameter]:
-        """Returns the parameters of all called modules that are not trained, by unique names.
+        """Returns, by unique names, the parameters of called modules that no optimizer trains.
 
         `name_of`: returns a parameter's name, which need not be unique, or an empty text.
-        `trained`: the parameters that optimizers have.
+        `trained`: the parameters that belong to an optimizer.
         """
         taken = {name_of(p) for p in trained}
         known = {id(p) for p in trained}

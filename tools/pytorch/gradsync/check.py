@@ -7,7 +7,7 @@ copies, which a separate process group computes in f64.
 Exit status: 0 the same, 1 a difference, also if the script fails later, 2 `check` cannot compare,
 5 `check` itself has failed. torchrun turns 2 and 5 into 1.
 
-check_flags.py says what it cannot check, and what it does not see.
+check_flags.py lists what `check` cannot compare, and which mistakes it does not see.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _run_script(script: list[str], watch: Watch) -> None:
-    """Runs the script as Python would. Ends this rank if the script fails."""
+    """Runs the script as `python SCRIPT` would. Ends this rank if the script fails."""
     sys.argv = script
     sys.path.insert(0, os.path.dirname(os.path.abspath(script[0])))
     try:
@@ -50,7 +50,7 @@ def _run_script(script: list[str], watch: Watch) -> None:
 
 
 def _refuse_idle(script: str, watch: Watch) -> NoReturn:
-    """Ends this rank, because the script has ended and has trained nothing that could be
+    """Ends this rank with an error, because the script has ended without an update that could be
     compared."""
     text = (
         f"{watch.own_work.place or script}: no optimizer of PyTorch stepped with gradients of "

@@ -1,5 +1,5 @@
-"""The flags of `check`, and what it cannot check. Needs no PyTorch, so that everybody can read the
-help."""
+"""The flags of `check`, and what it cannot check. This module works without PyTorch, so that `check
+--help` always works."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ What check does not see:
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses wrong arguments in one line, as everything else is refused."""
+    """A parser that ends the process with one line of error if arguments are wrong."""
 
     def error(self, message: str) -> NoReturn:
         end_rank(message, Status.UNKNOWN)

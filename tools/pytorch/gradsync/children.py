@@ -1,8 +1,9 @@
-"""Watches processes that a script starts by multiprocessing. Nothing is recorded in them.
+"""Watches processes that a recorded script starts by multiprocessing. The recorder cannot record
+steps in these processes.
 
-A child process that trains is refused: one that makes a process group or an optimizer. Workers of
-data loaders, and pools that compute data, are not affected. The child tells its parent, and the
-parent ends with one line.
+Therefore a child process ends with an error if it begins to train, that is, makes a process group
+or an optimizer. Workers of data loaders, and pools that compute data, are not affected. The child
+sends the reason to its parent, and the parent prints one line and ends.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 
 class Children:
-    """The processes that this process starts."""
+    """Finds out which processes this process starts."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
@@ -47,13 +48,13 @@ class Children:
             delattr(process, _GUARD)
 
     def refuse_in_child(self) -> None:
-        """Ends this process, if it is a fork, and its parent, with the reason."""
+        """If this process is a fork of the recorded one, ends both, with the reason."""
         if os.getpid() != self._parent:
             tell_parent(self._sender)
 
 
 class _Guard:
-    """An object that becomes a call of arm() when the child unpickles it."""
+    """An object that is passed to a child process, where unpickling it calls arm()."""
 
     def __init__(self, sender: Connection) -> None:
         self._sender = sender
@@ -63,8 +64,8 @@ class _Guard:
 
 
 def arm(sender: Connection) -> None:
-    """Refuses training in this process, which a recorded script has started. Does nothing in a
-    process that has not imported PyTorch yet, because importing it takes seconds.
+    """From now on, ends this process if it trains; a recorded script has started it. Does nothing
+    if PyTorch is not imported here yet, because importing it takes seconds.
     """
     if "torch" in sys.modules:
         watch_training(Patches(), lambda: tell_parent(sender))
@@ -85,7 +86,7 @@ def watch_training(patches: Patches, refuse: Callable[[], None]) -> None:
 
 
 def tell_parent(sender: Connection | None) -> NoReturn:
-    """Ends this process, and also its parent, with the reason, if the parent listens."""
+    """Ends this process and, if the parent listens, the parent, with the reason."""
     from gradsync.events import place
 
     text = (
@@ -99,8 +100,8 @@ def tell_parent(sender: Connection | None) -> NoReturn:
 
 
 def _end_when_told(receiver: Connection) -> None:
-    """Ends the parent when a child tells it. Runs in a thread of the parent, because its main
-    thread may wait for children.
+    """Waits for a child's message, and then ends this process, the parent. This function runs in a
+    thread, because the parent's main thread may wait for children.
     """
     text = receiver.recv()
     for child in multiprocessing.active_children():

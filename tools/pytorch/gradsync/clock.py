@@ -1,4 +1,5 @@
-"""Measures moments of a step, and the time between two moments."""
+"""Clocks that mark moments of a step, on the CPU or in the work of a GPU, and measure the time
+between two marks."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class Clock(Protocol):
 
 
 class HostClock:
-    """The clock of models on a CPU: an operation is done when its call returns."""
+    """The clock for models on a CPU, where an operation is done when its call returns."""
 
     def mark(self) -> Mark:
         return time.monotonic_ns()
@@ -59,7 +60,7 @@ class HostClock:
 
 
 class CudaClock:
-    """The clock of models on a GPU, which executes operations after their calls have returned."""
+    """The clock for models on a GPU, which executes operations after their calls have returned."""
 
     def mark(self) -> Mark:
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

@@ -24,8 +24,8 @@ from gradsync.twin import Weights, has_parts, step_of_twin
 
 @dataclasses.dataclass
 class _Wrong:
-    """The first gradient that differs from the mean. `rank`: the first rank that gets this
-    gradient.
+    """The first gradient that an optimizer gets and that differs from the mean over ranks. `rank`:
+    the lowest rank whose optimizer gets this wrong gradient.
     """
 
     p: torch.nn.Parameter
@@ -38,10 +38,12 @@ class _Wrong:
 
 @dataclasses.dataclass(frozen=True)
 class _Question:
-    """Gradients that must be the mean.
+    """Gradients to compare with the mean over all ranks.
 
-    `where`: the receiver of the gradients. `handed`: returns the received gradient. `is_of_clip`:
-    they are about to be clipped. `may_average`: the optimizer may have to average them.
+    `where`: a text that names who gets the gradients, such as "SGD at train.py:25". `handed`: a
+    function that returns the gradient that a parameter's receiver gets. `is_of_clip`: whether the
+    receiver is a function that clips gradients. `may_average`: whether the receiver is an optimizer
+    that may average gradients itself.
     """
 
     params: list[torch.nn.Parameter]
@@ -52,10 +54,11 @@ class _Question:
 
 
 class Comparer:
-    """Compares gradients, weights and settings between ranks, and keeps the findings.
+    """Compares gradients, weights and settings between ranks, and collects the differences as
+    findings.
 
-    All ranks must call its methods together. The methods raise Refused if a rank does not come, or
-    if ranks cannot be compared.
+    All ranks must call the methods of this class together. The methods raise Refused if a rank does
+    not call them in time, or if ranks cannot be compared.
     """
 
     def __init__(self, trained: Trained, turns: Turns, step: Step, ranks: Ranks) -> None:
@@ -90,9 +93,10 @@ class Comparer:
         return self._facts.name_of(p)
 
     def before_update(self, update: Update) -> bool:
-        """Compares everything on which ranks must agree, before the update changes it.
+        """Compares gradients, settings and weights of all ranks, before the update changes the
+        weights.
 
-        Returns whether autograd has delivered gradients for it on any rank.
+        Returns whether autograd has delivered gradients for this update on any rank.
         """
         is_wrong = self.findings.status() != Status.SAME
         gathered = self._ranks.gather(self._facts.of(update, is_wrong).to_json())
@@ -116,7 +120,8 @@ class Comparer:
         return any(rank.has_gradients for rank in ranks)
 
     def _begin_twin(self, update: Update) -> None:
-        """Computes the weights that an optimizer that averages gradients should make."""
+        """For an optimizer that averages gradients itself, computes the weights that its update
+        should make."""
         if self._turns.groups > 1:
             raise Refused(f"{update.where} averages by itself, which needs --groups=1")
         params = parameters_of(update.updater)
@@ -129,10 +134,11 @@ class Comparer:
         self._twin = step_of_twin(update.updater, compared, self._ranks.alone())
 
     def after_update(self, update: Update) -> bool:
-        """Compares the weights after the update, if its optimizer averages gradients by itself.
+        """After an update by an optimizer that averages gradients itself, compares the weights with
+        the expected ones.
 
-        Returns whether no further update of this optimizer can be compared, because ranks divide
-        its work.
+        Returns True if later updates of this optimizer cannot be compared, because its work is
+        divided among the ranks.
         """
         off = [
             f"{self.name_of(weights.p)} is off by {weights.distance():.3g} of its norm after "
@@ -155,14 +161,15 @@ class Comparer:
         return shares
 
     def absent(self, where: str, absence: Absence) -> None:
-        """Adds the finding that a rank does not take the update that this rank has reached."""
+        """Adds the finding that another rank does not take the update that this rank is about to
+        take."""
         self.speaker = absence.speaker
         text = f"rank {absence.rank} {absence.text}; rank {absence.speaker} is at a step of {where}"
         self.findings.differs(Topic.STEPS, text)
 
     def agree(self, is_so: bool) -> bool:
-        """Returns whether the condition holds on all ranks. Ranks that train different parameters
-        cannot continue.
+        """Returns whether `is_so` is True on all ranks; also True if ranks train different
+        parameters, because then the check must end.
         """
         return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
 
@@ -180,8 +187,8 @@ class Comparer:
             )
 
     def note_in_forward(self, collective: str) -> None:
-        """Adds a note that names what is not compared, if the script communicates within a
-        forward."""
+        """If the script calls a collective within a forward, adds a note that names what is
+        therefore not compared."""
         self.findings.note(
             Topic.FORWARD,
             f"the script communicates within a forward, by {collective}: no gradient that has to "
@@ -196,10 +203,10 @@ class Comparer:
         return Comparison(p, gradient, self._step.gradients.get(id(p)), self._ranks)
 
     def _judge(self, question: _Question) -> bool:
-        """Finds the first gradient that differs from the mean, and the reason.
+        """Finds the first gradient that differs from the mean, and adds a finding with the reason.
 
-        Returns whether each rank has its own gradients; then there is no finding yet, because the
-        optimizer may average them.
+        If each rank gets its own gradients, which the optimizer may average itself, returns True
+        and adds no finding.
         """
         where = question.where
         wrong = self._find_wrong(question)
@@ -231,8 +238,8 @@ class Comparer:
         return is_own and question.may_average
 
     def _means_by_pass(self, p: torch.nn.Parameter) -> list[torch.Tensor]:
-        """Returns the mean over ranks of each pass's gradient, if it was kept, and if all ranks
-        took the same number of passes.
+        """Returns, for each backward pass, the mean of its gradient over ranks; empty if the
+        passes' gradients were not kept, or ranks took different numbers of passes.
         """
         passes = self._step.by_pass.get(id(p), [])
         if len(set(self._ranks.gather(len(passes)))) > 1:
@@ -240,7 +247,8 @@ class Comparer:
         return [self._ranks.total(gradient.clone()) / self._ranks.size for gradient in passes]
 
     def _judge_clipped(self, params: Sequence[torch.nn.Parameter]) -> None:
-        """Compares gradients from before clipping, on the ranks that clipped them."""
+        """Compares the gradients from before clipping with the mean, on the ranks that clipped
+        them."""
         kept = self._step.unclipped
         clipped = self._anywhere([id(p) in kept for p in params], params)
         places = [kept[id(p)].where for p in clipped if id(p) in kept]
@@ -255,9 +263,11 @@ class Comparer:
         self._judge(_Question(clipped, texts[0], handed, is_of_clip=True))
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
-        """Returns what autograd has delivered since the script took the gradient away.
+        """Returns the sum of gradients that autograd has delivered to this parameter since the
+        script last took its gradient away.
 
-        If that has happened on any rank, it is followed by all that autograd has delivered.
+        If the script has done so on any rank, a second element is the sum that includes the
+        gradients taken away.
         """
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):
@@ -265,9 +275,10 @@ class Comparer:
         return [held, None if held is None else held.with_aside()]
 
     def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
-        """Returns whether the difference is right for this loss, or may be intended.
+        """Returns whether gradients that differ from the mean are right together with this loss, or
+        may be intended.
 
-        In this case a note describes it.
+        If so, adds a note about them.
         """
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
@@ -294,8 +305,8 @@ class Comparer:
     ) -> list[torch.nn.Parameter]:
         """Returns the parameters for which autograd has delivered a gradient on any rank.
 
-        Those that are as clipping has left them are not among them: they are compared as they were
-        before.
+        Leaves out parameters whose gradients clipping has changed last, because these were compared
+        before clipping.
         """
         ignored = self._trained.ignored()
         clipped = self._step.clipped
@@ -310,7 +321,8 @@ class Comparer:
     def _anywhere(
         self, here: Sequence[bool], params: Sequence[torch.nn.Parameter]
     ) -> list[torch.nn.Parameter]:
-        """Returns the parameters for which any rank has `here`, if it is their turn."""
+        """Returns the parameters whose entry of `here` is True on any rank, if their group is now
+        to be checked."""
         indices = [i for i, p in enumerate(params) if here[i] and self._turns.has(p)]
         anywhere = sorted({i for rank in self._ranks.gather(indices) for i in rank})
         if anywhere and anywhere[-1] >= len(params):
@@ -318,7 +330,8 @@ class Comparer:
         return [params[i] for i in anywhere]
 
     def _find_wrong(self, question: _Question) -> _Wrong | None:
-        """Compares the gradients, and adds a note if they are rounded to a narrower dtype."""
+        """Compares the gradients with the mean, and returns the first wrong one; adds a note if
+        they are rounded to a narrower dtype."""
         params = question.params
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
@@ -360,9 +373,10 @@ class Comparer:
         )
 
     def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
-        """Returns whether a gradient is the mean of what hooks of the script have left.
+        """Returns whether a wrong gradient is right because of what the script has done.
 
-        Or that of all that autograd has delivered, if the script has taken gradients away.
+        It is the mean over ranks of the results of the script's hooks, or of all that autograd has
+        delivered, if the script has taken gradients away and added them later.
         """
         handed = question.handed(p)
         if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):
@@ -385,7 +399,8 @@ class Comparer:
     def _changes(
         self, wrong: Sequence[torch.nn.Parameter], question: _Question, are_all: bool
     ) -> str:
-        """Returns a text about what all ranks did to the mean, if this is not a mistake."""
+        """Returns a text about how all ranks have changed the mean (clipped or masked it), or "" if
+        that is a mistake."""
         own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
         gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
         changes = [[Change(**values) for values in rank] for rank in gathered]
@@ -393,11 +408,13 @@ class Comparer:
         return say_of_changes(changes, are_all, has_others, self._ranks.size, self._passes)
 
     def _circumstances(self) -> tuple[int, bool]:
-        """Returns passes of the step, and whether the loss is divided by a sum over ranks."""
+        """Returns the number of passes in the step, and whether the loss is divided by a sum over
+        ranks."""
         return self._passes, self._is_divided_by_all
 
     def _judge_loss(self, where: str) -> None:
-        """Reports a loss that is wrong although the gradients are the mean."""
+        """Adds a finding if the loss is a wrong multiple of the mean, although the gradients are
+        right for it."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"

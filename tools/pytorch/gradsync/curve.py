@@ -1,4 +1,4 @@
-"""The data of a curve: a predicted step for each of several numbers of ranks and links.
+"""Predicts a step for each of several numbers of ranks and links: the points of a curve.
 
 Times are in seconds. Predicted times have a 95 % interval.
 """
@@ -26,13 +26,13 @@ from gradsync.sharding import units_of
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """The script's own step on `world_size` ranks over one link.
+    """The predicted step of the script on `world_size` ranks over one link.
 
-    `link`: the text of the link in the question; empty for the recorded link. `speed_up`: the
-    samples per second of all ranks, divided by those of one rank that does not synchronise: ranks x
-    none_s / step_s. `cost_s`: how much longer the step takes than a step without synchronisation.
-    `exposed_s`: how long ranks only wait for collectives. `equal_step_s`: the step if all ranks
-    were equally fast.
+    `link`: the value of --link; empty for the recorded link. `speed_up`: the samples per second of
+    all ranks, divided by those of one rank that does not synchronise: ranks x none_s / step_s.
+    `cost_s`: how much longer the step takes than a step without synchronisation. `exposed_s`: how
+    long ranks only wait for collectives. `equal_step_s`: the step that would be predicted if all
+    ranks were equally fast.
     """
 
     link: str
@@ -46,9 +46,10 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """Steps that the script itself took on `world_size` ranks in another recording.
+    """Measured steps of the script on `world_size` ranks, from another recording.
 
-    `speed_up`: relative to the steps without synchronisation of the curve's own recording.
+    `speed_up`: as in CurvePoint, with the steps without synchronisation of the curve's own
+    recording.
     """
 
     recording: str
@@ -59,12 +60,13 @@ class MeasuredPoint:
 
 @dataclass(frozen=True)
 class Curve:
-    """The answer to one question for several numbers of ranks or links.
+    """All points of a curve, and what they have in common.
 
-    Fields with names of Answer have the same meaning. `none_s`: a step without synchronisation,
-    with the number of passes of the script's own step. `bucket_bytes`, `first_bucket_bytes`,
-    `is_sharded`: of the script's own step, as in ScriptStep. `points`: ordered by link, in the
-    order of the question. `measured`: steps of other recordings.
+    Fields that have the name of a field of Answer mean the same. `none_s`: a step without
+    synchronisation, with as many backward passes as the script's own step. `bucket_bytes`,
+    `first_bucket_bytes`, `is_sharded`: of the script's own step, as in ScriptStep. `points`:
+    ordered by link (in the order of the flags), and then by number of ranks. `measured`: steps from
+    other recordings.
     """
 
     recording: str
@@ -88,7 +90,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class NamedQuestion:
-    """A question, and the text of its link; empty for the recorded link."""
+    """A question about one link and one number of ranks, and the value of --link; empty for the
+    recorded link."""
 
     link: str
     question: Question
@@ -101,7 +104,7 @@ def named_questions(
     at: str | os.PathLike[str] | None = None,
     processor_percent: float | None = None,
 ) -> list[NamedQuestion]:
-    """Reads the files of a curve's questions, as questions_of() does."""
+    """Makes a question for each link and number of ranks, and reads the files that they name."""
     if not links or not world_sizes:
         raise Refused("a curve needs a number of ranks and a link at least")
     names = [options.link or "" for options in links for _ in world_sizes]
@@ -112,10 +115,11 @@ def named_questions(
 def curve_of(
     questions: Sequence[NamedQuestion], measured: Sequence[str | os.PathLike[str]] = ()
 ) -> Curve:
-    """Answers questions that differ only in links and numbers of ranks. There must be at least one.
+    """Predicts the points of a curve from questions that differ only in links and numbers of ranks.
+    There must be at least one question.
 
-    `measured`: recordings of the same model; their scripts' own steps become points. Raises Refused
-    if a recording lacks something that the answer needs, or is of another model.
+    `measured`: recordings of the same model, whose own measured steps are added to the curve.
+    Raises Refused if a recording lacks something that the answer needs, or is of another model.
     """
     first = questions[0].question
     recording, launch, row = first.recording, first.launch, first.script_row
@@ -165,8 +169,8 @@ def _speed_up(ranks: int, none_s: float, step: Interval) -> Interval:
 
 
 def _exposed(prediction: Prediction) -> Interval:
-    """Returns the exposed time. Its interval contains the intervals of all launches, like the
-    interval of the step.
+    """Returns the time in which ranks only wait for gradients. Its interval contains the intervals
+    of all launches, like the interval of the step.
     """
     limits = [_exposed_limits(replay.rounds) for replay in prediction.replays]
     return Interval(

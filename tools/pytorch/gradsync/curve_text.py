@@ -1,4 +1,4 @@
-"""A curve as one screen of text."""
+"""Prints a curve (steps for several numbers of ranks or links) as one screen of text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEANINGS = (
 
 
 def curve_text(curve: Curve) -> str:
-    """Returns the lines of a curve, without a newline at the end."""
+    """Returns the text of a curve, in lines, without a newline at the end."""
     what = step_text(curve, curve.units)
     lines = [
         recorded_text(curve),
@@ -32,7 +32,8 @@ def curve_text(curve: Curve) -> str:
 
 
 def _table(points: Sequence[CurvePoint]) -> list[str]:
-    """Returns a line for each point. The link is the last column, because it may be a long path."""
+    """Returns a line of text for each predicted point. The link is the last column, because it may
+    be a long path."""
     return [
         f"{'ranks':>5}  {'step (ms)':<22} {'speed-up':<18} {'cost (ms)':<22} "
         f"{'exposed (ms)':<22} {'equal ranks':<11}  link",

@@ -1,4 +1,5 @@
-"""A model in DistributedDataParallel (DDP)."""
+"""Switches the synchronisation of a model in DistributedDataParallel (DDP) off and on for
+recording."""
 
 from __future__ import annotations
 
@@ -29,13 +30,14 @@ NOT_RECORDED = "gradsync does not record DistributedDataParallel"
 
 
 def hook_of(ddp: DDP) -> str:
-    """Returns the name of the hook that communicates for DDP, or an empty one."""
+    """Returns the name of the communication hook that the script has registered with DDP; "" if
+    there is none."""
     return str(ddp_facts(ddp).get("comm_hook", ""))
 
 
 def row_of(ddp: DDP, name: str = "as the script has it", **changes: Any) -> Row:
-    """Returns DDP's settings. `changes` has the fields that DDP does not know, such as the number
-    of passes.
+    """Returns DDP's settings. `changes`: values for fields of Row that DDP does not know, such as
+    the number of passes.
     """
     bucket_bytes = int(ddp.bucket_bytes_cap)
     is_default = getattr(ddp, "bucket_bytes_cap_default", bucket_bytes == DEFAULT_BUCKET_BYTES)
@@ -53,8 +55,8 @@ def row_of(ddp: DDP, name: str = "as the script has it", **changes: Any) -> Row:
 
 
 class DdpTarget(ModelTarget):
-    """A model that the script synchronises by DDP. DDP decides in forward whether it will
-    synchronise.
+    """A model that the script synchronises by DDP. In each forward, DDP decides whether the
+    following backward synchronises.
     """
 
     kind = Target.DDP
@@ -94,8 +96,8 @@ class DdpTarget(ModelTarget):
         return is_joining(self.ddp)
 
     def before_step(self, turn: Turn) -> None:
-        """Makes buffers equal on all ranks: for a step without synchronisation, before the step
-        begins.
+        """For a step without synchronisation, makes the model's buffers equal on all ranks before
+        the step begins, as DDP would do in forward.
         """
         if turn.mode is StepMode.UNSYNCHRONISED and synchronises_buffers(self.ddp):
             synchronise_buffers(self.ddp)

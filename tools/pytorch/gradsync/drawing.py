@@ -1,8 +1,8 @@
-"""Draws random numbers for intervals.
+"""Draws the random numbers from which intervals of predictions are computed.
 
-Every answer draws the same numbers: Python promises the sequence of Random.random() for a seed on
-all releases, and that of none of its other functions. Each purpose has its own sequence of random
-numbers.
+Every run draws the same numbers: Python promises that Random.random() gives the same sequence for a
+seed in all releases, and does not promise this of its other functions. Each use of random numbers
+has its own seed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ ERROR_SEED = 3
 
 @dataclass(frozen=True)
 class Deviations:
-    """The errors of one replicate, in standard deviations. `link`: of the link's times.
-    `replicated`: of predictions of DistributedDataParallel. `sharded`: of predictions of FSDP2.
+    """The random errors of one repetition of the bootstrap, in standard deviations. `link`: the
+    error of the times of collectives. `replicated`: the error of the model for
+    DistributedDataParallel. `sharded`: the error of the model for FSDP2.
     """
 
     link: float
@@ -32,7 +33,8 @@ class Deviations:
 
 @cache
 def deviations() -> list[Deviations]:
-    """Returns the errors of each replicate, which are the same in all predictions."""
+    """Returns the errors of each repetition of the bootstrap, which are the same in all
+    predictions."""
     random, normal = Random(ERROR_SEED), NormalDist()
 
     def draw() -> float:
@@ -43,8 +45,8 @@ def deviations() -> list[Deviations]:
 
 @cache
 def row_deviations(sent: str) -> list[float]:
-    """Returns the error of a row in each replicate, in standard deviations. Rows with the same
-    collectives have the same errors.
+    """Returns the additional error of one way to train in each repetition of the bootstrap, in
+    standard deviations. Ways that send the same collectives get the same errors.
     """
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
@@ -52,7 +54,7 @@ def row_deviations(sent: str) -> list[float]:
 
 @cache
 def resamples(count: int) -> list[list[int]]:
-    """Returns the draws of a bootstrap from `count` values, as the positions of the drawn
-    values."""
+    """Returns, for each repetition of the bootstrap, the positions of the values that are drawn
+    from `count` values."""
     random = Random(RESAMPLING_SEED)
     return [[int(count * random.random()) for _ in range(count)] for _ in range(REPLICATES)]

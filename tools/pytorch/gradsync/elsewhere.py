@@ -1,4 +1,4 @@
-"""Refuses training in other processes, or among only a part of the ranks."""
+"""Ends `check` if the script trains in other processes, or averages among some ranks only."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from gradsync.torch_private import DDP
 
 
 class Elsewhere:
-    """What a script does with other processes.
+    """Remembers whether the script has started other processes.
 
-    `starts_at`: FILE:LINE where it first starts one that may train, or an empty text.
+    `starts_at`: FILE:LINE where the script first starts a process that may train; empty if it
+    starts none.
     """
 
     def __init__(self, own_work: OwnWork) -> None:
@@ -37,7 +38,7 @@ class Elsewhere:
             self.starts_at = self.starts_at or place()
 
     def refuse_child(self) -> None:
-        """Ends a process that the script has forked, because the process trains."""
+        """Called in a process that the script has forked: ends it, because it trains."""
         if os.getpid() != self._pid:
             rank = int(os.environ.get("RANK", "0"))
             self._own_work.refuse("it trains in a process that the script has started", rank)

@@ -1,4 +1,4 @@
-"""Ends the process of a rank whose script must not continue."""
+"""Ends the process of this rank with an error, because its script must not continue."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SECONDS_TO_BE_ENDED = 10  # torchrun needs less to end the others when one rank 
 def end_rank(text: str, status: int, first_rank: int = 0) -> NoReturn:
     """Prints `gradsync: TEXT` and ends this process with this exit status.
 
-    It does not raise an exception, because the script may catch all exceptions of its hooks.
-    `first_rank` ends first, because all ranks have a reason and one is enough: others wait for
-    torchrun to end them, and print their own only if that does not happen.
+    This does not raise an exception, because the script may catch all exceptions of its hooks.
+    `first_rank` ends first and prints its reason, and torchrun then ends the others; another rank
+    prints its own reason only if that does not happen in time.
     """
     if os.environ.get("RANK", "0") != str(first_rank):
         time.sleep(SECONDS_TO_BE_ENDED)

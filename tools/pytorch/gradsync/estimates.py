@@ -14,11 +14,12 @@ NORMAL_90 = 1.2816
 
 @dataclass(frozen=True)
 class Interval:
-    """A value, and the limits between which it lies with a probability of 95 %.
+    """An estimated value, and the limits between which the true value lies with a probability of 95
+    %.
 
-    `draws`: what else it may be, equally likely, by launch; none of a measured value. All predicted
-    values of one question are drawn with the same errors, so that those in common leave a
-    difference.
+    `draws`: for each launch, the values of the bootstrap, all equally likely; empty for a measured
+    value. All predicted values of one question are drawn with the same random errors, so errors
+    that two values share cancel in their difference.
     """
 
     value: float
@@ -28,19 +29,21 @@ class Interval:
 
     @classmethod
     def of(cls, value: float, draws: Sequence[Sequence[float]]) -> Interval:
-        """Returns the interval that contains the intervals of all launches, because another launch
-        may be like any of them.
+        """Returns the interval that contains the interval of every launch, because a new launch may
+        be like any of them.
         """
         limits = [_limits(own) for own in draws]
         return cls(value, min(low for low, _ in limits), max(high for _, high in limits), draws)
 
     def is_told_from(self, other: Interval) -> bool:
-        """Returns whether the interval of the difference does not contain 0."""
+        """Returns whether the two values certainly differ: whether the interval of their difference
+        does not contain 0."""
         difference = self.less(other)
         return not difference.low <= 0 <= difference.high
 
     def less(self, other: Interval) -> Interval:
-        """Returns this value less another value that was drawn with the same errors."""
+        """Returns the difference of this value and another value that was drawn with the same
+        errors."""
         draws = [
             [a - b for a, b in zip(own, others, strict=True)]
             for own, others in zip(self.draws, other.draws, strict=True)
@@ -54,7 +57,7 @@ class Interval:
 
 
 def _limits(draws: Sequence[float]) -> tuple[float, float]:
-    """Returns the limits of the middle 95 % of these values."""
+    """Returns the limits between which the middle 95 % of these values lie."""
     low, *_, high = quantiles(draws, n=40, method="inclusive")
     return low, high
 
@@ -68,8 +71,8 @@ class Estimate:
 
 
 def trimmed_mean(values: Sequence[float]) -> float:
-    """Returns the mean without the smallest and the largest fifth of the values. A few disturbed
-    steps hardly change it.
+    """Returns the mean without the smallest and the largest fifth of the values. So a few disturbed
+    steps hardly change the mean.
     """
     kept = _kept(values)
     return sum(kept) / len(kept)
@@ -83,10 +86,10 @@ def _kept(values: Sequence[float]) -> list[float]:
 def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
     """Returns the trimmed mean of all values, and its 95 % interval.
 
-    `launches` has the values of each launch; there must be at least one value. The interval is
-    Yuen's (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If
-    launches differ by more than the variation of their values explains (tested at 10 %), each
-    launch counts as one value.
+    `launches`: for each launch its values; there must be at least one value. The interval is Yuen's
+    (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If launches
+    differ by more than the variation of their values explains (tested at 10 %), each launch counts
+    as one value.
     """
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)

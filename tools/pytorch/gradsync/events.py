@@ -1,7 +1,7 @@
 """Tells listeners which functions of PyTorch a process calls while it trains.
 
-Functions of PyTorch are replaced while there is a listener, from the first listen() to the last
-stop_listening(). The script's objects are not changed, because the script may copy and save them.
+To notice calls, functions of PyTorch are replaced from the first listen() to the last
+stop_listening(). Objects of the script are not changed, because the script may copy and save them.
 """
 
 from __future__ import annotations
@@ -43,53 +43,59 @@ LIBRARIES = tuple(
 
 
 class Listener:
-    """Receives events: what a script calls. By default a listener ignores each event."""
+    """An object with a method for each event of a script, such as the beginning of a backward pass.
+    Methods that a subclass does not define ignore the event."""
 
     def on_forward(self, model: torch.nn.Module) -> None:
-        """A DDP, or the outermost module of a class that watch_calls() watches, is called."""
+        """Called when a DDP model, or the outermost module of a class that watch_calls() watches,
+        is called."""
 
     def on_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """The outermost module of a watched class is called with these arguments. Comes after
-        on_forward().
+        """Called when the outermost module of a watched class is called with these arguments.
+        on_forward() is called before this method.
         """
 
     def on_called(self, module: torch.nn.Module) -> None:
-        """The call that on_call() told of has ended, or failed."""
+        """Called when the module's call that on_call() announced has ended, or failed."""
 
     def on_prepare(self, reducer: Any) -> bool:
-        """DDP is about to prepare this reducer for synchronising. Returns whether DDP may do so."""
+        """Called when DDP is about to prepare this reducer for synchronising. Returns whether DDP
+        may do so."""
         return True
 
     def on_losses(self, tensors: Any, gradients: Any = None) -> None:
-        """torch.autograd.backward is called with these tensors. Comes before on_backward()."""
+        """Called when the script calls torch.autograd.backward with these tensors. on_backward() is
+        called after this method."""
 
     def on_backward(self) -> None:
-        """The outermost backward pass begins. (The pass of a checkpoint is within another pass.)"""
+        """Called when the outermost backward pass begins. (The pass of a checkpoint is not
+        outermost, because it runs within another pass.)"""
 
     def on_backward_end(self) -> None:
-        """The outermost backward pass has ended."""
+        """Called when the outermost backward pass has ended."""
 
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call | None:
-        """An optimizer's step() begins. Returns other arguments for the call, or None to keep its
-        arguments.
+        """Called when an optimizer's step() begins. Returns other arguments for step(), or None to
+        keep these arguments.
         """
         return None
 
     def on_updated(self, optimizer: Optimizer) -> None:
-        """An optimizer's step() has ended."""
+        """Called when an optimizer's step() has ended."""
 
     def on_scaled(self, optimizer: Optimizer) -> None:
-        """A GradScaler has called step() of this optimizer, or has skipped the call."""
+        """Called when a GradScaler has called step() of this optimizer, or has skipped this call
+        because gradients are not finite."""
 
 
 def script_lines(error: BaseException | None = None) -> list[str]:
-    """Returns FILE:LINE of all lines that run and are not in a library, innermost first.
+    """Returns FILE:LINE of all lines of the call stack that are not in a library, innermost first.
 
-    With `error`, returns the lines that raised it instead.
+    With `error`, uses the call stack that raised it instead of the current one.
     """
     frames: Iterable[tuple[FrameType, int]]
     if error:
@@ -100,7 +106,8 @@ def script_lines(error: BaseException | None = None) -> list[str]:
 
 
 def script_calls() -> str:
-    """Returns which calls of the script run, outermost first: two in one line are two."""
+    """Returns a text that identifies the script's running calls, outermost first; two calls in one
+    line have different texts."""
     frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(1)) if _is_scripts(frame)]
     return " ".join(
         f"{one.f_code.co_filename}:{one.f_lineno}@{one.f_lasti}" for one in frames[::-1]
@@ -117,17 +124,18 @@ def _is_scripts(frame: FrameType) -> bool:
 
 
 def place(error: BaseException | None = None, otherwise: str = "") -> str:
-    """Returns FILE:LINE of the script, or of other code that is not in a library.
+    """Returns FILE:LINE of the innermost line that runs in the script, or else in other code that
+    is not in a library.
 
-    The line is the current line, or the line that raised `error`. If there is no such line, as in a
-    thread of autograd, returns `otherwise`, or the script.
+    With `error`, returns the line that raised it instead. If there is no such line, as in a thread
+    of autograd, returns `otherwise` or, if that is empty, the script's name.
     """
     lines = script_lines(error)
     return lines[0] if lines else otherwise or sys.argv[0]
 
 
 def _listening() -> Iterator[Listener]:
-    """Yields all listeners, except those that stop listening during the loop."""
+    """Yields all listeners; a listener that stops listening during the loop is left out."""
     for listener in listeners.copy():
         if listener in listeners:
             yield listener
@@ -165,8 +173,8 @@ def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
 
 
 class _Backward:
-    """Tells listeners about backward passes. `depth`: the number of passes that run; the pass of a
-    checkpoint runs within another pass.
+    """Tells listeners when backward passes begin and end. `depth`: the number of nested backward
+    passes that run; a checkpoint's pass runs within another pass.
     """
 
     def __init__(self) -> None:
@@ -196,8 +204,8 @@ class _StepHook:
     """A hook that PyTorch calls around every optimizer's step().
 
     PyTorch iterates over a dictionary of such hooks, and during the iteration only the last hook
-    can be removed. If listening ends within a call and other hooks follow, this hook stays, does
-    nothing, and is removed later.
+    can be removed. If listening ends while step() runs and other hooks follow this one, this hook
+    stays registered without effect, and is removed later.
     """
 
     def __init__(self, register: Callable[[StepHook], RemovableHandle], tell: StepHook) -> None:
@@ -283,15 +291,15 @@ def _replace_names() -> None:
 
 
 def listen(listener: Listener) -> None:
-    """Adds a listener. It is told about each event after the earlier listeners."""
+    """Adds a listener. The new listener gets each event after earlier listeners."""
     if not listeners:
         _replace_names()
     listeners.append(listener)
 
 
 def stop_listening(listener: Listener) -> None:
-    """Removes a listener. It is told about no more events, not even the event that other listeners
-    are told about now.
+    """Removes a listener. The listener gets no further events, not even one that is just being sent
+    to all listeners.
     """
     if listener not in listeners:
         return

@@ -1,4 +1,5 @@
-"""Collects the facts of a step that ranks compare before the update."""
+"""Collects what ranks compare before an update: digests of data, gradients and weights, and
+settings."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ PLAIN_OPTIMIZERS = ("torch.optim.", "deepspeed.")
 
 @dataclasses.dataclass(frozen=True)
 class Update:
-    """A step of an optimizer or an engine, at `place`: FILE:LINE of the script."""
+    """An update of weights by an optimizer or an engine (DeepSpeed's), at `place`: FILE:LINE of the
+    script."""
 
     updater: Updater
     place: str
@@ -32,11 +34,12 @@ class Update:
 
     @property
     def where(self) -> str:
-        """Returns the name of the update in findings."""
+        """Returns the text that names this update in findings."""
         return f"{self.name} at {self.place}"
 
     def settings(self) -> dict[str, str]:
-        """Returns the settings of all groups of parameters; an engine has its optimizer's."""
+        """Returns the settings of the optimizer's parameter groups; for an engine, those of its
+        optimizer."""
         optimizer: Any = self.updater
         if isinstance(optimizer, torch.nn.Module):
             optimizer = optimizer.optimizer
@@ -48,12 +51,12 @@ class Update:
         }
 
     def may_average(self) -> bool:
-        """Returns whether this may be an optimizer that averages gradients by itself."""
+        """Returns whether the optimizer may be one that itself averages gradients over ranks."""
         return not type(self.updater).__module__.startswith(PLAIN_OPTIMIZERS)
 
 
 class Facts:
-    """Knows what this rank trains, by names that are the same on all ranks."""
+    """Describes what this rank trains, with names that are the same on all ranks."""
 
     def __init__(self, trained: Trained, turns: Turns, step: Step) -> None:
         self._trained = trained
@@ -67,8 +70,8 @@ class Facts:
         return self._trained.name_of(p) or f"parameter {'?' if number is None else number}"
 
     def of(self, update: Update, is_wrong: bool) -> RankStep:
-        """Returns the facts of the step. The facts contain no weights if something is wrong
-        already, because weights may differ for that reason.
+        """Returns what this rank reports about the current step. If something is already wrong,
+        leaves out weights, because they may differ for that reason.
         """
         params = parameters_of(update.updater)
         passes = self._step.passes_of(params)
@@ -88,8 +91,8 @@ class Facts:
         )
 
     def _parameters(self, update: Update) -> dict[str, str]:
-        """Returns the parameters that the update trains. A rank that has called no model yet does
-        not know their names.
+        """Returns texts about the parameters that the update trains, by name. Before this rank has
+        called a model, the names are not known.
         """
         trained = [p for p in parameters_of(update.updater) if p.requires_grad]
         names = [self._trained.name_of(p) for p in trained]
@@ -101,7 +104,7 @@ class Facts:
         """Returns digests of the weights that an update changes, and of the weights that the step
         uses and no update changes.
 
-        The latter are those of frozen modules, teachers and references.
+        Weights that no update changes are those of frozen modules, teachers and reference models.
         """
         trained = [p for updater in self._trained.updaters() for p in parameters_of(updater)]
         others = self._step.calls.weights(self._trained.name_of, trained)
@@ -110,7 +113,8 @@ class Facts:
         return {name + _place_of(p): digest(p) for name, p in named if id(p) not in ignored}
 
     def _digest_of_gradients(self, params: Sequence[torch.nn.Parameter]) -> str:
-        """Returns one digest of all that autograd has delivered, or an empty text if it is 0."""
+        """Returns one digest of all gradients that autograd has delivered, or an empty text if all
+        are 0."""
         held = [self._step.gradients.get(id(p)) for p in params]
         if all(one is None or one.is_zero() for one in held):
             return ""
@@ -119,8 +123,8 @@ class Facts:
 
 
 def _place_of(p: torch.nn.Parameter) -> str:
-    """Returns which part of a DTensor this rank has, or an empty text.
+    """Returns a text about which part of a DTensor this rank has; empty for another tensor.
 
-    Ranks at one place in the last dimension of its mesh have the same part.
+    Ranks that have the same index in the last dimension of the DTensor's mesh have the same part.
     """
     return str(mesh_place(p)[-1:]) if is_in_parts(p) else ""

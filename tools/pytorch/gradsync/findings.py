@@ -1,4 +1,4 @@
-"""The findings of `check`, and their texts."""
+"""What `check` has found, and the lines that it prints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 
 class Status(enum.IntEnum):
-    """Exit statuses of `check`. torchrun turns all of them except SAME into 1."""
+    """Exit statuses of `check`. torchrun itself ends with 1 if a rank ends with any of them except
+    SAME."""
 
     SAME = 0
     DIFFERS = 1
@@ -17,8 +18,8 @@ class Status(enum.IntEnum):
 
 
 class Topic(enum.Enum):
-    """What a finding is about. Of each topic there is one finding: the first that differs, or else
-    the last note.
+    """What a finding is about, such as gradients or batches. `check` reports one finding for each
+    topic: the first difference or, without a difference, the last note.
     """
 
     STEPS = "steps"
@@ -42,23 +43,24 @@ class Topic(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A line of the report. A finding with the status SAME is a note: nothing is wrong."""
+    """A line of the report. If its status is SAME, it is a note: nothing is wrong."""
 
     status: Status
     text: str
 
 
 def line_of(kind: str, text: str) -> str:
-    """Returns a line of the report."""
+    """Returns a line of the report, which begins with this word."""
     return f"gradsync: {kind:8}{text}\n"
 
 
 def _print_nowhere(text: str) -> None:
-    """Prints nothing, because another rank prints."""
+    """Used on ranks that print nothing, because another rank prints."""
 
 
 class Findings:
-    """All findings, in the order in which their topics came up. They are equal on all ranks.
+    """All findings, in the order in which their topics were first reported. All ranks have the same
+    findings.
 
     `print_now` gets the line of each difference as soon as it is found, because the script may fail
     later.
@@ -87,7 +89,7 @@ class Findings:
         return topic in self._by_topic and self._by_topic[topic].status == Status.DIFFERS
 
     def status(self) -> Status:
-        """Returns the worst status of all."""
+        """Returns the worst status of all findings."""
         statuses = [finding.status for finding in self._by_topic.values()]
         return max(statuses, default=Status.SAME)
 
@@ -102,7 +104,7 @@ class Findings:
 
 @dataclasses.dataclass
 class Coverage:
-    """What was checked. The line that reports no difference prints it."""
+    """What was checked. Printed in the line `same` if there is no difference."""
 
     parameters: int  # that were compared
     known_parameters: int  # to which autograd delivered gradients
@@ -120,7 +122,8 @@ class Cost:
 
 
 def report(findings: Findings, coverage: Coverage, cost: Cost) -> str:
-    """Returns the last lines of a check. Differences were printed before."""
+    """Returns the lines that `check` prints at its end. Differences are not among them: they were
+    printed when they were found."""
     lines = [line_of("note", text) for text in findings.notes()]
     if findings.status() == Status.SAME:
         same = (

@@ -1,4 +1,4 @@
-"""One buffer for all gradients of a model, for collectives like those of DDP's buckets."""
+"""One contiguous buffer for all gradients of a model, to send them like DDP's buckets."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import torch.distributed as dist
 
 
 class FlatBuffer:
-    """A tensor of bytes that holds this rank's part of the mean of each gradient.
+    """A tensor of bytes that holds each gradient divided by the number of ranks, so that their sum
+    over ranks is the mean.
 
-    `slots`: for each parameter a view with the parameter's shape and dtype. `parts`: for each dtype
-    a flat view of the gradients of this dtype; complex numbers are pairs of real numbers. `wire`: a
-    flat view of the whole buffer, in the dtype of most of its bytes.
+    `slots`: for each parameter a view of the buffer with the parameter's shape and dtype. `parts`:
+    for each dtype a flat view of the gradients of this dtype; complex numbers are pairs of real
+    numbers. `wire`: a flat view of the whole buffer, in the dtype of most of its bytes.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class FlatBuffer:
         torch.mul(gradient, self.share, out=self.slots[i])
 
     def fill(self, is_there: Sequence[bool]) -> None:
-        """Copies all gradients that are not in the buffer yet, and writes zeros for parameters
+        """Copies all gradients that put() has not copied yet, and writes zeros for parameters
         without a gradient.
         """
         for i, param in enumerate(self.params):
@@ -68,18 +69,19 @@ class FlatBuffer:
                 self.put(i)
 
     def keep(self) -> None:
-        """Keeps a copy of the buffer's contents for average()."""
+        """Keeps a copy of the buffer's contents, which average() will use."""
         self._kept = self.flat.clone()
 
     def copy_back(self) -> None:
-        """Copies all slots to the gradients."""
+        """Copies all slots back to the parameters' gradients."""
         for param, slot in zip(self.params, self.slots, strict=True):
             if param.grad is not None:
                 param.grad.copy_(slot)
 
     def average(self, as_bf16: bool) -> None:
-        """Gives each rank the gradients that DDP would compute, from the copy of keep() or, without
-        a copy, from the current gradients. `as_bf16`: averages like bf16_compress_hook.
+        """Averages over ranks, and writes the result to the gradients, as DDP would; uses the copy
+        of keep() or, without one, the current gradients. `as_bf16`: whether to send gradients in
+        bf16, as bf16_compress_hook does.
         """
         used = torch.tensor(
             [p.grad is not None for p in self.params], dtype=torch.uint8, device=self.flat.device
@@ -101,7 +103,7 @@ class FlatBuffer:
                 param.grad.copy_(slot)
 
     def release(self) -> None:
-        """Moves gradients that are views of the buffer to their own memory."""
+        """Copies gradients that are views of this buffer to memory of their own."""
         own = self.flat.untyped_storage().data_ptr()
         for param in self.params:
             gradient = param.grad

@@ -40,8 +40,8 @@ def usable_cores() -> int:
 
 
 def waited_for_cpu_ns() -> int:
-    """Returns for how long the main thread of this process could have run, but waited for a CPU, in
-    nanoseconds; 0 if the system does not tell.
+    """Returns for how many nanoseconds the main thread of this process was ready to run, but waited
+    for a CPU; 0 if the system does not tell.
     """
     try:
         return int(SCHEDSTAT.read_text().split()[1])

@@ -16,8 +16,8 @@ COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """The time of all CPUs since the start of the host, in ticks, and the load average of the last
-    minute.
+    """CPU times of the host since it started, summed over CPUs, in ticks, and the load average of
+    the last minute.
     """
 
     total: int
@@ -45,7 +45,8 @@ class CpuTimes:
 
 
 def load_between(begin: CpuTimes | None, end: CpuTimes | None) -> HostLoad | None:
-    """Returns the load between two moments; None if it is unknown, or no time has passed."""
+    """Returns how busy the host was between two moments; None if it is unknown, or if no time has
+    passed."""
     if begin is None or end is None or end.total <= begin.total:
         return None
     total = end.total - begin.total

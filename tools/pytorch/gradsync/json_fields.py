@@ -1,5 +1,5 @@
-"""Reads the fields of a JSON object one by one. A field that is not as expected raises Refused,
-with one line.
+"""Reads the fields of a JSON object one by one. A field with a wrong type or value raises Refused,
+with one line that names it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class JsonObject:
     """The fields of one object of a JSON document.
 
     `place` says where the object is, such as "ranks[0][3].collectives", and is empty for the whole
-    document. Every method returns the value of one field, and raises Refused if the value is not of
-    that kind. A field without a default must be there. Numbers must be within `least` and `most`,
+    document. Every method returns the value of one field, and raises Refused if it has another
+    type. A field that has no default must be present. Numbers must be within `least` and `most`,
     both included.
 
     At the end of a `with` statement, fields that were not read also raise Refused:
@@ -104,7 +104,7 @@ class JsonObject:
     def each(
         self, name: str, read: Callable[[object, str], T], is_optional: bool = False
     ) -> tuple[T, ...]:
-        """Returns the list of read(value, place) for each value of a list."""
+        """Returns read(value, place) for each element of a list, whose place includes its index."""
         inside = self._inside(name)
         values = self._list(name, is_optional)
         return tuple(read(value, f"{inside}[{i}]") for i, value in enumerate(values))

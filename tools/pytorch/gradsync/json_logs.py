@@ -30,8 +30,8 @@ IsMeasurement = Callable[[Any], bool]
 
 @dataclass
 class Log:
-    """The lines of a log, and its documents that are measurements, both in the order of the
-    file."""
+    """The lines of a log, and the JSON documents in it that are measurements, both in the order of
+    the file."""
 
     lines: list[str] = field(default_factory=list)
     documents: list[Any] = field(default_factory=list)
@@ -39,8 +39,8 @@ class Log:
 
 @dataclass(frozen=True)
 class Spanning:
-    """Documents that span several lines, if there are any, and the index of the line after them.
-    `has_end`: False if the log ends before the document does."""
+    """JSON documents that begin on one line and end on another, and the index of the line after
+    them. `has_end`: False if the log ends before the document does."""
 
     documents: list[Any]
     after: int
@@ -48,8 +48,8 @@ class Spanning:
 
 
 def log_of(text: str, is_measurement: IsMeasurement) -> Log:
-    """Returns the lines and documents of a log. Texts inside of other documents also count as
-    lines.
+    """Returns the lines and documents of a log. Text fields in other JSON documents, such as
+    Docker's log lines, also count as lines.
     """
     log = Log()
     _add(text, is_measurement, log, DEEPEST)
@@ -75,7 +75,7 @@ def _add_document(document: Any, is_measurement: IsMeasurement, log: Log, deepes
 
 
 def _parts_of(lines: Sequence[str]) -> Iterator[Any]:
-    """Yields lines as texts, and documents as dicts and lists."""
+    """Yields what a log contains: lines as str, and JSON documents as dict or list."""
     may_span = True  # until a document has no end
     place = 0
     while place < len(lines):

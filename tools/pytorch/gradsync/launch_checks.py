@@ -1,4 +1,4 @@
-"""Checks a launch beyond the types of its fields, and checks that several launches fit together."""
+"""Checks whether the parts of a recorded launch fit together, and whether several launches do."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def _comparable(launch: Launch, name: str) -> object:
 
 
 def check_launch(launch: Launch) -> None:
-    """Raises Refused if parts of a launch contradict each other, or if a step lacks something that
-    it must have.
+    """Raises Refused if parts of a launch contradict each other, or if a step lacks a required
+    time.
     """
     counts = len(launch.ranks), len(launch.hosts)
     _require(bool(launch.parameters), "no parameters")
@@ -85,7 +85,7 @@ def _check_memory(memory: Memory, parameters: int) -> None:
 
 
 def _check_step(launch: Launch, name: str, step: Step, first: Step) -> None:
-    """`first`: the same step of rank 0."""
+    """`first`: rank 0's step of the same round, with which `step` must agree."""
     sent, first_sent = step.collectives, first.collectives
     _require(
         (step.mode, step.row, sent and sent.kind, sent and sent.bytes)

@@ -1,4 +1,4 @@
-"""Facts about a model and its machine that are known before a step is recorded."""
+"""Describes a model and its machine, as far as they are known before a step is recorded."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gradsync.world import World
 
 
 def launch_of(target: ModelTarget, world: World, command: Sequence[str]) -> Launch:
-    """Returns a launch without steps. It lacks what only the first steps show: hosts, the optimizer
-    and the number of passes.
+    """Returns the description of a launch, still without steps. Hosts, the optimizer and the number
+    of passes are missing too: the first steps will show them.
     """
     is_on_gpu = world.device.type == "cuda"
     return Launch(

@@ -1,4 +1,4 @@
-"""Checks whether a launch can be added to a file."""
+"""Checks whether the recording of a new launch can be added to a file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gradsync.recording_file import parse_launch, read_bytes
 
 
 class UnusableFile(Refused):
-    """A launch cannot be added to this file."""
+    """The recording of a new launch cannot be added to this file."""
 
 
 def check_usable(path: str, **known: Any) -> None:
-    """Raises UnusableFile if a launch cannot be added to a file. what_if uses all launches of a
-    file together, so they must have equal values in the given fields of schema.Launch.
+    """Raises UnusableFile if a launch cannot be added to a file. what_if combines all launches of a
+    file, so the given fields of schema.Launch must have equal values in all of them.
     """
     if not _can_be_written(path):
         raise UnusableFile(f"--out={path} cannot be written, or is no file")

@@ -1,4 +1,5 @@
-"""Adds a launch to a file. Reports early if the file cannot be used."""
+"""Adds the recording of a launch to a file. Raises an error as early as possible if that file
+cannot be used."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ AGREE = ("parameters", *AGREEING_FIELDS)  # what all launches of one file agree 
 
 
 class LaunchWriter:
-    """One launch, about which each step tells more. All ranks must call the same methods; rank 0
-    reads and writes the file. The methods raise UnusableFile if the file holds launches of another
-    script or machine.
+    """The recording of one launch, which becomes more complete with each step. All ranks must call
+    the same methods together; rank 0 reads and writes the file. The methods raise UnusableFile if
+    the file holds launches of another script or machine.
     """
 
     def __init__(self, path: str, launch: Launch, world: World) -> None:
@@ -31,13 +32,14 @@ class LaunchWriter:
         self._begin = CpuTimes.now()
 
     def start(self, optimizers: str) -> None:
-        """The first step has shown the names of the model's optimizers."""
+        """Called after the first step, which has shown the names of the model's optimizers."""
         hosts = gathered(platform.node(), self._world.device)
         self.launch = dataclasses.replace(self.launch, hosts=tuple(hosts), optimizer=optimizers)
         self._check(field for field in AGREE if field != "passes")
 
     def set_passes(self, passes: int) -> None:
-        """The first round has shown how many passes a step has."""
+        """Called after the first round (one step of each kind), which has shown how many passes a
+        step has."""
         self.launch = dataclasses.replace(self.launch, passes=passes)
         self._check(["passes"])
 

@@ -1,4 +1,4 @@
-"""The costs of collectives between ranks: seconds, and use of processors, as functions of the
+"""Computes how long collectives between ranks take, and how much CPU time they use, from their
 bytes.
 
 Costs are measured by probes (probes.py) or by other programs (link_file.py), or computed from a
@@ -19,7 +19,7 @@ from gradsync.refusing import require
 
 
 class Operation(str, Enum):
-    """The kind of a collective. Its bytes are the bytes of the whole vector.
+    """The kind of a collective. The bytes of a collective are always the bytes of the whole vector.
 
     UNIT_GATHER and UNIT_REDUCE are the all-gather and the reduce-scatter of a unit of FSDP2, with
     the copies that FSDP2 makes before and after them.
@@ -39,11 +39,11 @@ SIZES = [2.0**k for k in range(8, 37)]  # bytes, between which a formula is take
 
 @dataclass(frozen=True)
 class Cost:
-    """The measured costs of collectives of one size.
+    """The measured time and CPU use of collectives of one size.
 
-    `in_flight` collectives ran at the same time, and took `seconds` together. `bytes`: the size of
-    one whole vector. `processor`: the CPU time that the collectives used on one rank, in
-    CPU-seconds per second.
+    `in_flight`: the number of collectives that ran at the same time, and together took `seconds`.
+    `bytes`: the size of one whole vector. `processor`: the CPU time that the collectives used on
+    one rank, in CPU-seconds per second.
     """
 
     bytes: float
@@ -76,19 +76,19 @@ class Curve:
         return self.values[left] + slope * part
 
     def ratio_at(self, size: float) -> float:
-        """Returns a quantity that is constant outside of the measured sizes, such as the use of
-        processors.
+        """Returns a quantity, such as CPU use, at this size; outside of the measured sizes it is
+        constant.
         """
         if len(self.sizes) == 1:
             return self.values[0]
         return self._along(min(max(size, self.sizes[0]), self.sizes[-1]))
 
     def time_at(self, size: float) -> float:
-        """Returns a quantity that has a latency and a rate, such as seconds.
+        """Returns a time, which consists of latency and bytes divided by a rate, at this size.
 
-        Above the largest size it is proportional to the bytes. Below the smallest size it follows
-        the line through the first two points, but is at least proportional to the bytes, so it is
-        never negative.
+        Above the largest measured size, the time is proportional to the bytes. Below the smallest
+        measured size, it follows the line through the first two points, but is at least
+        proportional to the bytes, so that it is never negative.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:
@@ -106,7 +106,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves of the time and CPU use of `in_flight` collectives that run at the same time."""
+    """Time and CPU use as functions of the size, for `in_flight` collectives at the same time."""
 
     in_flight: int
     seconds: Curve
@@ -114,13 +114,14 @@ class Curves:
 
 
 class LinkCosts:
-    """Costs of collectives between all ranks of a world.
+    """Time and CPU use of all kinds of collectives between all ranks.
 
-    `channels` collectives run at the same time; later ones wait until one of them is done.
+    `channels`: the number of collectives that can run at the same time; a later one waits until one
+    of them is done.
     """
 
     def __init__(self, costs: Iterable[Cost], channels: int = 1) -> None:
-        """Raises Refused if a cost has no size or takes no time, or if none is of a single
+        """Raises Refused if a cost has no size or takes no time, or if there is no cost of a single
         all-reduce.
         """
         points: dict[Operation, dict[int, list[Cost]]] = defaultdict(lambda: defaultdict(list))
@@ -139,7 +140,7 @@ class LinkCosts:
         }
 
     def with_curves(self, more: Mapping[Operation, Sequence[Curves]]) -> LinkCosts:
-        """Returns these costs, with other curves for these operations.
+        """Returns these costs, with the curves of some operations replaced.
 
         `more`: for each operation the curves, ordered by the number of collectives in flight,
         beginning with 1.
@@ -180,7 +181,7 @@ class LinkCosts:
         return self._of(kind).seconds.sizes
 
     def uses_processors(self) -> bool:
-        """Returns whether an all-reduce slows computation down."""
+        """Returns whether an all-reduce uses CPU time, and so slows computation on CPUs down."""
         return any(self._of(Operation.ALL_REDUCE).processor.values)
 
     def seconds(self, size: float, kind: Operation = Operation.ALL_REDUCE) -> float:
@@ -214,7 +215,8 @@ class LinkCosts:
 
 @dataclass(frozen=True)
 class MeasuredLink:
-    """Costs between this number of ranks. `says`: lines for users about the measurement."""
+    """A measured link: the costs of collectives between this number of ranks. `says`: lines for
+    users about the measurement."""
 
     costs: LinkCosts
     world_size: int

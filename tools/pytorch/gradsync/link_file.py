@@ -1,7 +1,7 @@
 """Reads files of measured links: output of nccl-tests, rccl-tests or osu_allreduce, records of
 gradsync's all_reduce, or a recording.
 
-Rows that contradict themselves are not used (nccl_run.py).
+Rows whose time and bandwidth contradict each other are not used (nccl_run.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ BRACES = ("{", "[")
 
 
 def read_link(path: str, world_size: int) -> Recording | MeasuredLink:
-    """Returns the measured link. `world_size` is used if the file lacks the number of ranks.
+    """Returns the link that the file describes. `world_size`: the number of ranks, used if the file
+    does not tell it.
 
     Raises Refused, in one line that begins with the path.
     """

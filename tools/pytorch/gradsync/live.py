@@ -1,8 +1,8 @@
 """Measures the bytes of tensors that a step keeps alive, other than weights, gradients and the
 optimizer's state: mostly activations.
 
-The step must not synchronise. A storage counts from the first operation that makes or reads it
-until it is freed.
+The measured step must be one without synchronisation. A storage counts from the first operation
+that makes or reads it until it is freed.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._apart.discard(key)
 
     def leave_out(self, tensor: torch.Tensor) -> None:
-        """From now on this tensor is not counted."""
+        """Stops counting this tensor."""
         storage = storage_of(tensor)
         if storage is None:
             return
@@ -89,7 +89,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.now -= self._bytes.pop(storage._cdata, 0)
 
     def take(self) -> int:
-        """Returns the most bytes since the last call, or the start."""
+        """Returns the largest number of bytes since the last call of take(), or since start()."""
         most = self._most
         self._most = self.now
         return most
@@ -108,8 +108,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class StepMemory:
-    """Measures the memory of the step that begins now. Until a gradient is ready, it counts as a
-    temporary tensor.
+    """Measures the memory of the step that begins when this object is made. A gradient counts as a
+    temporary tensor until it is ready.
     """
 
     def __init__(
@@ -141,8 +141,8 @@ class StepMemory:
         self._live.start()
 
     def on_backward(self) -> None:
-        """A backward pass begins; a step may have several. This call and the following calls are
-        ignored after the end of the step.
+        """Called when a backward pass begins; a step may have several. This method and the methods
+        below do nothing after the end of the step.
         """
         if not self._live.is_on:
             return
@@ -150,8 +150,9 @@ class StepMemory:
         self._order = {}
 
     def on_ready(self, i: int) -> None:
-        """The gradient of a parameter is ready. Nested passes, such as those of reentrant
-        checkpoints, may later add to the gradient of a shared parameter.
+        """Called when the gradient of a parameter is ready. Nested passes, such as those of
+        reentrant checkpoints, may later add to the gradient of a shared parameter; then this is
+        called again.
         """
         gradient = self._params[i].grad
         if gradient is None or not self._live.is_on:
@@ -163,7 +164,8 @@ class StepMemory:
         self._order[i] = None  # the last one
 
     def on_update(self) -> None:
-        """An update begins, after backward and after the recorder's own work."""
+        """Called when the optimizer's update begins, after backward and after the recorder's own
+        work."""
         if not self._live.is_on:
             return
         # Under fully_shard they hold parts of weights and gradients, which are no activations.
@@ -176,7 +178,7 @@ class StepMemory:
         self._live.take()
 
     def end(self) -> None:
-        """The step has ended. May be called several times."""
+        """Called when the step has ended. It may be called several times for one step."""
         if self._live.is_on:
             self._live.end()
             self._optimizer_bytes = self._live.take()

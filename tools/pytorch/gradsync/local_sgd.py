@@ -22,9 +22,9 @@ def local_step(
 ) -> Interval:
     """Returns the mean time of a step in seconds.
 
-    `ranks`: by recorded rank, seconds of its steps without synchronisation. `average_s`: the time
-    of an average of the weights, divided by `steps`. `log_error`: the standard deviation of the
-    logarithm of this time.
+    `ranks`: for each recorded rank, the seconds of its steps without synchronisation. `average_s`:
+    the time of one averaging of the weights, divided by `steps`. `log_error`: the standard
+    deviation of the logarithm of `average_s`.
     """
     slowest_s = trimmed_mean(_slowest(ranks, world_size, steps))
     rounds_s = [max(own) for own in zip(*ranks, strict=True)]
@@ -40,9 +40,9 @@ def local_step(
 
 
 def _slowest(ranks: Sequence[Sequence[float]], world_size: int, steps: int) -> list[float]:
-    """Draws periods of `steps` steps, one for each round. Returns the mean step of the slowest rank
-    in each period. An additional rank takes its steps from one recorded rank, because a slow rank
-    stays slow.
+    """Draws periods of `steps` steps between two averages, one period for each recorded round.
+    Returns the mean step of the slowest rank in each period. A rank that was not recorded takes all
+    its steps from one recorded rank, because a slow rank stays slow.
     """
     random = Random(DRAWING_SEED)
     affordable = MOST_RANK_ACTIONS // (world_size * steps)

@@ -1,4 +1,4 @@
-"""Reads the text of logs in any encoding."""
+"""Reads the text of log files, whatever their encoding."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours of a terminal
 
 
 def read_text(path: str) -> str:
-    """Returns a file's text without escape sequences, and with plain blanks. Bytes that are not
-    text become U+FFFD.
+    """Returns a file's text without terminal escape sequences, and with ordinary spaces only. Bytes
+    that are not text become U+FFFD.
 
     Decompresses a file that gzip has compressed. Raises Refused if the file cannot be read.
     """

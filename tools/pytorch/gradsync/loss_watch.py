@@ -1,4 +1,4 @@
-"""Finds the losses that a script computes, and the factor with which backward() gets each loss."""
+"""Finds the losses that a script computes, and how many times backward() counts each loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ OF_CLASSES = LOSSES[:2]  # whose targets are classes, of which some may be ignor
 
 @dataclasses.dataclass
 class _Loss:
-    """A loss that may get a derivative. `values`: of its elements, if it is not reduced."""
+    """A loss that the script has computed, and that a backward pass may use. `values`: its
+    elements, if the script did not reduce it to a mean or a sum."""
 
     tokens: int
     mean: float
@@ -31,8 +32,8 @@ class _Loss:
     values: torch.Tensor | None = None
 
     def of_pass(self, derivative: torch.Tensor, scale: float) -> PassLoss:
-        """Returns the loss with its factor. The factor is NaN if elements have different
-        factors."""
+        """Returns the loss, with the factor by which the backward pass multiplies its mean. The
+        factor is NaN if the pass multiplies elements by different factors."""
         factor = float(derivative.double().sum()) / scale
         tokens, mean = self.tokens, self.mean
         if self.values is not None:
@@ -50,8 +51,9 @@ class _Loss:
 class Pass:
     """A backward pass.
 
-    `calls`: the calls of the script that have begun it. `given`: the one number that it begins
-    with, or NaN. `is_divided`: that was divided by a sum over ranks.
+    `calls`: a text that identifies the script's calls that have begun the pass. `given`: the number
+    on which the script called backward(), or NaN if it is not one number. `is_divided`: whether
+    this number was divided by a sum over ranks.
     """
 
     calls: str
@@ -62,9 +64,10 @@ class Pass:
     delivered_to: set[int] = dataclasses.field(default_factory=set)  # ids of parameters
 
     def loss(self) -> PassLoss | None:
-        """Returns what the pass begins with, or None if that is unknown.
+        """Returns the largest loss on which the pass began, or None if it is not known.
 
-        A loss that a collective has reduced stands for those that it was made of.
+        If a collective has reduced losses, the reduced loss is used, and not those that it was made
+        of.
         """
         losses = [one for one in self.losses if one.is_reduced] or self.losses
         if not losses or any(math.isnan(one.factor) for one in losses):
@@ -80,14 +83,15 @@ class Pass:
 
 
 class LossWatch:
-    """Finds the losses of each pass. Adds the digests of their targets to `targets`."""
+    """Finds the losses on which each backward pass begins. Adds digests of the losses' targets to
+    `targets`."""
 
     def __init__(self, targets: list[str]) -> None:
         self._targets = targets
         self._pass: Pass | None = None
 
     def begin_pass(self, roots: Any, scale: float, is_divided: bool) -> Pass:
-        """Returns the backward pass that begins, whose losses are not known before its end."""
+        """Returns the backward pass that begins; its losses are known at its end."""
         known = tensors_of(roots)
         is_number = len(known) == 1 and known[0].numel() == 1
         given = float(known[0].detach()) if is_number else math.nan
@@ -100,7 +104,8 @@ class LossWatch:
     def add(
         self, own: Callable[..., Any], loss: torch.Tensor, args: tuple[Any, ...], kwargs: Any
     ) -> None:
-        """Watches a loss that a function of LOSSES has returned for these arguments."""
+        """Watches a loss that a function of LOSSES, such as cross_entropy, has returned for these
+        arguments."""
         given = inspect.signature(own).bind(*args, **kwargs).arguments
         if not loss.requires_grad or given.get("size_average") is not None or given.get("reduce"):
             return
@@ -114,7 +119,8 @@ class LossWatch:
         self._watch(loss, _Loss(tokens, mean, eps, reduction == "mean", values=values))
 
     def add_reduced(self, loss: torch.Tensor) -> None:
-        """Watches a number with a graph that the script is about to give to a collective."""
+        """Watches a loss (one number that needs a gradient) that the script is about to reduce by a
+        collective."""
         eps = torch.finfo(loss.dtype).eps
         value = float(loss.detach().double().sum())
         self._watch(loss, _Loss(1, value, eps, is_mean=True, is_reduced=True))
@@ -129,7 +135,7 @@ class LossWatch:
 
 
 def _tokens_of(name: str, given: dict[str, Any]) -> int:
-    """Returns the number of summands of a loss."""
+    """Returns the number of terms that a loss adds up, such as tokens."""
     inputs, target = given["input"], given["target"]
     if name not in OF_CLASSES:
         return int(cast("Any", torch).broadcast_tensors(inputs, target)[0].numel())

@@ -1,5 +1,5 @@
-"""Decides which multiple of the mean loss backward() gets, and whether this is a mistake. Needs no
-PyTorch.
+"""Finds out how many times backward() counts the mean of the loss, and whether this is a mistake.
+Needs no PyTorch.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ ROUNDINGS_OF_A_LOSS = 8  # to its dtype, that may stand between a loss and what 
 
 @dataclasses.dataclass(frozen=True)
 class PassLoss:
-    """The known loss of a backward pass, or the largest one of several.
+    """The loss of a backward pass as far as it is known; if there are several, the largest.
 
-    `factor`: how many times the mean of the loss backward gets, without a GradScaler's factor: the
-    exact derivative. `tokens`: how many the loss counts. `mean`: of the loss, over them. `eps`: of
-    the loss's dtype. `calls`: those of the script that began the pass.
-    `is_reduced`: it is what the script has given to a collective before backward. `is_alone`: no
-    other known loss is in the pass. `is_whole`: backward gets nothing else.
+    `factor`: the exact derivative of what backward() gets by the mean of the loss, without a
+    GradScaler's factor. `tokens`: the number of terms in the loss. `mean`: the mean of the loss
+    over these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text that
+    identifies the script's calls that began the pass. `is_reduced`: whether the script has reduced
+    the loss by a collective before backward. `is_alone`: whether no other known loss is in the
+    pass. `is_whole`: whether backward gets nothing but this loss.
     """
 
     factor: float
@@ -36,13 +37,14 @@ class PassLoss:
 
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
-    """How many times the mean loss backward gets: 1 is right.
+    """How many times the backward passes of a step count the mean of the loss: 1 is right.
 
-    `of_means`: of the mean of all passes' means, `of_tokens`: of the mean over all tokens; None if
-    passes differ in it, or are unknown. `rounding`: how far roundings can bring either, as a part
-    of it. `is_repeated`: one call of the script made all passes of each rank. `is_reduced`: all
-    passes begin with a loss that a collective has reduced. `is_alone`: no pass has another loss.
-    `is_whole`: backward gets nothing but the losses.
+    `of_means`: this number relative to the mean of all passes' means, and `of_tokens` relative to
+    the mean over all tokens; None if passes differ in it, or are unknown. `rounding`: the relative
+    error that rounding may cause in both. `is_repeated`: whether the same call in the script made
+    all passes of each rank. `is_reduced`: whether all passes begin with a loss that a collective
+    has reduced. `is_alone`: whether no pass has another loss. `is_whole`: whether backward gets
+    nothing but the losses.
     """
 
     of_means: float | None = None
@@ -54,34 +56,36 @@ class LossFactor:
     is_whole: bool = False
 
     def is_any(self, factor: float) -> bool:
-        """Returns whether one of the two factors is this factor."""
+        """Returns whether `of_means` or `of_tokens` equals this factor, up to rounding."""
         return any(
             known is not None and abs(known / factor - 1) <= self.rounding
             for known in (self.of_means, self.of_tokens)
         )
 
     def makes_up_for(self, factor: float | None, passes: int, is_divided_by_all: bool) -> bool:
-        """Returns whether gradients of `factor` times the mean are right for this loss.
+        """Returns whether gradients that are `factor` times the mean are right, because the loss is
+        counted 1 / `factor` times.
 
-        `passes`, `is_divided_by_all`: as for mistake(). Of a loss that is only a part of what
-        backward gets, any other factor is a coefficient.
+        `passes`, `is_divided_by_all`: as for mistake(). If the loss is only a part of what backward
+        gets, any other factor is taken for a coefficient.
         """
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
     def shown(self, factor: float | None = None) -> float:
-        """Returns the one that is 1 / `factor`, or the one that is known."""
+        """Returns, to print it, `of_means` or `of_tokens`: the one that is nearest to 1 / `factor`,
+        or the one that is known."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))
         return known[0] if known else 1.0
 
     def mistake(self, world_size: int, passes: int, is_divided_by_all: bool) -> str:
-        """Returns the mistake that explains the factor, or an empty text if the factor may be
-        intended.
+        """Returns the name of the mistake that explains this number, or "" if it may be intended.
 
-        `passes`: of a step. `is_divided_by_all`: by a number that the script has summed over ranks.
+        `passes`: of a step. `is_divided_by_all`: whether the loss is divided by a number that the
+        script has summed over ranks.
         """
         if (self.of_means is None and self.of_tokens is None) or self.is_any(1):
             return ""
@@ -100,11 +104,11 @@ class LossFactor:
 
 
 def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings) -> LossFactor:
-    """Returns the multiple of the mean loss that backward gets in the step, from the losses of each
-    rank's passes.
+    """Returns how many times backward counts the mean loss in the step, computed from the losses of
+    each rank's passes.
 
-    If passes have different numbers of tokens, it notes how far their mean is off the mean over
-    all tokens. None is a pass whose loss is not known.
+    If passes have different numbers of tokens, adds a note about how far the mean of their means is
+    from the mean over all tokens. In `ranks`, None stands for a pass whose loss is not known.
     """
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):
@@ -131,7 +135,7 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
 
 
 def _common(factors: Iterable[float], rounding: float) -> float | None:
-    """Returns the value of all factors, or None if they differ or are 0."""
+    """Returns the factor that all passes share, or None if they differ or are 0."""
     first, *others = factors
     if not first or any(not abs(other / first - 1) <= rounding for other in others):
         return None

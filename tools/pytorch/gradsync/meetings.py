@@ -1,7 +1,7 @@
-"""Lets ranks report their progress in the store of the script's process group.
+"""Lets ranks wait for each other before each update, by values in the store of the script's process
+group.
 
-No collective is used, so a rank that does not come is named, and the other ranks do not wait for it
-without end.
+No collective is used, so if a rank does not come, the other ranks can name it and end.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ PRINTING_S = 60.0  # that the rank that speaks has to print what it has found
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """The progress of a rank since its last meeting.
+    """What a rank has done since its last meeting, that is, since all ranks met before an update.
 
-    `meetings`: the number of its meetings so far. `calls`, `passes`: forward and backward passes
-    that it has begun. `skipped`: updates that a GradScaler has left out. `place`: FILE:LINE of the
-    last of these. `ended`: how the script has ended, or an empty text.
+    `meetings`: the number of its meetings so far. `calls`, `passes`: the numbers of forward and
+    backward passes that it has begun. `skipped`: the number of updates that a GradScaler has left
+    out. `place`: FILE:LINE of the last of these events. `ended`: a text about how the script has
+    ended; empty while it runs.
     """
 
     meetings: int = 0
@@ -56,9 +57,9 @@ class Reason(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Absence:
-    """A rank that does not come, and what it does instead, as text.
+    """A rank that does not come to a meeting, and a text about what it does instead.
 
-    `speaker`: the first rank that may have come, which must report the absence.
+    `speaker`: the lowest rank that may have come, which reports the absence for all.
     """
 
     rank: int
@@ -68,8 +69,8 @@ class Absence:
 
 
 class _Stalls:
-    """Measures for how long ranks have made no progress. Times are those for which this rank has
-    waited, in seconds.
+    """Measures for how long other ranks have made no progress while this rank waits for them. All
+    times count only seconds for which this rank has waited.
     """
 
     def __init__(self) -> None:
@@ -86,7 +87,7 @@ class _Stalls:
 
 @contextlib.contextmanager
 def _refusing_lost_store() -> Iterator[None]:
-    """Raises Refused instead of RuntimeError, because the process that has the store has ended."""
+    """Turns a RuntimeError of the store into Refused: the process that has the store has ended."""
     try:
         yield
     except RuntimeError as error:
@@ -95,9 +96,10 @@ def _refusing_lost_store() -> Iterator[None]:
 
 
 class Meetings:
-    """This rank's part in meetings, one before each update. A rank alone does not wait.
+    """Makes this rank wait for all other ranks before each update (a meeting). If there is only one
+    rank, it does not wait.
 
-    Methods raise Refused if the store is lost.
+    The methods raise Refused if the store can no longer be reached.
     """
 
     def __init__(self) -> None:
@@ -110,12 +112,12 @@ class Meetings:
         self._size = 1
 
     def begin_call(self, place: str) -> None:
-        """A forward pass begins, with gradients."""
+        """Called when a forward pass with gradients begins."""
         self._begin()
         self._say(calls=self._own.calls + 1, place=place)
 
     def begin_pass(self, place: str) -> None:
-        """The outermost backward pass begins."""
+        """Called when the outermost backward pass begins."""
         self._begin()
         self._say(passes=self._own.passes + 1, place=place)
 
@@ -124,15 +126,16 @@ class Meetings:
             self._began_s = time.monotonic()
 
     def skip(self, place: str) -> None:
-        """A GradScaler leaves out an update."""
+        """Called when a GradScaler leaves out an update."""
         self._say(skipped=self._own.skipped + 1, place=place)
 
     def end(self, how: str) -> None:
-        """The script of this rank ends, and comes to no further meeting."""
+        """Called when the script of this rank ends, so that it comes to no further meeting."""
         self._say(ended=how)
 
     def meet(self) -> Absence | None:
-        """Waits until all ranks are here. Returns a rank that does not come, if there is one."""
+        """Waits until all ranks have called meet() for the same update. Returns a rank that does
+        not come, and why; None if all have come."""
         if not self._join():
             return None
         self._set(self._place_of(self._rank), self._own.skipped)
@@ -141,13 +144,15 @@ class Meetings:
         return absence
 
     def meet_at_end(self) -> Absence | None:
-        """As meet(), after end(): waits until the scripts of all ranks have ended."""
+        """Waits, after end(), until the scripts of all ranks have ended; returns the same as
+        meet()."""
         return self._wait(self._running, self._why_running) if self._join() else None
 
     def close(self) -> None:
         """Ends the check for all ranks, because this rank has printed the result.
 
-        This rank may have the store, so it waits until all ranks that wait for it have read this.
+        The store may be in this rank's process, so this waits until the ranks that wait for it have
+        read that the check is over.
         """
         if not self._join():
             return
@@ -156,8 +161,8 @@ class Meetings:
         _wait_for(lambda: self._has(*others), HEARING_S)
 
     def is_closed(self) -> bool:
-        """Waits for a limited time until another rank calls close(). Returns whether one has called
-        it.
+        """Waits for at most PRINTING_S until another rank calls close(). Returns whether one has
+        called it.
         """
         if not self._join() or not _wait_for(lambda: self._has(OVER), PRINTING_S):
             return False
@@ -171,7 +176,8 @@ class Meetings:
         missing: Callable[[], list[int]],
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
-        """Waits until no rank is missing, or one has a reason not to come."""
+        """Waits until missing() returns no rank, or why() returns a reason for which a rank will
+        not come."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
@@ -210,7 +216,8 @@ class Meetings:
         return self._why_stalled(rank, other, stalls)
 
     def _who_skipped(self) -> Absence | None:
-        """Returns the rank that has skipped the most updates, if all ranks have come."""
+        """Returns the rank that has skipped the most updates, if ranks have skipped different
+        numbers."""
         keys = [self._place_of(rank) for rank in range(self._size)]
         skipped = [self._get(key) for key in keys]
         if min(skipped) == max(skipped):
@@ -230,10 +237,11 @@ class Meetings:
     def _why_stalled(
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
-        """Returns the reason if a rank has begun more passes than this rank, and makes no progress.
+        """Returns a reason if a rank has begun more passes than this rank since the last meeting,
+        and makes no progress.
 
-        A rank with more passes in a step is assumed to need at most as long for each pass as this
-        rank needs for all its passes.
+        A rank may have more passes in a step than this rank; then each of its passes is assumed to
+        take at most as long as all passes of this rank.
         """
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes
@@ -246,7 +254,7 @@ class Meetings:
     # The store
 
     def _join(self) -> bool:
-        """Returns whether there are several ranks, which have a store."""
+        """Returns whether there are several ranks; the first call connects to their store."""
         if self._store is None and dist.is_initialized() and dist.get_world_size() > 1:
             store = default_store()
             self._store = store_within(store, PREFIX)
@@ -281,7 +289,8 @@ class Meetings:
 
 
 def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
-    """Waits until the condition holds, but only for a limited time. Returns whether it holds."""
+    """Waits until the condition holds, but at most for this number of seconds. Returns whether it
+    holds."""
     for waited_s in _looks():
         if is_so():
             return True
@@ -291,9 +300,10 @@ def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
 
 
 def _looks() -> Iterator[float]:
-    """Yields at once, and then again and again, after ever longer pauses: their sum, in seconds.
+    """Yields the sum of its pauses so far, in seconds: first 0, and then after ever longer pauses.
 
-    It is less than the time that passes if this process is stopped, as others may be with it.
+    If this process was stopped for a while, the sum does not contain that time, because other ranks
+    may have been stopped too.
     """
     pause_s = 0.001
     waited_s = 0.0

@@ -1,7 +1,7 @@
-"""Computes the peak of a rank's tensors in a step, in bytes.
+"""Computes the largest number of bytes that all tensors of a rank have at one time in a step.
 
-The peak is computed from one recorded step without synchronisation (live.py). Resident memory is
-larger, because allocators keep freed memory and libraries have memory of their own.
+The peak is computed from one recorded step without synchronisation (live.py). The process needs
+more memory than this, because allocators keep freed memory and libraries have memory of their own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNITS = {
 
 
 class Peak(NamedTuple):
-    """The bytes of one rank at the peak: the sum of two parts.
+    """The bytes of a rank's tensors at the peak, as the sum of two parts.
 
     `fixed`: bytes that are held all the time. `moving`: the maximum of all other bytes:
     activations, gradients, gathered and sent data, or the optimizer's temporary tensors.
@@ -42,9 +42,9 @@ class Peak(NamedTuple):
 
 @dataclass(frozen=True)
 class Moment:
-    """The time until the gradient of one parameter is ready. `computing`: the maximum bytes of
-    activations and temporary tensors in this time. `made`: bytes of the gradients that were ready
-    before.
+    """The time between two gradients' becoming ready in backward, which ends with the gradient of
+    one parameter. `computing`: the maximum bytes of activations and temporary tensors in this time.
+    `made`: the bytes of gradients that were ready before this time.
     """
 
     parameter: int
@@ -62,7 +62,8 @@ def parse_bytes(text: str) -> float | None:
 
 
 class Need:
-    """The memory that ranks need to train the recorded model. The recording must have memory."""
+    """Computes the memory that ranks need to train the recorded model in several ways. The
+    recording must contain measured memory."""
 
     def __init__(self, recording: Recording) -> None:
         launch = recording.first
@@ -87,10 +88,10 @@ class Need:
         """Returns the memory of a rank that holds the whole model, as with DistributedDataParallel.
 
         `states`: the fraction of the optimizer's state that the rank has. `keeps`: whether all
-        gradients exist all the time, as with accumulated passes. `more`: bytes in addition to
-        buckets. `batch`: the batch as a multiple of the recorded batch. `buckets`: whether there
-        are buckets. Buckets exist all the time, and gradients are views of them or additional
-        tensors.
+        gradients exist all the time, as if passes are accumulated. `more`: bytes in addition to
+        buckets. `batch`: the batch as a multiple of the recorded batch. `buckets`: whether DDP has
+        buckets, which exist all the time; gradients are views of them, or tensors in addition to
+        them.
         """
         recorded = self._recorded
         own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
@@ -111,8 +112,8 @@ class Need:
     ) -> Peak:
         """Returns the memory of a rank with these units of FSDP2.
 
-        `batch` and `keeps` are as in replicated(). PyTorch's sources are _fsdp_param_group.py and
-        _fsdp_collectives.py in torch/distributed/fsdp/_fully_shard.
+        `batch` and `keeps` are as in replicated(). This follows _fsdp_param_group.py and
+        _fsdp_collectives.py in PyTorch's torch/distributed/fsdp/_fully_shard.
         """
         recorded = self._recorded
         sizes = UnitSizes(
@@ -144,7 +145,8 @@ class Need:
         return Peak(parts + recorded.buffer_bytes + kept, max(peak, update))
 
     def _moments(self, batch: float) -> list[Moment]:
-        """Returns the moments of backward, in order, for this multiple of the recorded batch."""
+        """Returns the times between ready gradients, in their order in backward, for this multiple
+        of the recorded batch."""
         moments = []
         made = 0
         for parameter in self._recorded.order:
@@ -156,8 +158,8 @@ class Need:
 
 @dataclass(frozen=True)
 class UnitSizes:
-    """The bytes of each unit: of its gathered parameters, of its reduced gradients, and of the kept
-    sum, which is divided among all ranks.
+    """The bytes of each unit of FSDP2: of its gathered parameters, of its reduced gradients, and of
+    the accumulated sum of gradients, which is divided among all ranks.
     """
 
     gathered: Sequence[int]
@@ -172,9 +174,9 @@ def _by_unit(units: Sequence[Unit], sizes: Sequence[int]) -> list[int]:
 class UnitBuffers:
     """The buffers of FSDP2's units during backward, in addition to the rank's shards.
 
-    A unit is gathered into a buffer, and copied out of the buffer. Backward gathers one unit in
-    advance. When all gradients of a unit are ready, they are copied into a buffer, and their sum is
-    written to a part of this buffer.
+    The parameters of a unit are gathered into a buffer, and then copied out of this buffer. In
+    backward, one unit is gathered in advance. When all gradients of a unit are ready, they are
+    copied into a buffer, and their sum is written to a part of this buffer.
     """
 
     def __init__(
@@ -221,7 +223,8 @@ class UnitBuffers:
 
     def held_when_reducing(self, unit: int) -> float:
         """Returns the bytes of all buffers while this unit's gradients are copied into a buffer,
-        which replaces the buffer of its weights. The buffer of the previous reduction is free."""
+        which replaces the buffer of its weights. The buffer of the previous unit's reduction is
+        free by then."""
         buffer = self._all_sizes.reduced[unit]
         return self._held_but_sent(unit) - self._gathered[unit] + buffer
 
@@ -238,11 +241,12 @@ class UnitBuffers:
         self._left[unit] -= 1
 
     def is_last(self, unit: int) -> bool:
-        """Returns whether all gradients of the unit are ready."""
+        """Returns whether the gradients of all parameters of this unit are ready."""
         return self._left[unit] == 0
 
     def reduce(self, unit: int) -> None:
-        """Frees the unit's weights and gradients. The rank keeps its shard of the sum."""
+        """Counts the unit's gathered weights and gradients as freed after its reduction. The rank
+        then keeps only its shard of the reduced gradients."""
         self._gathered.pop(unit)
         self._gradients.pop(unit)
         self._sent = self._all_sizes.reduced[unit]

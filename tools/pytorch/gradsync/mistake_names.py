@@ -1,4 +1,5 @@
-"""The names of mistakes that multiply gradients or losses. Needs no PyTorch."""
+"""Names the mistakes that multiply gradients or losses by a number, such as a missing division by
+the number of ranks. Needs no PyTorch."""
 
 from __future__ import annotations
 

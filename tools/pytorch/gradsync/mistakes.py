@@ -1,4 +1,5 @@
-"""Finds the mistake that explains a gradient which is not the mean of all ranks' gradients."""
+"""Finds the mistake that explains why an optimizer gets a gradient other than the mean of all
+ranks' gradients."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products onl
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """An explanation of a gradient, and its factor if it is a multiple of the mean, else None.
+    """Why a gradient is not the mean, as text; and its factor if it is a multiple of the mean, else
+    None.
 
-    `tolerance`: how far the factor may be off, as a part of it.
+    `tolerance`: the relative error that the factor may have by rounding.
     """
 
     text: str
@@ -35,11 +37,12 @@ class Explanation:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """The change that this rank made to the mean. Ranks send it to each other as JSON.
+    """How this rank's gradient differs from the mean. Ranks exchange such objects as JSON.
 
-    `factor`: how many times the mean it is, None if it is no multiple. `tolerance`: how far that
-    may be off. `mask`: a digest of which elements are 0, if all others are the mean's, or an empty
-    text. `kept`, `elements`: how many are not 0, and how many there are.
+    `factor`: the gradient divided by the mean; None if it is no multiple of the mean. `tolerance`:
+    the relative error of the factor. `mask`: a digest of the positions of elements that are 0, if
+    all other elements equal the mean's; else empty. `kept`, `elements`: the number of elements that
+    are not 0, and of all elements.
     """
 
     factor: float | None
@@ -56,7 +59,7 @@ class _Factor:
 
 
 def change_of(one: Comparison) -> Change:
-    """Returns the change that was made to the mean."""
+    """Returns how the optimizer's gradient differs from the mean."""
     norm = float(one.mean.norm().clamp(min=SMALLEST_NORM))
     rounding = float(one.bound.norm())
     factor: float | None = float((one.handed * one.mean).sum()) / norm**2
@@ -80,11 +83,12 @@ def say_of_changes(
     world_size: int,
     passes: int,
 ) -> str:
-    """Returns a text about the changes that all ranks made to the mean, or an empty text if they
-    are a mistake.
+    """Returns a text that describes how all ranks have changed the mean (masked or clipped
+    gradients), or an empty text if that is a mistake.
 
-    `changes`: of each rank, of all gradients that are not the mean. `are_all`: no other is of those
-    that are compared. `has_others`: some are not compared.
+    `changes`: for each rank, the changes of all gradients that are not the mean. `are_all`: whether
+    these are all gradients that were compared. `has_others`: whether other gradients were not
+    compared.
     """
     first, *others = changes
     if all(change.mask for change in first) and all(
@@ -102,7 +106,8 @@ def say_of_changes(
 
 
 def _common_factor(changes: Sequence[Change]) -> _Factor | None:
-    """Returns the factor that explains all changes, as exactly as it is known, or None."""
+    """Returns the one factor by which all these gradients differ from the mean, from the most exact
+    of them; None if there is no such factor."""
     factors = [_Factor(one.factor, one.tolerance) for one in changes if one.factor is not None]
     if not factors or len(factors) < len(changes):
         return None
@@ -114,9 +119,10 @@ def _common_factor(changes: Sequence[Change]) -> _Factor | None:
 def explain(
     one: Comparison, rank: int, pass_means: Sequence[torch.Tensor], passes: int, ranks: Ranks
 ) -> Explanation:
-    """Explains what rank `rank` gets instead of the mean. All ranks must call this together.
+    """Explains why the gradient that this rank's optimizer gets is not the mean. All ranks must
+    call this together.
 
-    `pass_means`: for each pass the mean of its gradient over ranks, where it is known.
+    `pass_means`: for each backward pass the mean over ranks of its gradient, if known.
     """
     handed = ranks.total(one.handed * (ranks.rank == rank))
     rounding = float(one.bound.norm())
@@ -136,7 +142,8 @@ def explain(
 
 
 def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str:
-    """Explains `handed` if it is the mean of gradients that each rank has clipped separately."""
+    """Returns a text if `handed`, the optimizer's gradient, is the mean of gradients that each rank
+    has clipped separately; else an empty text."""
     part = handed.flatten()[:MOST_EXCHANGED, None]
     own = one.own.flatten()[: len(part)]
     by_rank = torch.stack([own * (rank == ranks.rank) for rank in range(ranks.size)])
@@ -157,8 +164,8 @@ def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str
 def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
-    """Explains `handed` if it is close to the sum of the passes' polar factors, which Muon
-    approximates.
+    """Returns a text if `handed`, the optimizer's gradient, is close to the sum of the passes'
+    polar factors, which Muon approximates; else an empty text.
     """
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""
@@ -171,6 +178,7 @@ def _muon_by_pass(
 
 
 def _polar_factor(matrix: torch.Tensor) -> torch.Tensor:
-    """Returns the nearest orthogonal matrix. Dimensions after the first count as columns."""
+    """Returns the orthogonal matrix that is nearest to this matrix (its polar factor). A tensor's
+    dimensions after the first count as columns."""
     u, _, v = torch.linalg.svd(matrix.flatten(1), full_matrices=False)
     return torch.matmul(u, v)

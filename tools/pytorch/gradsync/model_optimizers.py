@@ -1,4 +1,4 @@
-"""The optimizers that update a model."""
+"""Keeps the optimizers that update a model, to find out when a step of the model ends."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from torch.optim import Optimizer
 
 
 class ModelOptimizers:
-    """The optimizers that have one of the model's parameters, and whose step() was called or
-    skipped.
+    """The optimizers that have a parameter of the model, and whose step() was called or skipped.
 
     `ids`: the ids of the model's parameters. `stepping`: the optimizer whose step() is running, if
     any. `stepped`: the number of optimizers that have stepped in this step of the model.
@@ -22,7 +21,7 @@ class ModelOptimizers:
         self.stepped = 0
 
     def update(self, optimizer: Optimizer) -> bool:
-        """Returns whether an optimizer updates the model. Remembers such an optimizer."""
+        """Returns whether an optimizer has a parameter of the model, and remembers it if so."""
         if any(optimizer is other for other in self.known):
             return True
         held = {id(param) for group in optimizer.param_groups for param in group["params"]}
@@ -32,12 +31,13 @@ class ModelOptimizers:
         return True
 
     def is_outermost(self, optimizer: Optimizer) -> bool:
-        """Returns whether this step() is not within the step() of another optimizer of the
-        model."""
+        """Returns whether this optimizer's step() is called outside of the step() of the model's
+        other optimizers."""
         return self.stepping is None or self.stepping is optimizer
 
     def are_done_with_one_more(self) -> bool:
-        """Returns whether all optimizers have stepped after one more step."""
+        """Returns whether, with one more step(), all optimizers have stepped in this step of the
+        model."""
         return self.stepped + 1 >= len(self.known)
 
     def names(self) -> str:

@@ -25,14 +25,14 @@ CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 @dataclass(frozen=True)
 class Measured:
-    """The collective that one program of rccl-tests measured, and its ranks."""
+    """The collective that a program of rccl-tests measured, and its number of ranks."""
 
     collective: str
     ranks: int
     is_one_host: bool
 
     def run(self) -> Run:
-        """Returns a run without rows."""
+        """Returns a Run of this collective and these ranks, still without rows."""
         host = "one host" if self.is_one_host else None
         places = {rank: RankPlace(None, host) for rank in range(min(self.ranks, MOST_GPUS))}
         return Run(program=self.collective, places=places, units=UNITS)
@@ -48,10 +48,10 @@ def is_measurement(document: Any) -> bool:
 
 
 def runs_of_documents(documents: Iterable[Any], lines: Iterable[str]) -> list[Run]:
-    """Returns the runs that have rows, from such documents and from a table with commas in these
-    lines.
+    """Returns the measurements of each program, from such documents and from tables with commas in
+    these lines.
 
-    Raises KeyError or TypeError if a document has another form.
+    Raises KeyError or TypeError if a document has an unknown form.
     """
     runs = []
     rows: list[Mapping[str, Any]] = []
@@ -90,7 +90,8 @@ def _run_of(document: Any) -> Run:
 
 
 def _places_of(config: Any) -> dict[int, RankPlace]:
-    """Returns the places of ranks. A rank is a GPU; the document lists processes."""
+    """Returns the host and device of each rank. The document lists processes, of which each may
+    have several GPUs; each GPU is a rank."""
     each = int(config["nthreads"]) * int(config["ngpus"])
     return {
         each * process + gpu: RankPlace(device.get("group"), device.get("hostname"))
@@ -100,8 +101,8 @@ def _places_of(config: Any) -> dict[int, RankPlace]:
 
 
 def _structured_run_of(document: Any) -> Run:
-    """Returns the run of a document of Meta's nccl-tests, which has sizes and both halves of rows,
-    but neither the collective nor the ranks.
+    """Returns the measurements in a document of Meta's nccl-tests, which has sizes and both halves
+    of rows, but neither the collective nor the ranks.
     """
     run = Run(units=UNITS)
     for one in document["benchmark"]:
@@ -129,8 +130,8 @@ def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def _runs_of_rccl(rows: Sequence[Mapping[str, Any]]) -> list[Run]:
-    """Returns a run for each program. If there are rows in place, uses only these, because DDP
-    reduces in place.
+    """Returns the measurements of each program. If a program measured in place (input and output
+    are one buffer, as in DDP), uses only these rows.
     """
     runs: list[Run] = []
     last: Measured | None = None
@@ -176,7 +177,7 @@ def _add_rccl(run: Run, row: Mapping[str, Any]) -> None:
 
 
 def _printed(number: Any) -> str:
-    """Returns a number as its program has printed it. Other programs may have appended .0 to whole
-    numbers.
+    """Returns a number with the digits that the measuring program has printed. Programs that
+    processed the file may have appended .0 to whole numbers.
     """
     return str(number).removesuffix(".0")

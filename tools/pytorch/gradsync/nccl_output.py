@@ -33,7 +33,7 @@ CONCLUDED = "concluded"  # of a program: a line at its end
 
 
 class OutputReader:
-    """Reads the output of programs, one after the other, line by line."""
+    """Reads lines with the output of several programs, one program after the other."""
 
     def __init__(self) -> None:
         self.runs = [Run()]
@@ -60,8 +60,8 @@ class OutputReader:
         any(reader(line) for reader in readers)  # until one has read it
 
     def _begins_next(self, line: str) -> bool:
-        """Returns whether the next program begins with this line, because such a line stands before
-        rows.
+        """Returns whether this line begins the output of the next program, because such a line
+        stands before a program's rows.
         """
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False
@@ -114,7 +114,8 @@ class OutputReader:
         return True
 
     def _order(self, line: str) -> bool:
-        """Notes which half of a row is in place."""
+        """If this line says so, notes which half of a row was measured in place; returns whether it
+        does."""
         if "out-of-place" not in line or "in-place" not in line:
             return False
         self._run.is_in_place_last = line.index("in-place") > line.index("out-of-place")
@@ -149,15 +150,16 @@ def _columns_of(line: str) -> Sequence[str]:
 
 
 def program_of(line: str) -> str | None:
-    """Returns the collective of the program that a line names. If several words look like a
-    program, such as folders, a known name counts, or else the last word."""
+    """Returns the name of the collective whose program a line names; None if it names none. If
+    several words look like a program, such as names of folders, returns a known name, or else the
+    last word."""
     names: list[str] = PROGRAM.findall(line)
     known = [name for name in names if name in PROGRAMS]
     return known[-1] if known else names[-1] if names else None
 
 
 def runs_of(lines: Iterable[str]) -> list[Run]:
-    """Returns the runs that have rows."""
+    """Returns the measurements of each program that has printed rows."""
     reader = OutputReader()
     for line in lines:
         reader.read(line)

@@ -1,7 +1,8 @@
-"""The measurements of one program of nccl-tests or rccl-tests, and which of them to believe.
+"""The rows that one program of nccl-tests or rccl-tests has printed, and a check that rejects wrong
+rows.
 
-Size, time and bandwidth of each row must agree within the printed digits. The bus bandwidth must be
-the bus bandwidth of the collective between this number of ranks, as nccl-tests define it
+In a row that is used, size, time and bandwidth must agree within the printed digits. Its bus
+bandwidth must be what nccl-tests defines for the collective and the number of ranks
 (doc/PERFORMANCE.md there).
 """
 
@@ -33,7 +34,7 @@ MOST_RANKS = 16384
 
 @dataclass(frozen=True)
 class Units:
-    """The units of times and of both bandwidths: keys of SECONDS and of BYTES."""
+    """The units in which times and both bandwidths are printed: keys of SECONDS and of BYTES."""
 
     time: str
     rate: str
@@ -41,7 +42,7 @@ class Units:
 
 @dataclass(frozen=True)
 class PrintedRow:
-    """A measurement of one size, with the printed numbers."""
+    """A printed measurement of one size, whose numbers are known to their printed digits."""
 
     size_bytes: int
     dtype: str
@@ -55,7 +56,7 @@ class PrintedRow:
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement of one size, in seconds and bytes per second. `algbw` is not 0."""
+    """A checked measurement of one size, in seconds and bytes per second. `algbw` is not 0."""
 
     size_bytes: int
     time_s: Interval
@@ -64,7 +65,8 @@ class Row:
     is_wrong: bool
 
     def bus_factors(self) -> Interval:
-        """Returns the number of bytes that a rank sends for each byte of the vector."""
+        """Returns how many bytes a rank sends for each byte of the vector, by the two printed
+        bandwidths."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
     def has_bus_factor(self, factor: float) -> bool:
@@ -76,8 +78,8 @@ class Row:
 
 @dataclass(frozen=True)
 class RankPlace:
-    """The place where a rank ran, as far as the program prints it. Several groups of ranks measure
-    at the same time.
+    """The host and device of a rank, as far as the program prints them. `group`: several groups of
+    ranks may measure at the same time.
     """
 
     group: str | None
@@ -86,7 +88,8 @@ class RankPlace:
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """The part of a run that is believed. `says`: lines for users."""
+    """The rows of a program's output that passed the check. `says`: lines that tell the user what
+    was rejected."""
 
     ranks: int
     costs: list[Cost]
@@ -94,8 +97,8 @@ class CheckedRun:
 
 
 def halves_of(columns: Sequence[str]) -> list[slice]:
-    """Returns the parts of a row, each with a time and its bandwidths. Programs print one or two
-    parts: out of place, and in place."""
+    """Returns the columns of each half of a row, which has a time and its bandwidths. Programs
+    print one half or two halves: out of place, and in place."""
     begins = [place for place, name in enumerate(columns) if name == "time"]
     ends = [*begins[1:], len(columns)]  # one more than begins, if there are none
     halves = [slice(begin, end) for begin, end in zip(begins, ends, strict=False)]
@@ -103,19 +106,21 @@ def halves_of(columns: Sequence[str]) -> list[slice]:
 
 
 def is_wrong(text: str) -> bool:
-    """Returns whether a count of wrong elements is not 0. Runs without a check print N/A."""
+    """Returns whether a count of wrong elements is not 0. Programs that do not check their results
+    print N/A."""
     count = interval_of(text)
     return count is not None and count.low > 0
 
 
 @dataclass
 class Run:
-    """The output of one program.
+    """What one program has printed.
 
     `program`: the name of the collective, if it is printed. `places`: the place of each rank.
-    `is_elided`: whether the list omits ranks. `failed`: whether the program's own check of results
-    failed. `is_in_place_last`: whether the second half of a row is in place, as in DDP. `units`:
-    None if they are not printed. `unread`: the number of rows without numbers.
+    `is_elided`: whether the printed list of ranks is shortened. `failed`: whether the program's own
+    check of results failed. `is_in_place_last`: whether the second half of a row was measured in
+    place (input and output are one buffer), as in DDP. `units`: None if they are not printed.
+    `unread`: the number of rows that could not be read, because they lack numbers.
     """
 
     program: str | None = None
@@ -129,8 +134,8 @@ class Run:
     rows: list[PrintedRow] = field(default_factory=list)
 
     def add(self, words: Sequence[str]) -> bool:
-        """Adds a row: its half that is in place, or else its other half. Returns False if neither
-        half has all numbers."""
+        """Adds a row from its printed words: the half measured in place, or else the other half.
+        Returns False if neither half has all numbers."""
         halves = halves_of(self.columns)
         if self.is_in_place_last:
             halves.reverse()
@@ -154,8 +159,8 @@ class Run:
         return False
 
     def collective(self) -> str | None:
-        """Returns the collective's name. If the program does not print its name, the columns show
-        whether it reduces, and whether only to one rank. None if it is not an all-reduce."""
+        """Returns the name of the collective; None if it is none that is known. If the name is not
+        printed, finds out from the columns whether it reduces, and whether only to one rank."""
         if self.program:
             return self.program
         return Operation.ALL_REDUCE.value if self._reduces_to_all() else None
@@ -165,8 +170,8 @@ class Run:
         return first.redop != NO_REDUCTION and not first.root.isdecimal()
 
     def checked(self, kind: Operation) -> CheckedRun:
-        """Returns the part of the run that is believed, for a run of this collective. Raises
-        Refused if most rows contradict themselves or the number of ranks."""
+        """Returns the rows that pass the check, for a run of this collective. Raises Refused if
+        most rows contradict themselves or the printed number of ranks."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -220,8 +225,8 @@ class Run:
         return [row for row in rows if row.redop == redop]
 
     def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
-        """Returns agreeing() in the printed units; without printed units, in the units in which
-        most rows agree.
+        """Returns the result of agreeing() for the printed units or, if there are none, for the
+        units in which most rows agree.
         """
         rows = self._rows_of_one_type()
         if self.units:
@@ -230,7 +235,7 @@ class Run:
         return max(attempts, key=lambda attempt: len(attempt[0]))
 
     def _ranks(self, told: BusFactor) -> tuple[int, list[str]]:
-        """Returns the number of ranks that measured together, and lines for the reader."""
+        """Returns the number of ranks that measured together, and lines to print about it."""
         is_whole = sorted(self.places) == list(range(len(self.places)))
         if not self.places or self.is_elided or not is_whole:
             require(
@@ -255,8 +260,8 @@ class Run:
 
 
 class BusFactor:
-    """The number of ranks that fits to the bandwidths of one row. `fitting`: the numbers of ranks
-    for which the row's bus bandwidth is possible."""
+    """The numbers of ranks that are possible for the bandwidths of one row. `fitting`: the numbers
+    of ranks for which the row's bus bandwidth is possible."""
 
     def __init__(self, row: Row, kind: Operation) -> None:
         self._factors = row.bus_factors()
@@ -278,8 +283,8 @@ def _imprecision_of_busbw(row: Row) -> float:
 
 
 def agreeing(rows: Sequence[PrintedRow], units: Units) -> tuple[list[Row], list[str]]:
-    """Returns the rows whose numbers agree in these units, and for each other row the reason why
-    they do not. Rows that print a bandwidth of 0.00 are in neither list."""
+    """Returns the rows whose numbers agree if they have these units, and for each other row the
+    reason why they do not. A row with a printed bandwidth of 0.00 is in neither list."""
     good = []
     bad = []
     for printed in rows:

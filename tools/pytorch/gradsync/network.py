@@ -1,6 +1,7 @@
 """Computes the costs of collectives over a link that was not measured, from its rate and latency.
 
-Each host has one wire, which its ranks share. Ranks within a host have their own wires.
+Each host has one link (a Wire), which its ranks share. Each rank also has a link of its own to the
+ranks of its host.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Algorithm(str, Enum):
     """The algorithm of an all-reduce.
 
     A ring passes data from rank to rank. A tree sends data up to one rank and down again;
-    all-gathers do not use it. HIERARCHICAL is a ring within each host, and then rings between
-    hosts. BEST is the fastest of these.
+    all-gathers do not use it. HIERARCHICAL runs a ring within each host, and then rings between
+    hosts. BEST is the one of these that is fastest for the given bytes.
     """
 
     BEST = "best"
@@ -43,7 +44,7 @@ def algorithm_of(backend: str) -> Algorithm:
 
 @dataclass(frozen=True)
 class Wire:
-    """A link. Rate and latency are for each direction."""
+    """A link. Rate and latency are those of one direction."""
 
     bytes_per_second: float
     latency_s: float
@@ -51,8 +52,8 @@ class Wire:
 
 @dataclass(frozen=True)
 class Network:
-    """A world of ranks. `between`: the wire of each host, which its ranks share. `within`: the wire
-    of each rank to others on its host.
+    """A world of ranks. `between`: the link of each host to other hosts, which its ranks share.
+    `within`: the link of each rank to other ranks of its host.
     """
 
     world_size: int
@@ -63,7 +64,7 @@ class Network:
 
 
 def parse_wire(text: str) -> Wire | None:
-    """Returns the wire that a text such as "100Gbit,5us" describes; None for another text. The
+    """Returns the link that a text such as "100Gbit,5us" describes; None for another text. The
     latency may be missing.
     """
     match = re.fullmatch(r"(\d+\.?\d*)(G|M)bit(?:,(\d+\.?\d*)(u|m)s)?", text)
@@ -75,10 +76,10 @@ def parse_wire(text: str) -> Wire | None:
 
 
 def collective_seconds(network: Network, kind: Operation, size: float) -> float:
-    """Returns the seconds of an operation on `size` bytes with the network's algorithm.
+    """Returns the seconds that an operation on `size` bytes takes with the network's algorithm.
 
-    Each hop costs its latency and the time of its bytes, as in Thakur, Rabenseifner and Gropp,
-    Optimization of Collective Communication Operations in MPICH, 2005.
+    Each transfer from rank to rank costs the latency and the time of its bytes, as in Thakur,
+    Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005.
     """
     times = {
         Algorithm.RING: _ring_seconds(network, kind, size),
@@ -96,16 +97,16 @@ def collective_seconds(network: Network, kind: Operation, size: float) -> float:
 def sent_part(kind: Operation, world_size: int) -> float:
     """Returns the bytes that a rank sends for each byte of the vector.
 
-    This is the ratio of bus bandwidth to algorithm bandwidth in nccl-tests.
+    nccl-tests calls this the ratio of bus bandwidth to algorithm bandwidth.
     """
     return _halves(kind) * (world_size - 1) / world_size
 
 
 def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
-    """Returns the costs that the formulas give.
+    """Returns the costs of collectives that this module's formulas give.
 
-    `recorded`: costs of a recording. Each byte that a rank sends then takes as much CPU time as in
-    the recording; without `recorded`, processors do not move data.
+    `recorded`: the costs that were measured in a recording, or None. With `recorded`, each byte
+    that a rank sends uses as much CPU time as in the recording; without it, no CPU time.
     """
     processor_s = _processor_s(recorded)
     network = _as_used(network, processor_s)
@@ -133,8 +134,8 @@ def _as_used(network: Network, processor_s: float) -> Network:
 
 
 def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
-    """Returns a measured link's costs between another number of ranks, as if collectives used
-    rings: each of the (ranks - 1) hops carries bytes / ranks.
+    """Returns the costs of a measured link for another number of ranks, if collectives use rings,
+    in which each of the (ranks - 1) transfers has bytes / ranks.
     """
     costs = link.costs
     measured = link.world_size
@@ -157,10 +158,10 @@ def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
 
 
 def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
-    """Returns costs that include FSDP2's collectives, if these were recorded.
+    """Returns costs that include those of FSDP2's collectives, if these were recorded.
 
-    The time that they take in addition to plain collectives is the time of copies, which does not
-    depend on the link. Over gloo a reduce-scatter is an all-reduce.
+    What these take longer than plain collectives is the time of their copies, which is the same
+    over every link. Over gloo a reduce-scatter is an all-reduce.
     """
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
     more = {}
@@ -188,15 +189,15 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
     return costs.with_curves(more)
 
 
-def hybrid_costs(
-    network: Network, sharing: int, recorded: MeasuredLink | None = None
-) -> LinkCosts:
-    """Returns costs of HSDP. `sharing` ranks share the parameters; it must divide the number of all
-    ranks. `recorded`: as in costs_over().
+def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None = None) -> LinkCosts:
+    """Returns the costs of collectives with HSDP, in which groups of ranks share the parameters.
 
-    Gathers stay among the ranks that share. The sums of their gradients are all-reduced between the
-    ranks that have the same part, over the wires of hosts. A host's wire carries the parts of all
-    its ranks.
+    `sharing`: the number of ranks in such a group, which must divide the number of all ranks.
+    `recorded`: as in costs_over().
+
+    Gathers run only among the ranks of a group. Gradients are summed within a group, and then
+    all-reduced between the ranks that have the same part in each group, over the links of hosts.
+    The link of a host carries the parts of all its ranks.
     """
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
@@ -216,13 +217,13 @@ def hybrid_costs(
 
 
 def _halves(kind: Operation) -> int:
-    """An all-reduce is a reduce-scatter and an all-gather."""
+    """Returns 2 for an all-reduce, which is a reduce-scatter and an all-gather, and else 1."""
     return 2 if kind == Operation.ALL_REDUCE else 1
 
 
 def _half_ring_seconds(ranks: int, wire: Wire, size: float) -> float:
-    """Returns the seconds of a reduce-scatter or an all-gather: each rank passes on (ranks - 1)
-    parts.
+    """Returns the seconds of a reduce-scatter or an all-gather in a ring, in which each rank sends
+    on (ranks - 1) parts.
     """
     return (ranks - 1) * (wire.latency_s + size / ranks / wire.bytes_per_second)
 
@@ -244,8 +245,8 @@ def _ring_seconds(network: Network, kind: Operation, size: float) -> float:
 
 
 def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> float:
-    """Each rank of a host has its own ring between hosts. These rings share the host's wire, and
-    together carry all bytes.
+    """Returns the seconds if each rank of a host is in a ring of its own between hosts. These rings
+    share the host's link, which carries all bytes.
     """
     within_s = _half_ring_seconds(_ranks_on_host(network), network.within, size)
     between_s = _half_ring_seconds(_hosts(network), network.between, size)
@@ -253,7 +254,8 @@ def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> flo
 
 
 def _tree_seconds(network: Network, size: float) -> float:
-    """Data go up and down the tree once, in pieces, so the bytes take the time of one hop."""
+    """Returns the seconds if data go up and down a tree once, in many small pieces, so that the
+    bytes take only the time of one link."""
     latency_s = (
         math.log2(_hosts(network)) * network.between.latency_s
         + math.log2(_ranks_on_host(network)) * network.within.latency_s
@@ -262,8 +264,8 @@ def _tree_seconds(network: Network, size: float) -> float:
 
 
 def _tcp(wire: Wire, processor_s: float) -> Wire:
-    """Returns the wire as TCP uses it if processors move the data: while a rank sums or copies a
-    part, which takes these seconds per byte, it does not send this part.
+    """Returns the link as it is with TCP if CPUs move the data: while a rank sums or copies a part,
+    for `processor_s` seconds per byte, it does not send this part.
     """
     seconds = ETHERNET_BYTES_PER_TCP_BYTE / wire.bytes_per_second + processor_s
     return replace(wire, bytes_per_second=1 / seconds)

@@ -1,4 +1,4 @@
-"""Sentences about a question, and about what its answer assumes."""
+"""Writes the sentences of an answer about the question, and about what the prediction assumes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradsync.units_text import bytes_text, gbit_text, ranks_text, sizes_text
 
 
 def notes_of(question: Question) -> list[str]:
-    """Returns the notes, one sentence per line."""
+    """Returns sentences about the recording and the question, one per line."""
     link = question.link
     asked = []
     if isinstance(link, NamedLink):
@@ -27,7 +27,7 @@ def notes_of(question: Question) -> list[str]:
 
 
 def assumptions_of(question: Question) -> list[str]:
-    """Returns assumptions and doubts, one sentence per line."""
+    """Returns sentences about what the prediction assumes, and why it may err, one per line."""
     is_gpu = question.launch.device != "cpu"
     notes = _own_collectives_notes(question.recording)
     notes += [published_costs.note()] if is_gpu else []
@@ -94,7 +94,7 @@ def _file_link_notes(question: Question, link: FileLink) -> list[str]:
 
 
 def _are_processors_known(question: Question) -> bool:
-    """Returns whether the CPU time of communication is known."""
+    """Returns whether it is known how much CPU time communication uses."""
     link = question.link
     if isinstance(link, FileLink):
         return link.measured.costs.uses_processors()

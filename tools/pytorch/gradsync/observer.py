@@ -1,5 +1,5 @@
-"""Receives the progress of a recording. The command `record` is an observer; a notebook's loop
-reads `done` instead.
+"""The interface of objects that a Recorder informs about its progress. The command `record` uses
+such an object; in a notebook, the loop reads Recorder.done instead.
 """
 
 from __future__ import annotations

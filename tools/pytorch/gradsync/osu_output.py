@@ -29,8 +29,8 @@ def is_title(line: str) -> bool:
 
 
 def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
-    """Returns the measured link. The output has no number of ranks: `world_size` is used if no
-    command line has one either. Raises Refused."""
+    """Returns the measured costs of all-reduces. The output does not tell the number of ranks:
+    `world_size` is used, unless a line with the command does. Raises Refused."""
     rows = list(_rows_of(lines))
     costs = [_cost_of(row) for row in rows]
     told = {ranks for ranks in map(_ranks_of, lines) if ranks}
@@ -53,13 +53,13 @@ def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
 
 
 def _test_of(line: str) -> str | None:
-    """Returns the name of a test of latency."""
+    """Returns the name of the latency test whose title this line is; None if it is no title."""
     title = TITLE.search(line)
     return title[1] if title and "OSU " in line[: title.start()] else None
 
 
 def _ranks_of(line: str) -> int | None:
-    """Returns the number of ranks that a command line starts."""
+    """Returns the number of ranks that a command in this line starts; None if there is none."""
     launcher, program, _ = line.partition(PROGRAM)
     options = RANKS.findall(launcher) if program else []
     return int(options[-1]) if options else None
@@ -102,7 +102,8 @@ def _row_of(line: str, columns: Sequence[str]) -> Mapping[str, str] | None:
 
 
 def _cost_of(row: Mapping[str, str]) -> Cost:
-    """Returns the average. It must be between the minimum and the maximum, if they are printed."""
+    """Returns the average. Raises Refused if the average is not between the minimum and the
+    maximum, if these are printed."""
     names = [name for name in row if "Latency" in name]
     average, *others = (float(row[name]) for name in names)
     if len(others) >= 2:

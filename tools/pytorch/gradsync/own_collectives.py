@@ -1,5 +1,5 @@
-"""Counts the collectives of the script itself, such as gathers in a loss, statistics and
-logging."""
+"""Counts the collectives that a recorded script itself calls, such as gathers in a loss, statistics
+and logging."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradsync.torch_private import COLLECTIVES, ProcessGroup, tensors_of, untrac
 
 
 class OwnCollectives:
-    """Counts the collectives that Python code issues in one step. Does not see collectives of
+    """Counts the collectives that Python code calls in one step. It does not see collectives of
     PyTorch's C++ code, such as DistributedDataParallel's, or of compiled code.
 
     `count`: the number of collectives. `bytes`: the bytes of all their vectors; for a gather, of
@@ -26,7 +26,7 @@ class OwnCollectives:
         self._left_out = 0  # how many callers leave out what they do
 
     def watch(self, patches: Patches) -> None:
-        """Watches process groups until `patches` are undone."""
+        """Counts collectives of all process groups until `patches` are undone."""
         for name in COLLECTIVES:
             patches.replace(ProcessGroup, name, untraced(self._see))
 
@@ -41,7 +41,8 @@ class OwnCollectives:
 
     @contextlib.contextmanager
     def left_out(self) -> Iterator[None]:
-        """A context in which collectives do not count as the script's."""
+        """Returns a context in which collectives do not count as the script's, because the recorder
+        calls them."""
         self._left_out += 1
         try:
             yield

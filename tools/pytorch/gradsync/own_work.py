@@ -1,4 +1,4 @@
-"""Runs the work of check within the script, and ends a rank that cannot be checked."""
+"""Runs code of `check` within the script, and ends a rank that cannot be checked."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from gradsync.findings import Status
 
 
 class OwnWork:
-    """Work of check within the script, which is not watched, and ends the rank if it fails.
+    """A context for code of `check` that runs within the script: events in it are ignored, and an
+    error in it ends the rank.
 
-    Refused ends it with the status UNKNOWN; any other exception is a fault of check. If there were
-    findings before, the rank ends with their status, which `found` returns.
+    If the error is Refused, the rank ends with the status UNKNOWN; any other exception is a fault
+    of `check` (FAULT). If a difference was found before, the rank ends with DIFFERS instead;
+    `found` returns the status so far.
 
-    `place`: FILE:LINE of the script, for when none of its lines runs, as in a thread of autograd.
-    `spent_ns`: what the work took until now.
+    `place`: FILE:LINE of the script, used if none of its lines is running, as in a thread of
+    autograd. `spent_ns`: the time that such code has taken so far.
     """
 
     def __init__(self, found: Callable[[], Status] = lambda: Status.SAME) -> None:
@@ -32,13 +34,14 @@ class OwnWork:
         self._found = found
 
     def status(self, otherwise: Status) -> Status:
-        """Returns the exit status of a rank that ends now."""
+        """Returns the exit status of a rank that ends now: DIFFERS if a difference was found, else
+        `otherwise`."""
         return Status.DIFFERS if self._found() == Status.DIFFERS else otherwise
 
     def refuse(self, text: str, first_rank: int = 0) -> None:
-        """Ends the rank, because it cannot be checked any further.
+        """Ends the rank with one line of error, because it cannot be checked any further.
 
-        `first_rank`: the first rank that knows the reason, which prints it before the others.
+        `first_rank`: the lowest rank that knows the reason, which prints it before other ranks do.
         """
         where = place(otherwise=self.place)
         further = " further" if self._found() == Status.DIFFERS else ""

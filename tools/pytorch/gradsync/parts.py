@@ -1,7 +1,7 @@
-"""Computes the parts of a predicted step, and how much of it is lost to communication and to slower
-ranks.
+"""Divides a predicted step into computation, copies and communication, and estimates how much time
+it loses to communication and to slower ranks.
 
-All values are computed from replays, and not measured. All times are in seconds.
+All values come from simulated steps, and are not measured. All times are in seconds.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class StepParts:
-    """The parts of a predicted step. They are means over the same rounds as the step, so they add
-    up to it.
+    """The parts of a predicted step. All parts are means over the same rounds as the step, so they
+    add up to its time.
 
     `computation_s`: the computation of the slowest rank; if ranks wait for each other several times
     in a step, of the slowest rank between two such waits. `copies_s`: copies of gradients into and
     out of buckets, and casts. `slowed_s`: how much longer computation takes because of concurrent
-    communication. `exposed_s`: the time in which ranks only wait for gradients or weights.
-    `broadcasts_s`: the broadcasts of ZeroRedundancyOptimizer.
+    communication. `exposed_s`: the time in which ranks only wait for gradients or weights to
+    arrive. `broadcasts_s`: the broadcasts of ZeroRedundancyOptimizer.
     """
 
     computation_s: float
@@ -40,14 +40,15 @@ class Variation:
     """How much of the lost time of a step is communication, and how much is waiting for slower
     ranks.
 
-    `rank_s`: the mean computation of a recorded rank in a step. `equal_step_s`: the step if all
-    ranks were equally fast: the mean over all recorded steps of ranks, each replayed as if all
-    ranks took it. `varying_step_s`: the predicted step, with ranks that vary like the recorded
+    `rank_s`: the mean time for which a recorded rank computes in a step. `equal_step_s`: the step
+    if all ranks were equally fast: the mean over all recorded steps of ranks, each simulated as if
+    all ranks took it. `varying_step_s`: the predicted step, with ranks that vary like the recorded
     ranks and independently of each other. `communication_part` and `waiting_part`: fractions of the
-    lost time, which is varying_step_s - rank_s. They add up to 1, and are None if no time is lost.
-    Copies of gradients count as communication. `correlation`: the correlation of the times of two
-    recorded ranks of one host in the same steps. Near 1, the ranks were slow in the same steps,
-    because their host was. None if each rank had its own host, or if ranks did not vary.
+    lost time, which is varying_step_s - rank_s. These two add up to 1, and are None if no time is
+    lost. Copies of gradients count as communication. `correlation`: the correlation of the times of
+    two recorded ranks of one host in the same steps. If it is near 1, the ranks were slow in the
+    same steps, because their host was busy. It is None if each rank had its own host, or if ranks
+    did not vary.
     """
 
     rank_s: float
@@ -59,7 +60,7 @@ class Variation:
 
 
 def parts_of(prediction: Prediction) -> StepParts:
-    """Returns the parts of a step."""
+    """Returns the parts of a predicted step."""
     others_s = (
         prediction.copies_s,
         prediction.slowed_s,
@@ -110,7 +111,8 @@ def variation_of(prediction: Prediction, launch: Launch) -> Variation:
 
 
 def _correlation(prediction: Prediction) -> float | None:
-    """Returns the mean correlation over launches and pairs of neighbouring ranks."""
+    """Returns the correlation of the times of neighbouring ranks, as a mean over launches and pairs
+    of ranks."""
     found = []
     for replay in prediction.replays:
         times = [

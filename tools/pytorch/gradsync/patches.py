@@ -21,8 +21,8 @@ _PATCH = "_gradsync_patch"  # the attribute by which a replacement is known
 
 @dataclasses.dataclass
 class _Patch:
-    """A replaced attribute, and the owner's own value of it; _ABSENT if the owner inherited the
-    attribute.
+    """A replaced attribute of an object, and its previous value; _ABSENT if the attribute was
+    inherited.
     """
 
     owner: Any
@@ -42,8 +42,8 @@ class _Patch:
             setattr(self.owner, self.name, before)
 
     def _living_before(self) -> Any:
-        """Returns the value to restore. This is never a replacement that was undone while the
-        present one covered it.
+        """Returns the value that `undo` must restore. It is never a replacement that another
+        Patches object has undone while this one covered it.
         """
         before = self.before
         while True:
@@ -54,10 +54,11 @@ class _Patch:
 
 
 class Patches:
-    """A set of replaced attributes and registered hooks. `undo` restores and removes them, the last
-    one first.
+    """A set of replaced attributes and registered hooks. `undo` restores the attributes and removes
+    the hooks, the last one first.
 
-    It is a context manager, and can be used again after `undo`.
+    A Patches object is a context manager that calls `undo` at its end, and can be used again after
+    `undo`.
     """
 
     def __init__(self) -> None:
@@ -65,12 +66,12 @@ class Patches:
         self._handles: list[Removable] = []
 
     def replace(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
-        """Calls around(own, *args, **kwargs) wherever owner.name(*args, **kwargs) is called.
+        """From now on, a call of owner.name(*args, **kwargs) calls around(own, *args, **kwargs).
 
-        `owner` is a class, a module or an object with a __dict__; `own` is the function that it had
-        before. If the owner is a class, `args` begins with the object. `undo` restores `own`. If
-        other code has replaced the attribute meanwhile, `undo` leaves that replacement, and calls
-        that still arrive here go straight to `own`.
+        `owner` is a class, a module or an object with a __dict__; `own` is the function that the
+        attribute had before. If the owner is a class, `args` begins with the object whose method is
+        called. `undo` restores `own`. If other code has replaced the attribute meanwhile, `undo`
+        leaves that replacement, and calls that come through it go straight to `own`.
         """
         own = getattr(owner, name)
         patch = _Patch(owner, name, before=vars(owner).get(name, _ABSENT))
@@ -87,11 +88,11 @@ class Patches:
         self._patches.append(patch)
 
     def keep(self, handle: Removable) -> None:
-        """Keeps the handle of a hook, which `undo` removes."""
+        """Remembers the handle of a hook, so that `undo` removes the hook."""
         self._handles.append(handle)
 
     def undo(self) -> None:
-        """Puts all attributes back and removes all hooks. Nothing happens if there are none."""
+        """Puts all attributes back and removes all hooks. Does nothing if there are none."""
         while self._patches:
             self._patches.pop().undo()
         while self._handles:

@@ -38,11 +38,12 @@ STYLE = {
 
 
 class NoMatplotlib(Exception):
-    """matplotlib is not installed."""
+    """Raised if matplotlib, which draws the curve, is not installed."""
 
 
 def check_can_draw(path: str | os.PathLike[str]) -> None:
-    """Raises NoMatplotlib; Refused if the name of the file does not end in .svg or .png."""
+    """Raises NoMatplotlib if matplotlib is missing, and Refused if the name of the file does not
+    end in .svg or .png."""
     if pathlib.Path(path).suffix not in FORMATS:
         raise Refused(f"--plot={path}: expected a name that ends in {' or '.join(FORMATS)}")
     if not importlib.util.find_spec("matplotlib"):
@@ -52,8 +53,8 @@ def check_can_draw(path: str | os.PathLike[str]) -> None:
 def save(curve: Curve, path: str | os.PathLike[str]) -> None:
     """Draws a curve of two or more numbers of ranks, and writes it to a file (.svg or .png).
 
-    Raises NoMatplotlib; Refused if there is only one number of ranks, or if the file cannot be
-    written.
+    Raises NoMatplotlib if matplotlib is missing, and Refused if there is only one number of ranks,
+    or if the file cannot be written.
     """
     check_can_draw(path)
     if len({point.world_size for point in curve.points}) < 2:
@@ -66,8 +67,8 @@ def save(curve: Curve, path: str | os.PathLike[str]) -> None:
 
 
 def _picture(curve: Curve, form: str) -> bytes:
-    """Returns the picture. Its description has a digest of the drawn data, so that pictures of
-    different releases of matplotlib can be compared.
+    """Returns the picture. The picture's metadata have a digest of the drawn data, so that pictures
+    of different releases of matplotlib can be compared.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -92,7 +93,7 @@ def _picture(curve: Curve, form: str) -> bytes:
 
 
 def _draw(figure: Any, curve: Curve) -> None:
-    """Draws the panels. `figure` is a figure of matplotlib, which may have no types."""
+    """Draws the panels. `figure` is matplotlib's Figure, whose types are not declared."""
     what = step_text(curve, curve.units)
     figure.suptitle(f"Predicted: {what}", x=0.01, ha="left", fontsize=10, fontweight="bold")
     grid = figure.add_gridspec(2, 2, height_ratios=(5, 1))
@@ -128,8 +129,8 @@ def _prepare(axes: Any, title: str, sizes: Sequence[int]) -> None:
 def _draw_link(
     steps: Any, speeds: Any, link: str, points: Sequence[CurvePoint], colour: str, none_s: float
 ) -> None:
-    """Draws the line of one link, the band of its intervals, and the line for equally fast
-    ranks."""
+    """Draws the predicted steps over one link, with their intervals, and the steps if all ranks
+    were equally fast."""
     points = sorted(points, key=lambda point: point.world_size)
     ranks = [point.world_size for point in points]
     name = f"predicted over {link or 'the recorded link'}"
@@ -160,7 +161,7 @@ def _draw_measured(steps: Any, speeds: Any, points: Sequence[MeasuredPoint]) -> 
 
 
 def _draw_legend(axes: Any, panels: Sequence[Any]) -> None:
-    """Draws a legend with one mark of each kind. Marks that all links have are grey."""
+    """Draws a legend with one mark of each kind. Marks that are the same for all links are grey."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -1,6 +1,6 @@
-"""Predicts steps of a recorded script, for one question: other settings, links and ranks.
+"""Predicts steps of a recorded script with other settings, links and numbers of ranks.
 
-Predictions do not use steps that the script synchronised itself.
+No prediction uses recorded steps in which the script itself synchronised.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ Buckets = tuple[tuple[int, ...], ...]  # parameters of each, in the order in whi
 
 @dataclass(frozen=True)
 class _Settings:
-    """Settings of DistributedDataParallel. `link_pace`: a factor of the time of collectives."""
+    """Settings of DistributedDataParallel. `link_pace`: a factor by which the time of all
+    collectives is multiplied."""
 
     buckets: Buckets
     bf16: bool
@@ -47,10 +48,12 @@ class _Settings:
 
 @dataclass(frozen=True)
 class _ReadyStep:
-    """A step that copied gradients as DistributedDataParallel does, in seconds.
+    """A recorded step that copied gradients into buckets as DistributedDataParallel does; times are
+    in seconds.
 
-    `begin_s`: from the begin of the first rank's step of the round. `first_s` and `ready_s`, when
-    the first gradient is ready and when each bucket is: from the begin of backward.
+    `begin_s`: when the step begins, after the beginning of the first rank's step in the same round.
+    `first_s` and `ready_s`: when the first gradient and each bucket is ready, after the beginning
+    of backward.
     """
 
     begin_s: float
@@ -61,11 +64,12 @@ class _ReadyStep:
 
 @dataclass
 class _Changes:
-    """The changes that settings make to a recorded step.
+    """How settings, such as bf16, change a recorded step.
 
-    `backward_s`: what backward takes longer, by copies. `casts_s` and `broadcasts_s`: what follows
-    communication. `optimizer_part`: the fraction of the recorded optimizer's work that a rank has.
-    `sent_bytes`: by bucket.
+    `backward_s`: how much longer backward takes, because of copies. `casts_s` and `broadcasts_s`:
+    the times of casts and broadcasts that follow the collectives. `optimizer_part`: the fraction of
+    the recorded optimizer's work that a rank has. `sent_bytes`: the bytes that are sent for each
+    bucket.
     """
 
     sent_bytes: list[float]
@@ -80,7 +84,7 @@ class _Changes:
 
 
 class Predictor:
-    """Predicts steps for one question, and keeps what it has computed."""
+    """Predicts steps for one question, and remembers results that are needed again."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -93,7 +97,7 @@ class Predictor:
     def step(self, row: Row, link_pace: float = 1) -> Prediction:
         """Predicts a step with these settings, of row.passes passes.
 
-        `link_pace` is a factor of the time of collectives.
+        `link_pace`: a factor by which the time of all collectives is multiplied.
         """
         if row.fsdp:
             if self.question.launch.sharing_ranks:
@@ -124,8 +128,8 @@ class Predictor:
         ]
 
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
-        """Predicts a step under the script's HSDP. The number of ranks that share parameters is the
-        recorded number. Raises Refused if the costs of its collectives are unknown.
+        """Predicts a step under the script's HSDP. As many ranks share the parameters as in the
+        recording. Raises Refused if it is not known how long its collectives take.
         """
         question = self.question
         sharing = question.launch.sharing_ranks
@@ -147,7 +151,7 @@ class Predictor:
 
     def local_step(self, steps: int) -> tuple[Interval, float]:
         """Predicts a step of local SGD, which averages all weights after each `steps` steps.
-        Returns the time of the step, and the part of it that the average takes, in seconds.
+        Returns the mean time of a step, and the part of it that averaging takes, in seconds.
         """
         question = self.question
         by_launch, averages_s = [], []
@@ -180,8 +184,8 @@ class Predictor:
         return self._sharded_over(Resharding.AS_RECORDED, costs, sharing)
 
     def communication(self, i: int) -> Communication:
-        """Returns the communication that probes measured: over the asked link if it was recorded,
-        else in launch `i`.
+        """Returns the costs of collectives that probes measured: over the question's link if that
+        is a recording, else in launch `i`.
         """
         link = self.question.link
         if isinstance(link, RecordedLink) and link.recording is not self.recording:
@@ -193,10 +197,10 @@ class Predictor:
         return self._communications[i]
 
     def link_costs(self, recorded: MeasuredLink | None) -> LinkCosts:
-        """Returns costs of collectives between the asked ranks.
+        """Returns the costs of collectives between as many ranks as the question asks for.
 
-        `recorded`: the costs in the recording, if its ranks communicated. Raises Refused if no
-        costs of collectives are known.
+        `recorded`: the costs that the recording's probes measured, if its ranks communicated.
+        Raises Refused if the costs of no collective are known.
         """
         question = self.question
         costs = self._costs_of_link(recorded)
@@ -235,7 +239,8 @@ class Predictor:
         costs: Sequence[LinkCosts],
         sharing_ranks: int | None = None,
     ) -> Prediction:
-        """`costs`: the costs for each launch. `sharing_ranks`: as in sharding.predict_launch()."""
+        """Predicts a step under fully_shard; `costs`: the costs of collectives, one for each
+        launch. `sharing_ranks`: as in sharding.predict_launch()."""
         question = self.question
         return _mean(
             [
@@ -257,7 +262,7 @@ class Predictor:
         return f"{self.recording.path}, line {i + 1}"
 
     def _launch(self, i: int, settings: _Settings) -> Prediction:
-        """Predicts a step under DistributedDataParallel by launch `i`."""
+        """Predicts a step under DistributedDataParallel from launch `i` of the recording."""
         key = (i, settings)
         if key not in self._launches:
             communication = self.communication(i)
@@ -289,7 +294,7 @@ class Predictor:
         return self._launches[key]
 
     def _bucket_copies_s(self, i: int) -> float:
-        """Returns the seconds of copies of gradients into and out of buckets."""
+        """Returns the seconds that copies of gradients into and out of buckets take in a step."""
         copies_s = _bucket_copies_s(self.recording.launches[i], self.recording.total_bytes)
         return self.question.pace * copies_s
 
@@ -319,11 +324,11 @@ class Predictor:
     def _broadcasts_s(
         self, launch: Launch, communication: Communication, settings: _Settings, costs: LinkCosts
     ) -> float:
-        """Returns seconds of ZeroRedundancyOptimizer's broadcasts.
+        """Returns the seconds that ZeroRedundancyOptimizer's broadcasts of weights take in a step.
 
         The broadcasts run one after the other, while in an all-gather all ranks send at the same
-        time. Over gloo each goes through a binomial tree, whose root sends the whole to as many
-        ranks as the tree has levels (third_party/gloo/gloo/broadcast.cc).
+        time. Over gloo each broadcast goes through a binomial tree, whose root sends everything to
+        as many ranks as the tree has levels (third_party/gloo/gloo/broadcast.cc).
         """
         total, world_size = self.recording.total_bytes, self.question.world_size
         is_known = isinstance(self.question.link, RecordedLink) and world_size == launch.world_size
@@ -360,7 +365,8 @@ class Predictor:
         return ranks
 
     def _rank_step(self, ready: _ReadyStep, earlier_s: float, changes: _Changes) -> RankStep:
-        """`earlier_s`: of passes before the recorded ones."""
+        """Returns the recorded step with the changes; `earlier_s`: the seconds of the passes before
+        the recorded ones."""
         pace, step = self.question.pace, ready.step
         backward_s = NS * step.backward_ns
         # What backward takes longer is distributed over it.
@@ -386,7 +392,8 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns, for each rank, the steps that copied gradients as DistributedDataParallel does."""
+    """Returns, for each rank, the recorded steps that copied gradients as DistributedDataParallel
+    does."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -405,7 +412,7 @@ def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[lis
 
 
 def _is_like_ddp(step: Step, total_bytes: int) -> bool:
-    """Returns whether this is a probe that communicated all gradients in their dtype, or
+    """Returns whether this step is a probe that sent all gradients in their own dtype, or sent
     nothing."""
     if step.mode is not StepMode.PROBE:
         return False
@@ -416,9 +423,9 @@ def _is_like_ddp(step: Step, total_bytes: int) -> bool:
 
 
 def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
-    """Returns how much longer a rank computes in a step that copies its gradients into buckets, as
-    DistributedDataParallel does: copies, and an optimizer that reads gradients there. Noise may be
-    larger; then it is 0.
+    """Returns the seconds by which a rank's step becomes longer if gradients are copied into
+    buckets as in DistributedDataParallel, by the copies and by an optimizer that reads gradients
+    there. It is 0 if the recorded steps show no such difference.
     """
     rounds = [*zip(*launch.ranks, strict=True)]
     like_ddp = [steps for steps in rounds if _is_like_ddp(steps[0], total_bytes)]
@@ -430,15 +437,16 @@ def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
 
 
 def _own_s(step: Step) -> float:
-    """Returns seconds of a rank's step without collectives."""
+    """Returns the seconds of a rank's step without its collectives."""
     parts_ns = (step.before_ns, step.backward_ns, step.copy_back_ns, step.rest_ns)
     return NS * (sum(parts_ns) + step.optimizer_ns)
 
 
 def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
-    """Returns the seconds for adding gradients to the gradients of earlier passes.
+    """Returns the seconds that it takes to add all gradients of a pass to those of earlier passes.
 
-    An addition moves as many bytes as a cast to bf16 and back, or as the copy of a probe.
+    This is taken from other recorded work that moves as many bytes: casts to bf16 and back, or the
+    copies of a probe.
     """
     if communication.bf16:
         casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte
@@ -453,7 +461,7 @@ def _addition_s(launch: Launch, communication: Communication, total_bytes: int) 
 
 
 def _mean(launches: Sequence[Prediction]) -> Prediction:
-    """Returns the mean of predictions by several launches."""
+    """Returns the mean of the predictions that several recorded launches give."""
     return Prediction(
         step_s=_mean_interval([one.step_s for one in launches]),
         slowest_s=fmean(one.slowest_s for one in launches),
@@ -472,7 +480,8 @@ def _mean_interval(launches: Sequence[Interval]) -> Interval:
 
 
 def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:
-    """Returns the largest fraction of the elements that a rank has under ZeroRedundancyOptimizer.
+    """Returns the largest fraction of all elements that one rank updates under
+    ZeroRedundancyOptimizer.
 
     ZeroRedundancyOptimizer assigns the largest parameters first, each to the rank with the fewest
     elements (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters).

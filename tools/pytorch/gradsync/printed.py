@@ -1,4 +1,5 @@
-"""Printed numbers. Their few digits bound the numbers that were printed."""
+"""Printed numbers. Bounds numbers that were printed with few digits: "1.5" may be any number from
+1.45 to 1.55."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ LEAST_DIGITS = 0.1  # a less precise time or bandwidth proves nothing
 
 @dataclass(frozen=True)
 class Interval:
-    """The smallest and the largest number that was perhaps printed."""
+    """The smallest and the largest number that may have been printed in this way."""
 
     low: float
     high: float
@@ -25,11 +26,11 @@ class Interval:
 
     @property
     def is_precise(self) -> bool:
-        """Returns whether the number has about two digits or more."""
+        """Returns whether the number was printed with about two digits or more."""
         return self.high - self.low < LEAST_DIGITS * self.high
 
     def scaled(self, factor: float) -> Interval:
-        """Returns the bounds of a positive multiple."""
+        """Returns the bounds of the number times a positive factor."""
         return Interval(factor * self.low, factor * self.high)
 
     def may_be(self, value: float) -> bool:
@@ -40,7 +41,7 @@ class Interval:
 def interval_of(text: str) -> Interval | None:
     """Returns the bounds of a printed number that is not negative; None for another text.
 
-    A comma is a decimal point, as in some locales.
+    A comma counts as a decimal point, as in some locales.
     """
     match = NUMBER.fullmatch(text)
     if not match:

@@ -1,5 +1,6 @@
-"""The collectives of probes. They overlap with nothing. Each kind of collective runs in the way in
-which DDP, its hook, ZeroRedundancyOptimizer or FSDP2 runs it.
+"""The collectives of probes. Runs the collectives of probes, which the recorder measures while
+nothing else runs. Each kind of collective runs as DDP, its bf16 hook, ZeroRedundancyOptimizer or
+FSDP2 runs it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 
 class Prober:
-    """Communicates the contents of a buffer. `units`: for each unit the numbers of its
-    parameters."""
+    """Sends the contents of a buffer in different ways, to measure how long they take. `units`: for
+    each module that FSDP2 would gather, the numbers of its parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
@@ -49,8 +50,8 @@ class Prober:
         return sent
 
     def _way(self, probe: Probe, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns the function that communicates and sets its marks. Preparations that take time
-        happen here.
+        """Returns a function that runs the collectives and marks when they begin and end.
+        Preparations that take time are done before it returns.
         """
         if probe.kind is CollectiveKind.FULLY_SHARD:
             return self._gather_and_reduce_units(sent)
@@ -76,8 +77,9 @@ class Prober:
         _wait_for([dist.all_reduce(piece, async_op=True) for piece in pieces])
 
     def _all_reduce_as_bf16(self, pieces: Pieces, sent: CollectiveMarks) -> None:
-        """Works like bf16_compress_hook: cast, divide, all-reduce, copy back. The gradients in the
-        buffer are divided already, so this divides by 1, which takes the same time.
+        """Sends as bf16_compress_hook does: cast, divide, all-reduce, copy back. The gradients in
+        the buffer are already divided by the number of ranks, so this divides by 1, which takes the
+        same time.
         """
         for piece in pieces:
             begin = self._clock.mark()
@@ -89,8 +91,8 @@ class Prober:
             sent.add(begin, cast, reduced, self._clock.mark())
 
     def _broadcast_parameters(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """Works like ZeroRedundancyOptimizer after its update: each rank sends its share of the
-        parameters.
+        """Sends as ZeroRedundancyOptimizer does after its update: each rank broadcasts the
+        parameters that it has updated.
         """
         slots = self._buffer.slots
         sent.bytes = [slot.nbytes for slot in slots]
@@ -107,7 +109,7 @@ class Prober:
         return broadcast
 
     def _gather_and_reduce_units(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """Works like fully_shard with the blocks of the model as units."""
+        """Gathers and reduces the parameters of each block of the model, as fully_shard would."""
         params = self._buffer.params
         if not self._groups:
             self._groups = [group_like([params[i] for i in own]) for own in self._units]
@@ -120,8 +122,8 @@ class Prober:
         return gather_and_reduce
 
     def _try_unit(self, group: ShardedGroup) -> tuple[Mark, Mark, Mark, Mark]:
-        """Returns marks around a unit's gather and around its reduction. Ranks begin both
-        together."""
+        """Gathers and reduces one unit, and returns the clock's marks before and after each of the
+        two. All ranks begin the gather, and later the reduction, at the same time."""
         self._world.meet()
         begin = self._clock.mark()
         gather(group)

@@ -1,4 +1,4 @@
-"""Computes the costs of communication from the probes of recorded launches.
+"""Computes how long collectives take, and how much CPU time they use, from the recorded probes.
 
 A probe is a step after whose backward the recorder communicates what DistributedDataParallel, its
 bf16 hook, ZeroRedundancyOptimizer or FSDP2 would, while nothing is computed.
@@ -25,11 +25,12 @@ GLOO_CHANNELS = 2
 class Communication:
     """The costs of collectives in the launches of one script.
 
-    `link`: costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: costs of
-    all-reduces in bf16, as a function of the sent bytes, with the casts back, which the same thread
-    does. Both are None if they were not measured. `bf16_part`: bytes in bf16 for each byte of
-    gradients. The other fields are seconds for each byte of gradients (0 if not measured): for the
-    casts to and from bf16, and for ZeroRedundancyOptimizer's broadcasts.
+    `link`: the costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: the
+    costs of all-reduces in bf16, as a function of the sent bytes, including the casts back, which
+    the same thread does. `link` and `bf16` are None if they were not measured. `bf16_part`: the
+    bytes that are sent in bf16 for each byte of gradients. The other fields are seconds for each
+    byte of gradients (0 if not measured): of the casts to and from bf16, and of
+    ZeroRedundancyOptimizer's broadcasts.
     """
 
     link: MeasuredLink | None
@@ -41,7 +42,8 @@ class Communication:
 
     @classmethod
     def of(cls, launches: Sequence[Launch]) -> Communication:
-        """`launches`: of one script, at least one. Raises Refused if a collective took no time."""
+        """`launches`: one or more launches of one script. Raises Refused if a collective took no
+        time."""
         first = launches[0]
         samples = _Samples(first)
         for probe in _probes(launches):
@@ -60,9 +62,9 @@ class Communication:
 
 @dataclass(frozen=True, order=True)
 class _Group:
-    """Collectives of one kind and size, and the number of them that ran at the same time.
+    """Identifies collectives of one kind and size, of which this number ran at the same time.
 
-    All broadcasts are one group with a size of one byte, because only the sum of their sizes
+    All broadcasts belong to one group with a size of one byte, because only the sum of their sizes
     matters.
     """
 
@@ -73,8 +75,8 @@ class _Group:
 
 @dataclass
 class _Sample:
-    """The measurements of one group, for each probe: seconds, CPU-seconds per second on one rank,
-    and seconds per byte of the casts before and after the collectives.
+    """What was measured for one group, with a value for each probe: seconds, CPU-seconds per second
+    on one rank, and seconds per byte of the casts before and after the collectives.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -84,7 +86,7 @@ class _Sample:
 
 
 class _Samples:
-    """The measurements of the probes of launches like `launch`."""
+    """All measurements of the probes in launches that have the settings of `launch`."""
 
     def __init__(self, launch: Launch) -> None:
         self.channels = GLOO_CHANNELS if launch.backend == "gloo" else 1
@@ -112,7 +114,8 @@ class _Samples:
         sample.cast_out.append(cast_out_s / size)
 
     def costs(self, kind: CollectiveKind) -> list[Cost]:
-        """Returns costs in the form of all-reduces, as a function of the sent bytes."""
+        """Returns the costs of this kind as if they were all-reduces, as a function of the sent
+        bytes."""
         part = self.bf16_part if kind == CollectiveKind.BF16 else 1
         return [
             Cost(
@@ -132,8 +135,8 @@ class _Samples:
         return single[-1].processor
 
     def casts(self) -> tuple[float, float]:
-        """Returns the seconds per byte of gradients of the casts to bf16 and back, from the largest
-        pieces.
+        """Returns the seconds that casts to bf16 and back take for each byte of gradients, from the
+        largest probes.
         """
         groups = [group for group in self._by_group if group.kind == CollectiveKind.BF16]
         if not groups:
@@ -143,10 +146,11 @@ class _Samples:
 
 
 def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
-    """Yields for each probe the times of the rank that arrived last, because this rank waited
-    least.
+    """Yields, for each recorded probe, the times of the rank that arrived last, because this rank
+    waited least.
 
-    Omits FSDP2's probes, because a rank that waits in one collective may arrive last at the next.
+    Leaves out FSDP2's probes, because a rank that waits in one collective may arrive last at the
+    next.
     """
     for launch in launches:
         for steps in zip(*launch.ranks, strict=True):
@@ -156,10 +160,11 @@ def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
 
 
 def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
-    """Returns the mean time of those pieces of a probe that have the size of the first piece; 0
-    without times.
+    """Returns the mean time of those collectives of a probe that have the size of the first; 0 if
+    there are no times.
 
-    A robust mean would omit small collectives that wait for a processor, which are rare and long.
+    This is no trimmed mean, which would leave out the rare and long times of small collectives that
+    wait for a processor.
     """
     if not times_ns:
         return 0
@@ -169,7 +174,8 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Assumes that concurrent small collectives gain as much as other collectives."""
+    """Returns the costs of all-reduces in bf16, which are assumed to gain as much by running
+    concurrently as others."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
@@ -190,7 +196,7 @@ def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
 
 @dataclass(frozen=True)
 class _UnitTimes:
-    """The times of one kind of FSDP2's collectives in one step, for each unit that has
+    """The times of FSDP2's gathers, or of its reductions, in one step, for each unit that has
     parameters."""
 
     bytes: Sequence[int]
@@ -198,9 +204,9 @@ class _UnitTimes:
 
 
 def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
-    """Returns costs of FSDP2's collectives, of the script's units or of a probe's.
+    """Returns the costs of FSDP2's collectives, from those of the script's units or of a probe.
 
-    These collectives are assumed to use as much CPU time as all-reduces.
+    FSDP2's collectives are assumed to use as much CPU time as all-reduces.
     """
     gathers, reductions = [], []
     for launch in launches:
@@ -219,7 +225,7 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
 
 
 def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
-    """Returns the times of a rank's gathers and reductions for each unit, of a probe or of the
+    """Returns the times of a rank's gathers and reductions, for each unit of the probe or of the
     script itself.
     """
     probe = step.collectives
@@ -229,7 +235,7 @@ def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
 
 
 def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _UnitTimes:
-    """Returns the times, in nanoseconds, of the rank that waited least; none if nobody has any."""
+    """Returns the times, in nanoseconds, of the rank that waited least; empty if there are none."""
     times = min(by_rank, key=sum)
     if not times:
         return _UnitTimes([], [])
@@ -238,9 +244,10 @@ def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _U
 
 
 def _costs_of_units(kind: Operation, steps: Sequence[_UnitTimes], processor: float) -> list[Cost]:
-    """All collectives of a step run one after the other. A collective rarely waits for a processor,
-    but then long, and a step has many collectives. So the typical time of each is scaled such that
-    they add up to the typical sum.
+    """Returns the costs of one kind of FSDP2's collectives, which run one after the other in a
+    step. A collective waits for a processor rarely, but then long, and a step has many collectives.
+    So the typical (median) time of each collective is scaled such that these times add up to the
+    typical sum of a step.
     """
     steps = [step for step in steps if step.bytes]
     if not steps:

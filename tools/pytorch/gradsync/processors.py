@@ -1,4 +1,4 @@
-"""The processors of a rank, which computation and communication share."""
+"""Finds out how many processors a rank has, which its computation and communication share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ class Processors:
 
     @classmethod
     def of(cls, launch: Launch) -> Processors:
-        """Returns the processors of a rank of a recorded launch. Ranks whose hosts have the same
-        name share its processors equally.
+        """Returns the processors of a rank of a recorded launch. Ranks with the same host name
+        share the host's processors equally.
 
-        `computing` is the CPU time that a second of steps without synchronisation used. Older
-        recordings contain only the number of threads. With more threads than processors the
-        measured computation was already slowed down, and must not be slowed down again.
+        `computing`: the CPU-seconds that a rank used in each second of steps without
+        synchronisation. If a recording is older and lacks CPU times, it is the number of threads.
+        If a rank has more threads than processors, the measured computation was already slowed
+        down, and must not be slowed down again.
         """
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [
@@ -36,10 +37,10 @@ class Processors:
 
 
 def error_part(launch: Launch, used: float = 1) -> float:
-    """Returns the factor for the model's error, which was fitted on CPUs: the part of a rank's
-    processors that computation uses, times the part of a processor that communication uses
-    meanwhile. A step whose computation and communication do not share processors is predicted
-    better. On GPUs, where the error is unknown, the factor is 1.
+    """Returns a factor for the error of predictions, which was fitted on CPUs: the fraction of a
+    rank's processors that computation uses, times the part of a processor that communication uses
+    meanwhile. So the error is smaller if computation and communication do not share processors,
+    because such steps are predicted better. On GPUs, where the error is unknown, the factor is 1.
     """
     if launch.device != "cpu":
         return 1

@@ -1,7 +1,7 @@
-"""The errors of predictions for GPUs, relative to steps that others have published.
+"""How far predictions for GPUs were from step times that others have published.
 
-Predictions are checked on CPUs. tools/dev/published.py predicts published steps of many GPUs;
-docs/prediction.md has its table.
+gradsync's own measurements for comparison are on CPUs only. tools/dev/published.py predicts
+published steps of many GPUs; docs/prediction.md has its table.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ HALF_WITHIN = 12
 
 
 def note() -> str:
-    """Returns a sentence for an answer about GPUs."""
+    """Returns the sentence about this error that answers about GPUs contain."""
     return (
         f"{COSTS} published costs of 4 and 8 GPUs were predicted within a factor of {WITHIN}, half "
         f"of them within {HALF_WITHIN}: all too low."

@@ -1,4 +1,5 @@
-"""A question: a recording, and the link, ranks and memory for which the answer shall hold."""
+"""What `what_if` is asked: a recording, and the link, the number of ranks and the memory for which
+it must predict."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ DEFAULT_WITHIN = "200Gbit,3us"  # PCIe 4
 
 @dataclass(frozen=True)
 class RecordedLink:
-    """The link over which the ranks of a recording communicated. The recording is the asked one or
-    another.
+    """The link over which the ranks of a recording communicated. The recording is the one in the
+    question, or another one that --link names.
     """
 
     recording: Recording
@@ -44,7 +45,7 @@ class RecordedLink:
 
 @dataclass(frozen=True)
 class FileLink:
-    """A link that another program measured, and the file with its output."""
+    """A link that a program such as nccl-tests measured, and the file with its output."""
 
     path: str
     measured: MeasuredLink
@@ -52,7 +53,7 @@ class FileLink:
 
 @dataclass(frozen=True)
 class NamedLink:
-    """A link with a known rate and latency only."""
+    """A link of which only rate and latency are known."""
 
     network: Network
 
@@ -62,12 +63,12 @@ Link = RecordedLink | FileLink | NamedLink
 
 @dataclass(frozen=True)
 class Question:
-    """A question with all files that it needs.
+    """A question, with the contents of all files that it names.
 
-    `asked_world_size`: the number of ranks that was asked for; None if it was not. `at`: a
-    recording of the model on the machine for which the answer shall hold; its times of computation
-    are used. `processor_share`: the fraction of a rank's CPU time that communication uses; None for
-    the measured fraction. `memory_limit_bytes`: a rank's memory for tensors, if given.
+    `asked_world_size`: the number of ranks in --world_size; None without this flag. `at`: another
+    recording of the model, on the machine for which to predict; its computation times are used.
+    `processor_share`: the fraction of a rank's CPU time that communication uses; None for the
+    measured fraction. `memory_limit_bytes`: a rank's memory for tensors, if given.
     """
 
     recording: Recording
@@ -94,18 +95,18 @@ class Question:
 
     @property
     def is_as_recorded(self) -> bool:
-        """Returns whether the ranks and the link are those of the recording."""
+        """Returns whether the question has the number of ranks and the link of the recording."""
         is_own_link = isinstance(self.link, RecordedLink) and self.link.recording is self.recording
         return is_own_link and self.asked_world_size is None
 
     @cached_property
     def pace(self) -> float:
-        """Returns the factor of the time of everything except communication."""
+        """Returns the factor by which all times except communication are multiplied (--at)."""
         return self.at.none_s / self.recording.none_s if self.at else 1
 
     @property
     def log_error(self) -> float:
-        """Returns the assumed standard deviation of the logarithm of a collective's time."""
+        """Returns the standard deviation assumed for the logarithm of a collective's time."""
         if isinstance(self.link, NamedLink):
             return max(LAUNCH_ERROR, ASSUMED_ERROR)
         if self.measured_ranks != self.world_size:
@@ -114,7 +115,7 @@ class Question:
 
     @property
     def measured_ranks(self) -> int | None:
-        """The number of ranks that measured the link; None if it was not measured."""
+        """The number of ranks between which the link was measured; None if it was not measured."""
         if isinstance(self.link, NamedLink):
             return None
         if isinstance(self.link, FileLink):
@@ -127,8 +128,9 @@ class LinkOptions:
     """The values of --link and of the flags that belong to it.
 
     `link`: a rate and a latency, such as "25Gbit,5us", or a file, or None for the recorded link.
-    The other fields need a rate: `ranks_per_host` ranks share a host's link, `within` is the link
-    between these ranks, and collectives use `algorithm`; None: the recorded backend's.
+    The other fields can only be given with a rate: `ranks_per_host` ranks share a host's link,
+    `within` is the link between these ranks, and collectives use `algorithm`; None: the recorded
+    backend's.
     """
 
     link: str | None = None
@@ -165,8 +167,8 @@ class LinkOptions:
             raise Refused("--within is for ranks that share a host: --ranks_per_host is 1")
 
     def choose(self, recording: Recording, world_size: int) -> Link:
-        """Returns the link, and reads its file if it has one. Raises Refused if the file has no
-        link.
+        """Returns the link that the options describe, and reads its file if there is one. Raises
+        Refused if the file has no link.
         """
         if not self.link:
             return RecordedLink(recording)
@@ -193,7 +195,7 @@ def question_of(
     processor_percent: float | None = None,
     memory_limit_bytes: float | None = None,
 ) -> Question:
-    """Reads the files of a question.
+    """Makes a question of these values, and reads the files that they name.
 
     Raises Refused if a file cannot be used, or if `at` is a recording of another model.
     """
@@ -211,7 +213,7 @@ def questions_of(
     processor_percent: float | None = None,
     memory_limit_bytes: float | None = None,
 ) -> list[Question]:
-    """Reads the files of several questions: one for each link and, within it, number of ranks.
+    """Makes several questions, one for each link and, for each link, one for each number of ranks.
 
     Raises Refused like question_of(), or if one question is asked twice.
     """
@@ -245,7 +247,7 @@ def questions_of(
 def _links(
     options: LinkOptions, recording: Recording, world_sizes: Sequence[int | None]
 ) -> list[Link]:
-    """Returns the link between each of these numbers of ranks."""
+    """Returns, for each number of ranks, the link between them."""
     sizes = [world_size or recording.first.world_size for world_size in world_sizes]
     first = options.choose(recording, sizes[0])
     if isinstance(first, RecordedLink):  # the same for all
@@ -265,8 +267,8 @@ def _check_range(name: str, value: float | None, least: float, most: float) -> N
 
 
 def meant_by(link: str) -> str:
-    """Returns the correct value of --link for a rate in another notation, such as 25Gbps or 3GB/s,
-    or for the name of a file with a typing error; empty if there is none.
+    """Returns what the user probably meant by a wrong value of --link: a rate in another notation,
+    such as 25Gbps or 3GB/s, or the name of a file with a typing error; empty if there is none.
     """
     match = re.fullmatch(
         r"([\d.]+) *([mgt])i?(b(?:it)?s?)?(?:/s|ps)?(?:[, ]+([\d.]+) *(us|ms)?)?",

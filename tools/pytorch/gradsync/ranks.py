@@ -1,4 +1,4 @@
-"""The ranks of a launch, and the process group by which check communicates."""
+"""Lets the ranks of a script exchange values for `check`, over a process group of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ PATIENCE = datetime.timedelta(seconds=60)  # at least, with ranks that are late,
 
 @contextlib.contextmanager
 def refusing_late_ranks() -> Iterator[None]:
-    """Turns a RuntimeError into Refused: another rank has ended, or does not come in time."""
+    """Turns a RuntimeError of a collective into Refused: another rank has ended, or does not come
+    in time."""
     try:
         yield
     except RuntimeError as error:
@@ -28,9 +29,10 @@ def refusing_late_ranks() -> Iterator[None]:
 
 
 class Ranks:
-    """The ranks of the default process group; one rank while there is no group.
+    """The ranks of the script's default process group; a single rank while there is no group.
 
-    All ranks must call the methods together. The methods raise Refused if a rank does not come.
+    All ranks must call the methods of this class together. The methods raise Refused if a rank does
+    not come.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -40,7 +42,7 @@ class Ranks:
         self.rank = 0 if group is None else dist.get_rank(group)
 
     def find(self) -> bool:
-        """Finds the number of ranks, and the number of this rank. Returns whether the script has
+        """Finds out how many ranks there are, and which one this is. Returns whether the script has
         initialised a group of several ranks.
         """
         if self._group is not None or not dist.is_initialized() or dist.get_world_size() == 1:
@@ -50,20 +52,20 @@ class Ranks:
         return True
 
     def join(self) -> None:
-        """Makes check's group once the script has initialised its own."""
+        """Makes the process group of `check` as soon as the script has made its own."""
         if self.find() and self._group is None:
             with refusing_late_ranks():
                 timeout = max(PATIENCE, default_store().timeout)
                 self._group = cast("Any", dist.new_group(backend="gloo", timeout=timeout))
 
     def gather(self, value: Any) -> list[Any]:
-        """Returns the values of all ranks, in rank order, as JSON decodes them."""
+        """Returns the values that all ranks pass, in rank order, as JSON decodes them."""
         self.join()
         with refusing_late_ranks():
             return gathered(value, "cpu", self._group)
 
     def total(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Returns the sum over ranks. Overwrites the tensor."""
+        """Adds the tensors of all ranks, and returns the sum. Overwrites the tensor."""
         if self._group is not None:
             with refusing_late_ranks():
                 dist.all_reduce(tensor, group=self._group)

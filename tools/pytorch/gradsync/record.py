@@ -1,5 +1,5 @@
-"""Records what a step of a PyTorch model costs, so that `what_if` can predict what it takes on
-several ranks.
+"""The command `record`: measures the steps of a PyTorch script, so that `what_if` can predict its
+steps on several ranks.
 
     torchrun --nproc_per_node=2 -m gradsync record [--out=FILE] [--rounds=N] [--no-ddp] [--continue]
         [--model=N] train.py ARGS...
@@ -11,13 +11,14 @@ wraps in DDP, or that has fully_shard. With one process, it records the outermos
 has the parameters of the first optimizer that steps. In your own loop, as in a notebook, make a
 Recorder(model, FILE) of any module, also in DDP or under fully_shard, and loop until it is `done`.
 
-`record` needs PyTorch 2.3 and nothing else. record_flags.py says what it cannot
-record, and recorder.py how it records. Without a process group nothing is communicated, so
-`what_if` then needs a --link. A compiled model is compiled in the warm-up round.
+`record` needs PyTorch 2.3 and nothing else. record_flags.py says what it cannot record, and
+recorder.py how it records. Without a process group nothing is communicated, so `what_if` then needs
+a --link. A model that torch.compile compiles is compiled in the first steps, which are not kept.
 
-Each launch adds a line of JSON to FILE. Record several launches: steps take different times in
-different launches, for example because memory addresses differ. schema.py says what a line holds.
-Its `memory` is of one step without synchronisation (live.py), and unknown for compiled code.
+Each start of the script (a launch) adds a line of JSON to FILE. Start the script several times,
+because steps take different times in different launches, for example because memory addresses
+differ. schema.py defines the fields of such a line. The field `memory` describes one step without
+synchronisation (live.py), and is missing for compiled code.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ TRIED = (2, 3), (2, 15)  # the first and the last tested version of PyTorch
 
 
 def is_there(name: str, is_module: bool) -> bool:
-    """Returns whether there is a script, or a module, of this name."""
+    """Returns whether a script or, with `is_module`, a module of this name exists."""
     if not name or not is_module:
         return os.path.isfile(name)
     try:
@@ -62,8 +63,9 @@ def warn_of_version() -> None:
 
 
 def main(argv: Sequence[str], finished: Callable[[str], None] = lambda out: None) -> NoReturn:
-    """Runs a script and ends this process. `finished` is called in rank 0 with the name of the file
-    to which a launch of several processes was added.
+    """Runs the script that the arguments name, records it, and ends this process. `finished` is
+    called in rank 0 when a launch of several processes is recorded, with the name of the file to
+    which it was added.
     """
     arguments = parser()
     flags = arguments.parse_args(argv)

@@ -1,5 +1,5 @@
-"""The flags of `record`, and what it cannot record. Needs no PyTorch, so that everybody can read
-the help."""
+"""The flags of `record`, and what it cannot record. This module works without PyTorch, so that
+`record --help` always works."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ tried. HSDP over gloo works with 2.9.1 and newer; PyTorch 2.7 cannot run it."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses wrong arguments in one line, as everything else is refused."""
+    """A parser that ends the process with one line of error if arguments are wrong."""
 
     def error(self, message: str) -> NoReturn:
         end_rank(message, BAD_ARGUMENTS)

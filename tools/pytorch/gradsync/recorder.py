@@ -1,18 +1,20 @@
 """Records the steps of one model, from within the process that trains it.
 
-Kinds of steps take turns. UNSYNCHRONISED steps do not synchronise. A PROBE copies gradients as
-DistributedDataParallel (DDP) does, but overlaps nothing: it copies each gradient into a flat buffer
-when it is ready (and leaves a view, if DDP has gradient_as_bucket_view), communicates the buffer in
-pieces after backward, and copies gradients back that are not views. One probe gathers and reduces
-as FSDP2 would with blocks of the model as units. SCRIPT steps are the script's own. The first step
-is not changed, and shows what there is to record. After the timed part of an unsynchronised step,
-and before the optimizer, the gradients become those that DDP would have computed, so training
-continues as without the recorder.
+The recorder takes several kinds of steps in turn. In UNSYNCHRONISED steps, ranks do not exchange
+gradients. A PROBE copies gradients as DistributedDataParallel (DDP) does, but overlaps nothing: it
+copies each gradient into a flat buffer when it is ready (and leaves a view, if DDP has
+gradient_as_bucket_view), communicates the buffer in pieces after backward, and copies gradients
+back that are not views. Another kind of probe gathers and reduces as FSDP2 would if the blocks of
+the model were its units. In SCRIPT steps, the script itself synchronises. The script's first step
+is not changed, and shows which gradients and optimizers there are. After the timed part of an
+unsynchronised step, and before the optimizer, the gradients become those that DDP would have
+computed, so training continues as without the recorder.
 
-step_machine.py defines where a step begins and ends, and what is refused. DDP decides in forward
-whether it will synchronise, and then prepares its reducer; in steps that are not the script's own,
-the recorder prevents this. Without DDP a step has the number of passes that most earlier steps had,
-and other steps are not recorded. Steps that a GradScaler skips are not recorded either.
+step_machine.py decides where a step begins and ends, and what cannot be recorded. DDP decides in
+forward whether it will synchronise, and then prepares its reducer; in steps that are not the
+script's own, the recorder prevents this. If neither DDP nor fully_shard tells which backward pass
+is a step's last, a step is assumed to have as many passes as most earlier steps, and other steps
+are not recorded. Steps that a GradScaler skips are not recorded either.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class Recorder(Listener):
     """Records the steps of a model until it is `done`, and writes them.
 
     Raises Refused if the model cannot be recorded, from within the call that shows this. Recording
-    has then ended, and the model trains as without it.
+    then ends, and the model trains as if it had not been recorded.
     """
 
     def __init__(
@@ -79,12 +81,12 @@ class Recorder(Listener):
     ) -> None:
         """`model`: any module, or one in DDP or under fully_shard.
 
-        `out`: the file to which a line is added. `rounds`: how often each kind of step is taken;
-        the first round is warm-up. `ddp`: whether the script's own steps are also recorded.
-        `views`: whether gradients are views of buckets; by default as in DDP. `command`: the
-        command that the recording names. `roots`: modules of `model` whose call begins a step, if
-        `model` itself is not called. `only`: the ids of the parameters that train; by default of
-        all that require a gradient.
+        `out`: the file to which the recording is added as a line. `rounds`: how many times each
+        kind of step is taken; the first time is warm-up. `ddp`: whether steps that the script
+        itself synchronises are also recorded. `views`: whether gradients are views of buckets; by
+        default as in DDP. `command`: the command line of the script, which the recording stores.
+        `roots`: modules of `model` whose call begins a step, if `model` itself is not called.
+        `only`: the ids of the parameters that train; by default of all that require a gradient.
         """
         self.place = place()
         self.done = False
@@ -128,7 +130,7 @@ class Recorder(Listener):
 
     @property
     def plan(self) -> list[Turn]:
-        """The kinds of steps that take turns."""
+        """The kinds of steps of one round, in their order."""
         return self._rounds.plan
 
     @plan.setter
@@ -137,13 +139,12 @@ class Recorder(Listener):
 
     @property
     def taken(self) -> int:
-        """The number of turns so far; -1 until the first step, which is no turn, has ended."""
+        """The number of steps taken so far; -1 before the first step has ended, which does not
+        count."""
         return self._rounds.taken
 
     def holds(self, ids: Collection[int]) -> bool:
-        """Returns whether one of these ids belongs to a parameter that an optimizer of the model
-        has.
-        """
+        """Returns whether an optimizer of the model has a parameter with one of these ids."""
         return not self._optimizers.ids.isdisjoint(ids)
 
     def _begin_listening(self) -> None:
@@ -174,7 +175,7 @@ class Recorder(Listener):
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Ends recording if the block raises Refused."""
+        """Returns a context that ends recording if Refused is raised in it."""
         try:
             yield
         except Refused as error:
@@ -209,7 +210,7 @@ class Recorder(Listener):
         self.step.begin_backward(self._rounds.expected)
 
     def _ready_hook(self, i: int) -> Callable[[torch.Tensor], None]:
-        """Returns the function that is called when the gradient of a parameter is ready."""
+        """Returns the hook that PyTorch calls when the gradient of parameter `i` is ready."""
 
         def on_ready(param: torch.Tensor) -> None:
             is_in_step = self.machine.state in (State.OPEN, State.PARTLY)
@@ -290,7 +291,8 @@ class Recorder(Listener):
             self._actions[outcome](moment)
 
     def _list_actions(self) -> dict[Action, Callable[[Mark], None]]:
-        """Returns the function of each action. Its argument is the moment of the event."""
+        """Returns, for each action of step_machine.py, the function that performs it. The
+        function's argument is the clock's mark of the event."""
         return {
             Action.NOTHING: lambda moment: None,
             Action.BEGIN: self._begin,
@@ -386,7 +388,7 @@ class Recorder(Listener):
         return dataclasses.replace(times, own_collectives=own.count, own_bytes=own.bytes)
 
     def _start(self) -> None:
-        """Prepares recording, after the first step."""
+        """Called when the first step has ended: prepares the recording of the following steps."""
         if not self.world.all_begin():
             self._refuse(
                 "not all ranks are recorded: start every one by torchrun -m gradsync record"

@@ -1,6 +1,6 @@
-"""The measurements of all launches of one recording, in seconds.
+"""Reads a recording, and returns its measured times in seconds, over all launches of the script.
 
-recording_file.py reads launches, and schema.py defines them, with times in nanoseconds.
+recording_file.py reads the file, and schema.py defines its fields, whose times are in nanoseconds.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ NOTABLE = 0.05  # the smallest part of a step that is told
 
 @dataclass(frozen=True)
 class RankTimes:
-    """The seconds of one rank in a step without synchronisation, in which no rank waits for
-    another.
+    """The times, in seconds, of one rank in a step without synchronisation, in which no rank waits
+    for another.
 
     `between_s` is the time between two steps, mostly for loading data. A rank is slow if it takes
     longer than the fastest rank, by the fraction NOTABLE or more, in three of four steps.
@@ -40,11 +40,11 @@ class RankTimes:
 
 
 class Recording:
-    """The launches of one script, on one machine, that a file holds."""
+    """The recorded launches (starts) of one script on one machine, which a file holds."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Reads the file. Raises Refused if it is not a recording, or if its launches do not fit
-        together.
+        """Reads a recording from a file. Raises Refused if the file is not a recording, or if its
+        launches do not fit together.
         """
         self.path = os.fspath(path)
         self.launches = read_launches(path)
@@ -61,23 +61,24 @@ class Recording:
 
     @property
     def first(self) -> Launch:
-        """The first launch. The other launches have equal values except for times and memory."""
+        """The first launch. All other launches have the same values as this one, except times and
+        memory."""
         return self.launches[0]
 
     @cached_property
     def gradient_bytes(self) -> list[int]:
-        """Bytes of each parameter's gradient."""
+        """The bytes of each parameter's gradient."""
         return [parameter.bytes for parameter in self.first.parameters]
 
     @cached_property
     def total_bytes(self) -> int:
-        """Bytes of all gradients."""
+        """The bytes of all gradients together."""
         return sum(self.gradient_bytes)
 
     @cached_property
     def ready_order(self) -> list[int]:
-        """The parameters in the order in which rank 0's gradients are ready. DDP uses this
-        order."""
+        """The numbers of the parameters in the order in which rank 0's gradients became ready; DDP
+        fills its buckets in this order."""
         ready = [ready_of(step) for step in self.first.ranks[0] if step.mode is StepMode.PROBE]
         if not ready:
             raise Refused(f'{self.path}, line 1: no steps of mode "probe"')
@@ -85,12 +86,12 @@ class Recording:
         return sorted(range(len(medians)), key=medians.__getitem__)
 
     def buckets(self, row: Row) -> tuple[tuple[int, ...], ...]:
-        """Returns the parameters of each of DDP's buckets, in the order in which they are sent.
+        """Returns the numbers of the parameters in each of DDP's buckets, in the order in which the
+        buckets are sent.
 
-        In the order in which gradients are ready, each gradient is added to the open bucket of its
-        dtype. A bucket is closed when it has reached its size
-        (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). Buckets that
-        are still open at the end come last.
+        As their gradients become ready, parameters are added to the open bucket of their dtype. A
+        bucket is closed when it has reached its size (torch/csrc/distributed/c10d/reducer.cpp,
+        compute_bucket_assignment_by_size). Buckets that are still open at the end come last.
         """
         closed: list[list[int]] = []
         open_buckets: dict[str, list[int]] = {}
@@ -110,10 +111,10 @@ class Recording:
         return [sum(self.gradient_bytes[p] for p in bucket) for bucket in self.buckets(row)]
 
     def steps(self, mode: StepMode, row: str = "") -> list[list[float]]:
-        """Returns, for each launch, the seconds of its steps of this mode. Omits launches without
-        such steps.
+        """Returns, for each launch, the seconds of its steps of this kind. Launches without such
+        steps are left out.
 
-        If the mode is SCRIPT, returns only steps whose settings have the name `row`.
+        For the kind SCRIPT, returns only steps whose settings have the name `row`.
         """
         launches = []
         for launch in self.launches:
@@ -129,7 +130,7 @@ class Recording:
 
     @cached_property
     def ranks(self) -> list[RankTimes]:
-        """Times of each rank."""
+        """The mean times of each rank in steps without synchronisation."""
         rounds = [
             steps
             for launch in self.launches
@@ -140,7 +141,7 @@ class Recording:
 
     @cached_property
     def none_s(self) -> float:
-        """Seconds of a step without synchronisation."""
+        """The seconds of a step without synchronisation."""
         launches = self.steps(StepMode.UNSYNCHRONISED)
         if not launches:
             raise Refused(f'{self.path}: no steps of mode "none"')
@@ -165,7 +166,8 @@ class Recording:
         """Returns the difference between the second and the first half of the launches, as a
         fraction of the first half.
 
-        A second measurement would have this error as a prediction. None for one launch.
+        An earlier measurement would have this error if it was used as a prediction. Returns None if
+        there is only one launch.
         """
         launches = self.steps(StepMode.SCRIPT, row)
         half = len(launches) // 2
@@ -177,7 +179,7 @@ class Recording:
 
 
 def _rank_times(rounds: list[tuple[Step, ...]], rank: int) -> RankTimes:
-    """`rounds`: for each round the steps of all ranks."""
+    """Returns the times of one rank; `rounds`: for each round, the steps of all ranks."""
     own = [steps[rank] for steps in rounds]
     slow_rounds = sum(
         _alone_ns(steps[rank]) > (1 + NOTABLE) * min(map(_alone_ns, steps)) for steps in rounds

@@ -1,4 +1,4 @@
-"""Files of recordings: reads them, and adds launches to them."""
+"""Reads recordings from files, and adds launches to such files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Returns the contents of a file. Decompresses a file that gzip has compressed, whatever its
     name.
 
-    Raises Refused if it cannot be read.
+    Raises Refused if the file cannot be read.
     """
     try:
         with open(path, "rb") as file:
@@ -49,8 +49,8 @@ def parse_launch(line: str) -> Launch:
 
 
 def read_launches(path: str | os.PathLike[str]) -> list[Launch]:
-    """Reads a recording, which must have at least one launch. Raises Refused with the file, the
-    line and the reason.
+    """Reads a recording, which must have at least one launch. Raises Refused, which names the file,
+    the line and the reason, if a line is wrong.
     """
     text = read_bytes(path).decode("utf-8-sig", errors="replace")
     launches = [_numbered(path, number, line) for number, line in enumerate(text.splitlines(), 1)]
@@ -67,8 +67,8 @@ def _numbered(path: str | os.PathLike[str], number: int, line: str) -> Launch:
 
 
 def append_launch(path: str | os.PathLike[str], launch: Launch) -> None:
-    """Adds a line to a file: the whole line, or nothing. Makes the file if it does not exist,
-    compressed if its name ends in .gz.
+    """Adds the launch to a file as a line, either completely or, if writing fails, not at all. If
+    the file does not exist, makes it, compressed if its name ends in .gz.
 
     Raises OSError.
     """

@@ -1,5 +1,5 @@
-"""Computes the mean of all ranks' gradients in f64, and the largest difference that rounding
-explains.
+"""Computes the mean of all ranks' gradients in f64, and how far rounding may bring a gradient from
+this mean.
 
 The bound is Higham's (Accuracy and Stability of Numerical Algorithms, 4.2): n roundings change a
 sum by at most n u / (1 - n u) of the sum of magnitudes, whatever the order of the additions. u is
@@ -25,7 +25,8 @@ NARROW_DTYPES = (torch.bfloat16, torch.float16)  # to which gradients may be rou
 
 
 def exact(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns a copy in f64 on the CPU. If ranks have parts of the tensor, copies the whole tensor.
+    """Returns a copy of a tensor in f64 on the CPU. Of a tensor whose parts are on several ranks (a
+    DTensor), copies the whole.
 
     A complex number becomes two real numbers, in an additional last dimension. All ranks that have
     parts of a DTensor must call this together.
@@ -36,7 +37,8 @@ def exact(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def digest(tensor: torch.Tensor) -> str:
-    """Returns dtype, shape and a hash of the contents. For a DTensor, of this rank's part.
+    """Returns a text with the dtype, the shape and a hash of the contents of a tensor. For a
+    DTensor, the hash is of this rank's part.
 
     Raises Refused if the contents cannot be read as one block of memory, for example of a sparse
     tensor.
@@ -57,8 +59,8 @@ def bound_of(
 ) -> torch.Tensor:
     """Returns for each element the largest error that rounding can cause in a sum.
 
-    `magnitude`: the sum of the absolute values of the summands. This number of roundings is to the
-    coarsest of `dtypes`, and the same number to f64.
+    `magnitude`: the sum of the absolute values of the summands. The bound allows this number of
+    roundings to the coarsest of `dtypes`, and the same number to f64.
     """
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
@@ -69,11 +71,13 @@ def bound_of(
 
 
 class Gradients:
-    """A rank's gradients of one parameter since its last update, as autograd delivered them.
+    """The gradients of one parameter that autograd has delivered on this rank since the last
+    update.
 
-    `sums`: in f64, the sum of gradients and that of their magnitudes: (2, *shape). `aside`: those
-    that the script has taken away before a later pass, or None. `roundings`: to `dtype`, that each
-    element's sum may have seen.
+    `sums`: in f64, a tensor of shape (2, *shape) with the sum of these gradients and the sum of
+    their absolute values. `aside`: the sum of gradients that the script has taken away before a
+    later pass, or None. `roundings`: how often an element of the sum may have been rounded to
+    `dtype`.
     """
 
     def __init__(self, like: torch.Tensor) -> None:
@@ -86,20 +90,19 @@ class Gradients:
     def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
         """Adds a gradient that a GradScaler has multiplied by `scale`.
 
-        The GradScaler later divides by `scale`, which rounds twice more: the factor and the
-        product.
+        The GradScaler later divides the gradient by `scale`, which may round two more times.
         """
         unscaled = exact(gradient) / scale
         self.sums += torch.stack([unscaled, unscaled.abs()])
         self.roundings += 1 if scale == 1 else 3
 
     def set_aside(self) -> None:
-        """Called when the script has taken its gradient away, to forget it or to add it later."""
+        """Called when the script has set its gradient aside, to forget it or to add it later."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 
     def with_aside(self) -> Gradients:
-        """Returns all gradients, also those that the script has taken away."""
+        """Returns the sum of all gradients, including those that the script has taken away."""
         whole = copy.copy(self)
         whole.sums = self.sums if self.aside is None else self.sums + self.aside
         whole.aside = None
@@ -110,10 +113,11 @@ class Gradients:
 
 
 def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
-    """Returns whether hooks multiply each element by one number, which all ranks share.
+    """Returns whether the script's hooks multiply each element of a gradient by a number that is
+    the same on all ranks.
 
-    `before` and `after`: what autograd delivers before and after them. Then they can be behind the
-    mean as well as before it. All ranks have to call it together.
+    `before` and `after`: the gradients before and after these hooks. If so, the result is the same
+    whether the hooks run before or after the mean is computed. All ranks must call this together.
     """
     total_before, total_after = (ranks.total(one.sums.clone()) for one in (before, after))
     # of each element, (own after) / (own before) = (sum after) / (sum before)
@@ -128,7 +132,7 @@ class Comparison:
     """Compares the gradient that an optimizer gets for a parameter with the mean of all ranks'
     gradients.
 
-    All ranks must make this object together.
+    All ranks must make such an object at the same time.
 
     `gradient`: the gradient that the optimizer gets; None if there is none. `held`: this rank's own
     gradients; None if autograd delivered none.
@@ -169,8 +173,8 @@ class Comparison:
         return self.share <= 1
 
     def is_own(self) -> bool:
-        """Returns whether there are several ranks and the optimizer gets this rank's own
-        gradient."""
+        """Returns whether there are several ranks, and the optimizer gets this rank's own gradient
+        instead of the mean."""
         is_close = abs(self.handed - self.own) <= self.bound * self._ranks.size
         return self._ranks.size > 1 and bool(is_close.all())
 
@@ -182,8 +186,8 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Returns whether the optimizer's gradient, or its multiple by the number of ranks, has
-        only numbers of this dtype.
+        """Returns whether all values of the optimizer's gradient, or of it times the number of
+        ranks, can be represented in this dtype.
         """
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)

@@ -1,4 +1,4 @@
-"""Raises Refused with one line that explains why an input cannot be used."""
+"""Checks conditions on input, and raises Refused with one line if they do not hold."""
 
 from __future__ import annotations
 

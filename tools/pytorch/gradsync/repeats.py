@@ -1,4 +1,5 @@
-"""Checks that several measurements of one size agree, because otherwise their mean is useless."""
+"""Checks that several measurements of collectives of one size agree, because otherwise their mean
+is useless."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Spread:
 
 
 def differing(costs: Iterable[Cost]) -> Spread | None:
-    """Returns the size whose measurements differ most; None if all agree."""
+    """Returns the size whose measured times differ most; None if all sizes agree well enough."""
     taken: dict[tuple[Operation, int, float], list[float]] = defaultdict(list)
     for cost in costs:
         if cost.seconds > 0:  # others are refused elsewhere

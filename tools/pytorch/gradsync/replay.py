@@ -1,9 +1,11 @@
-"""Predicts a step by replaying recorded steps without synchronisation, together with collectives.
+"""Predicts a step by simulating it: recorded steps without synchronisation run together with
+collectives.
 
-replay_step() is the model. Computation and collectives run at the same time, and slow each other
-down if together they need more processors than there are. predict() replays all recorded rounds,
-and resamples them for an interval. No predicted value is fitted to steps that synchronise; the
-errors in intervals are. All times are in seconds.
+replay_step() simulates one step. In it, computation and collectives run at the same time, and both
+become slower if together they need more processors than there are. predict() simulates all recorded
+rounds (one step of each rank), and resamples them for an interval. No predicted value is fitted to
+steps that synchronise; only the errors from which intervals are computed are. All times are in
+seconds.
 """
 
 from __future__ import annotations
@@ -37,12 +39,13 @@ INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 @dataclass(frozen=True)
 class RankStep:
-    """One rank's step without synchronisation.
+    """One rank's recorded step without synchronisation.
 
-    `begin_s`: the beginning of the step, on a clock that all ranks of the round share. Other
-    moments count from this beginning: `first_s`, when the first gradient is ready; `ready_s`, when
-    each collective can be issued; `backward_s`, the end of backward; `needed_s`, when computation
-    begins to wait for each collective. `after_s`: the seconds of the rank's work after backward.
+    `begin_s`: the beginning of the step, on a clock that all ranks of the round share. The other
+    moments are seconds after this beginning: `first_s`, when the first gradient is ready;
+    `ready_s`, when each collective can be issued; `backward_s`, the end of backward; `needed_s`,
+    when computation begins to wait for each collective. `after_s`: the seconds of the rank's work
+    after backward.
     """
 
     begin_s: float
@@ -54,7 +57,7 @@ class RankStep:
 
 
 class Waits(Enum):
-    """Defines what waits for a collective.
+    """What waits until a collective is done.
 
     OPTIMIZER: the optimizer waits for all collectives, as with DistributedDataParallel.
     COMPUTATION: the computation that needs the result waits, as with FSDP2 on a GPU. ALL_RANKS:
@@ -68,7 +71,8 @@ class Waits(Enum):
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective of all ranks, with its operation and the number of bytes that are sent."""
+    """A collective that all ranks take part in, with its operation and the number of bytes of its
+    vector."""
 
     bytes: float
     operation: Operation = Operation.ALL_REDUCE
@@ -76,14 +80,15 @@ class Collective:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The step to predict.
+    """All that a simulation of a step needs.
 
-    `ranks`: the steps of each recorded rank. The steps of all ranks with one index are a round,
-    taken at the same time. `collectives`: in the order in which they are issued. `costs`: the costs
-    between `world_size` ranks. `log_error`: the standard deviation of the logarithm of collectives'
-    times between launches. `model_error`: the same of the cost of a step, which is what it takes
-    longer than without synchronisation; `row_error`: the part of it that rows with other
-    collectives do not share. `copies_s`: the part of the cost that `ranks` contain.
+    `ranks`: for each recorded rank, its steps without synchronisation. The steps of all ranks with
+    the same index were taken at the same time, and are called a round. `collectives`: in the order
+    in which they are issued. `costs`: the times of collectives between `world_size` ranks.
+    `log_error`: how much the times of collectives vary between launches: the standard deviation of
+    their logarithm. `model_error`: the same for the error of the predicted cost of synchronisation;
+    `row_error`: the part of this error that other ways to synchronise do not share. `copies_s`: the
+    time of copies that the steps in `ranks` contain, which is a part of the cost.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -100,7 +105,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Replay:
-    """The replayed rounds of a launch."""
+    """A scenario, and the times of its simulated rounds."""
 
     scenario: Scenario
     rounds: Sequence[RoundTimes]
@@ -108,13 +113,13 @@ class Replay:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The seconds of a step: means over rounds.
+    """The predicted times of a step, in seconds: means over rounds.
 
-    `step_s`: the step, with a 95 % interval. `slowest_s`: the step of the slowest rank without
-    synchronisation. `exposed_s` and `slowed_s`: as in RoundTimes, as means over the rounds of
-    step_s. `floor_s`: the shortest time that any order of these collectives can take. `copies_s`
-    and `broadcasts_s`: the time of copies of gradients, and of ZeroRedundancyOptimizer's
-    broadcasts. `replays`: the replayed rounds of each launch.
+    `step_s`: the step, with a 95 % interval. `slowest_s`: a step without synchronisation of the
+    slowest rank. `exposed_s` and `slowed_s`: as in RoundTimes, as means over the rounds of step_s.
+    `floor_s`: the shortest time that any order of these collectives can take. `copies_s` and
+    `broadcasts_s`: the time of copies of gradients, and of ZeroRedundancyOptimizer's broadcasts.
+    `replays`: the simulated rounds of each launch.
     """
 
     step_s: Interval
@@ -129,8 +134,9 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Transfer:
-    """The time of a collective that runs alone. While k collectives are in flight, each runs at the
-    fraction paces[k - 1] of its speed alone, and uses processors[k - 1] of a rank's processors.
+    """How long a collective takes: `alone_s` if no other collective runs. While k collectives run
+    at the same time, each runs at the fraction paces[k - 1] of its speed alone, and uses
+    processors[k - 1] of a rank's processors.
     """
 
     alone_s: float
@@ -140,7 +146,8 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A round of all ranks, in seconds of computation after the first rank's beginning.
+    """When all ranks together issue and need collectives in a round, in seconds of computation
+    after the first rank's beginning.
 
     `issued_s`: when each collective can be issued, in this order. `needed_s`: when computation
     begins to wait for each collective; empty if it never waits.
@@ -153,8 +160,9 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The moments when backward and all collectives were done, in seconds after the first rank's
-    beginning. `computed_s`: the clock of computation when all collectives were done.
+    """When backward and all collectives of a simulated step were done, in seconds after the first
+    rank's beginning. `computed_s`: the seconds of computation that were done when all collectives
+    were done.
     """
 
     backward_s: float
@@ -165,13 +173,15 @@ class Outcome:
 def replay_step(
     schedule: Schedule, transfers: Sequence[Transfer], processors: Processors, link_pace: float = 1
 ) -> Outcome:
-    """Runs the collectives in the schedule's order, each not before it is issued, and at most as
-    many at one time as `paces` has elements. `link_pace`: a factor of the time of all collectives.
+    """Simulates a step: runs the collectives in the schedule's order, each not before it is issued,
+    and at most as many at one time as `paces` has elements. `link_pace`: a factor of the time of
+    all collectives.
 
-    There are two clocks: time, and computation, on which the schedule's moments are. While compute
-    threads and communication together need more processors than there are, both are slowed down in
-    proportion. The clock of computation stands still while computation waits for a collective, and
-    after the end of backward.
+    The simulation has two clocks: time, and computation, which counts seconds of undisturbed
+    computation and on which the schedule's moments are. While compute threads and communication
+    together need more processors than there are, both are slowed down in proportion. The clock of
+    computation stands still while computation waits for a collective, and after the end of
+    backward.
     """
     backward = schedule.backward_s
     issued = [min(moment, backward) for moment in schedule.issued_s]
@@ -219,8 +229,9 @@ def replay_step(
 
 
 def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
-    """Returns rounds of all ranks: the measured rounds or, if there are more ranks than were
-    recorded, measured rounds with additional ranks, which are drawn from all ranks and rounds.
+    """Returns rounds of `world_size` ranks: the recorded rounds or, if there are more ranks than
+    were recorded, the recorded rounds with additional ranks, whose steps are drawn from all ranks
+    and rounds.
     """
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
@@ -239,7 +250,7 @@ def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
 
 
 def predict(scenario: Scenario) -> Prediction:
-    """Returns the predicted times of a step."""
+    """Simulates all rounds of a scenario, and returns the predicted times of its step."""
     transfers = _transfers(scenario)
     rounds = [_replay_round(scenario, transfers, ranks) for ranks in draw_rounds(scenario)]
     kept = kept_rounds(rounds)
@@ -256,8 +267,8 @@ def predict(scenario: Scenario) -> Prediction:
 
 
 def equal_rounds(scenario: Scenario) -> list[list[tuple[float, float]]]:
-    """Replays each measured step as if all ranks took it. Returns, for each round and rank, the
-    seconds of the step and the seconds of its computation alone.
+    """Simulates each recorded step as if all ranks took the same step. Returns, for each round and
+    rank, the seconds of the step and the seconds of its computation alone.
     """
     transfers = _transfers(scenario)
     ranks = scenario.ranks[: scenario.world_size]
@@ -277,8 +288,8 @@ def _equal_step(
 
 
 def _transfers(scenario: Scenario) -> list[Transfer]:
-    """If computation waits for collectives, only one collective is in flight at a time, as in
-    FSDP2.
+    """Returns the time of each collective; if computation waits for collectives, as in FSDP2, only
+    one runs at a time.
     """
     costs = scenario.costs
     channels = costs.channels if scenario.waits is Waits.OPTIMIZER else 1
@@ -294,7 +305,7 @@ def _transfers(scenario: Scenario) -> list[Transfer]:
 
 @dataclass(frozen=True)
 class _Paced:
-    """The times of a round with one pace of the link; see RoundTimes."""
+    """The times of a simulated round with one speed of the link; see RoundTimes."""
 
     step_s: float
     exposed_s: float
@@ -304,7 +315,7 @@ class _Paced:
 def _replay_round(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> RoundTimes:
-    """Replays one round of all ranks. The step is the time from the last rank's beginning to the
+    """Simulates one round of all ranks. The step is the time from the last rank's beginning to the
     last rank's end.
     """
     begin = min(rank.begin_s for rank in ranks)
@@ -329,7 +340,8 @@ def _replay_round(
 def _pacer(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> Callable[[float], _Paced]:
-    """Returns a function that replays this round with a factor of the time of all collectives."""
+    """Returns a function that simulates this round with all times of collectives multiplied by a
+    factor."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     blocks = scenario.waits is Waits.ALL_RANKS
@@ -353,7 +365,7 @@ def _pacer(
 
 
 def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
-    """A collective begins when the last rank issues it."""
+    """Returns the schedule of a round where each collective begins when the last rank issues it."""
 
     def latest(moments: Sequence[Sequence[float]]) -> list[float]:
         from_begin = [
@@ -370,7 +382,8 @@ def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
 
 
 def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
-    """At each collective all ranks wait until the slowest rank has computed."""
+    """Returns the schedule of a round in which all ranks wait at each collective until the slowest
+    rank has computed."""
     parts = [
         [
             end - start
@@ -384,8 +397,8 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
 
 
 def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float) -> Interval:
-    """Returns an interval by a bootstrap over rounds. Each replicate also draws the pace of the
-    link, as if it came from another launch, and this model's own error.
+    """Returns an interval by a bootstrap over rounds. Each repetition also draws the speed of the
+    link, as if it came from another launch, and an error of this simulation.
     """
     value = trimmed_mean([one.step_s for one in rounds])
     cost_s = max(0, value - slowest_s + scenario.copies_s)
@@ -404,8 +417,9 @@ def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float
 def _floor_s(
     scenario: Scenario, transfers: Sequence[Transfer], slowest_s: float, first_s: float
 ) -> float:
-    """A step takes at least the computation of the slowest rank, at least the time of the link
-    after the first gradient, and at least the CPU time of both divided by the number of processors.
+    """Returns the shortest possible time of a step: the largest of the computation of the slowest
+    rank, the link's time after the first gradient, and the CPU time of both divided by the number
+    of processors.
     """
     if scenario.waits is Waits.OPTIMIZER:  # at the pace of one large collective
         total = sum(one.bytes for one in scenario.collectives)

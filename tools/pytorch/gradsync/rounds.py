@@ -1,4 +1,4 @@
-"""The times of replayed rounds, in seconds."""
+"""Defines the times of simulated rounds (one step of each rank), in seconds."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from gradsync.estimates import TRIMMED
 
 @dataclass(frozen=True)
 class RoundTimes:
-    """The times of a round's step, in seconds.
+    """The times of the step that all ranks take in a simulated round, in seconds.
 
-    `step_s`: the step with the given costs. `faster_link_s` and `slower_link_s`: the step with a
-    link that is faster or slower by one standard deviation. `exposed_s`: the time from the end of
-    the last rank's backward until all results have arrived; if computation waits for collectives,
-    how much longer these waits make the step. Exposed time also has values for a faster and a
-    slower link. `slowed_s`: how much longer backward takes because of concurrent communication.
-    `alone_s`: the step of the slowest rank without synchronisation. `first_s`: when the last rank
-    has its first gradient.
+    `step_s`: the step over the link as it was given. `faster_link_s` and `slower_link_s`: the step
+    if all collectives are faster or slower by one standard deviation. `exposed_s`: the time from
+    the end of the last rank's backward until all results have arrived; if computation waits for
+    collectives, how much longer these waits make the step. `faster_exposed_s` and
+    `slower_exposed_s`: the same over the faster and the slower link. `slowed_s`: how much longer
+    backward takes because of concurrent communication. `alone_s`: a step without synchronisation of
+    the slowest rank. `first_s`: when the first gradient of the last rank is ready.
     """
 
     step_s: float
@@ -44,16 +44,14 @@ class RoundTimes:
 
 
 def _between(low: float, middle: float, high: float, deviations: float) -> float:
-    """Returns the value at this number of standard deviations; `low` is the value at -1, and `high`
-    at 1.
-    """
+    """Interpolates between the values at -1 (`low`), 0 and 1 (`high`) standard deviations."""
     slope = middle - low if deviations < 0 else high - middle
     return middle + deviations * slope
 
 
 def kept_rounds(rounds: Sequence[RoundTimes]) -> Sequence[RoundTimes]:
-    """Returns the rounds whose steps trimmed_mean() uses. The means of parts over these rounds add
-    up to the mean of the steps.
+    """Returns the rounds that trimmed_mean() of their steps uses, that is, without the longest and
+    shortest steps. Means of the parts of a step over these rounds add up to the mean of the steps.
     """
     cut = int(TRIMMED * len(rounds))
     return sorted(rounds, key=lambda one: one.step_s)[cut : len(rounds) - cut]

@@ -1,13 +1,14 @@
 """Defines recordings: `gradsync record` writes them, and `gradsync what_if` reads them.
 
-A recording is a file of JSON lines. Each line is one `Launch`, and all launches are of the same
-script on the same machine. The file is compressed by gzip if its name ends in .gz when it is made.
-The names of fields are the names in the file. Times are nanoseconds of the host's monotonic clock
-or, on a GPU, of the GPU's events. Sizes are in bytes.
+A recording is a file of JSON lines. Each line has one `Launch` (one start of the script), and all
+launches of a file are of the same script on the same machine. The file is compressed by gzip if its
+name ends in .gz when it is made. The fields of the classes below have the same names in the file.
+Times are nanoseconds of the host's monotonic clock or, on a GPU, of the GPU's events. Sizes are in
+bytes.
 
-A field with a default may be missing in a file, and is not written if it has this value. If you
-change a field such that older versions would misread it, increase VERSION. For a new field this is
-not necessary, because older versions refuse fields that they do not know.
+A field with a default value may be missing in a file: it is not written if it has this value. If
+you change a field such that older versions would misread it, increase VERSION. You need not
+increase VERSION for a new field, because older versions refuse fields that they do not know.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ MOST_RANKS = 16384
 class StepMode(str, Enum):
     """The kind of a recorded step: what happens to its gradients.
 
-    UNSYNCHRONISED: nothing; gradients are averaged after the timed part. PROBE: they are copied as
-    by DistributedDataParallel, and communicated after backward, so that nothing overlaps. SCRIPT:
-    the script itself synchronises them, by DistributedDataParallel or fully_shard.
+    UNSYNCHRONISED: they are not exchanged in the measured time, and are averaged after it. PROBE:
+    they are copied as by DistributedDataParallel, and exchanged after backward, so that
+    communication overlaps nothing. SCRIPT: the script itself synchronises them, by
+    DistributedDataParallel or fully_shard.
     """
 
     UNSYNCHRONISED = "none"
@@ -47,11 +49,11 @@ class StepMode(str, Enum):
 
 
 class CollectiveKind(str, Enum):
-    """What a probe communicates.
+    """What a probe sends.
 
-    ALL_REDUCE: pieces of the gradients. BF16: pieces in bf16, with casts before and after. ZERO1:
-    the broadcasts of ZeroRedundancyOptimizer, one for each parameter. FULLY_SHARD: the gather and
-    the reduction of each unit, as in FSDP2.
+    ALL_REDUCE: all gradients, in pieces of one size. BF16: the same in bf16, with casts before and
+    after. ZERO1: the broadcasts of ZeroRedundancyOptimizer, one for each parameter. FULLY_SHARD:
+    the gather and the reduction of each unit, as in FSDP2.
     """
 
     ALL_REDUCE = "all_reduce"
@@ -69,8 +71,8 @@ class CollectiveKind(str, Enum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter that trains: elements and bytes of its gradient, and its dtype, such as
-    "float32".
+    """One parameter that trains: the number of elements and of bytes of its gradient, and its
+    dtype, such as "float32".
 
     `gathered_bytes` and `reduced_bytes`: the bytes that fully_shard gathers and reduces for the
     parameter, if an mp_policy changes this number; else 0.
@@ -98,7 +100,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Unit:
-    """The parameters, by number, that fully_shard gathers together. The first unit is the root.
+    """The numbers of the parameters that fully_shard gathers together (a module that was passed to
+    it). The first unit of a list is the root module.
 
     `reshards`: whether the unit's parameters are freed after forward, and gathered again for
     backward.
@@ -120,12 +123,12 @@ class Unit:
 
 @dataclass(frozen=True)
 class Row:
-    """Settings of the steps that the script itself synchronises.
+    """The settings of steps in which the script itself synchronises.
 
-    `bf16`: with bf16_compress_hook. `zero1`: with ZeroRedundancyOptimizer. `fsdp`: with
-    fully_shard. `whole`: fully_shard keeps all units after forward. `passes`: the number of
-    backward passes in a step. `rebuilt_bucket_bytes`: the sizes of the buckets that
-    DistributedDataParallel made after its first step; empty if unknown.
+    `bf16`: whether it uses bf16_compress_hook. `zero1`: with ZeroRedundancyOptimizer. `fsdp`:
+    whether it uses fully_shard. `whole`: whether fully_shard keeps the parameters of all units
+    after forward. `passes`: the number of backward passes in a step. `rebuilt_bucket_bytes`: the
+    sizes of the buckets that DistributedDataParallel made after its first step; empty if unknown.
     """
 
     name: str
@@ -178,11 +181,12 @@ class Row:
 class Memory:
     """The memory of one rank's tensors in a step without synchronisation, in bytes.
 
-    Weights, the model's buffers and the optimizer's state are held all the time; under fully_shard
-    the state is the state of all ranks. `keeps_gradients`: whether gradients exist before backward.
-    The other tensors need at most `forward_bytes` in forward, at most `ready_bytes[p]` until the
-    gradient of parameter p is ready, `held_bytes[p]` at that moment, and at most `optimizer_bytes`
-    in the update. `order`: the parameters in the order in which their gradients were ready.
+    Weights, the model's buffers and the optimizer's state exist all the time; under fully_shard,
+    the optimizer's state is the sum over all ranks. `keeps_gradients`: whether gradients already
+    exist before backward. The other tensors need at most `forward_bytes` in forward, at most
+    `ready_bytes[p]` until the gradient of parameter p is ready, `held_bytes[p]` at that moment, and
+    at most `optimizer_bytes` in the update. `order`: the parameters in the order in which their
+    gradients were ready.
     """
 
     weight_bytes: int
@@ -215,10 +219,10 @@ class Memory:
 class HostLoad:
     """The load of a rank's host while steps were recorded.
 
-    `steal_part`: the fraction of the time of all CPUs in which a hypervisor gave them to other
-    virtual machines. `busy_part`: the fraction in which they ran any process, also the recorded
-    ranks. `load_average`: the mean number of processes that ran or waited for a CPU in the last
-    minute of the recording.
+    `steal_part`: the fraction of all CPU time that a hypervisor gave to other virtual machines.
+    `busy_part`: the fraction of all CPU time in which the host ran any process, including the
+    recorded ranks. `load_average`: the mean number of processes that ran or waited for a CPU in the
+    last minute of the recording.
     """
 
     steal_part: float
@@ -237,12 +241,13 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Collectives:
-    """The collectives of one probe.
+    """The measured collectives of one probe.
 
-    `in_flight`: 1 if each collective ends before the next one begins, 0 if all are issued at once.
-    `bytes`: the size of each collective. `ns`: the time of each, if they run one after the other.
-    `in_ns` and `out_ns`: see CollectiveKind.has_parts. `wall_ns` and `cpu_ns`: the time of all
-    collectives together, and the CPU time of the process meanwhile.
+    `in_flight`: how many collectives run at a time: 1 if each ends before the next begins, 0 if all
+    are issued at once. `bytes`: the bytes of each collective. `ns`: the time of each collective, if
+    they run one after the other. `in_ns` and `out_ns`: the times of casts, or of gathers and
+    reductions; see CollectiveKind.has_parts. `wall_ns` and `cpu_ns`: the time of all collectives
+    together, and the CPU time of the process meanwhile.
     """
 
     kind: CollectiveKind
@@ -273,15 +278,16 @@ class Collectives:
 class Step:
     """One step of one rank.
 
-    `row`: the index of the step's settings, if the script synchronises it. `begin_ns`: the
-    beginning, on the host's clock. Then follow: forward and all earlier passes (`before_ns`), the
-    last backward (`backward_ns`), communication, copies out of a probe's buffer (`copy_back_ns`),
-    the script's work until the optimizer begins, such as clipping (`rest_ns`), and the optimizer
-    (`optimizer_ns`). `step_ns`: the whole step without work that only serves the recording.
-    `cpu_ns`: the CPU time of the process meanwhile, and the time that its main thread waited for a
-    CPU, of a step without synchronisation on a CPU; 0 if it is unknown. `between_ns`: the time from
-    the end of the previous step to the beginning of this step. `ready_ns`: for each parameter the
-    time from the beginning of backward until its gradient is ready; -1 if it gets none.
+    `row`: the index in Launch.rows of the step's settings, if the script synchronises the step.
+    `begin_ns`: when the step begins, on the host's clock. The parts of the step follow each other:
+    forward and all earlier passes (`before_ns`), the last backward (`backward_ns`), communication,
+    copies out of a probe's buffer (`copy_back_ns`), the script's work until the optimizer begins,
+    such as clipping (`rest_ns`), and the optimizer (`optimizer_ns`). `step_ns`: the whole step,
+    without work that only the recorder does. `cpu_ns`: of a step without synchronisation on a CPU,
+    the CPU time of the process, and the time for which its main thread waited for a CPU; 0 if
+    unknown. `between_ns`: the time from the end of the previous step to the beginning of this step.
+    `ready_ns`: for each parameter the time from the beginning of backward until its gradient is
+    ready; -1 if it gets none.
 
     For each unit of fully_shard: `units_ns` has the beginning and end of the unit's forward and
     backward, counted from the step's beginning; `gather_ns` and `reduce_ns` are the times of the
@@ -334,18 +340,18 @@ class Step:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a script. All ranks are recorded.
+    """One start of a script, with the recorded steps of all ranks.
 
     `device`: "cpu", or the GPU's name. `backend`: the backend of the process group; "none" without
     a group. `hosts`: the name of each rank's host. `threads`: the number of each rank's compute
     threads. `cores`: the number of logical CPUs that each rank may use. `passes`: the number of
-    backward passes in a step. `views`: whether gradients are views of buckets. `link_rate`: the
-    limit of the link between hosts in bits per second; 0 if unknown. `memory`: None if it was not
-    measured. `units`: the units of fully_shard, if the script uses it. `sharing_ranks`: the
-    number of ranks that share the parameters under HSDP, else 0. `loads`: the load of each rank's
-    host; empty if unknown. `rows`: settings of the script's own steps; the first row has the
-    settings of the unchanged script. `ranks`: the steps of each rank. Steps of all ranks with one
-    index were taken together.
+    backward passes in a step. `views`: whether gradients are views of DDP's buckets. `link_rate`:
+    the limit of the link between hosts in bits per second; 0 if unknown. `memory`: the memory of a
+    rank's tensors; None if it was not measured. `units`: the units of fully_shard, if the script
+    uses it. `sharing_ranks`: the number of ranks that share the parameters under HSDP, else 0.
+    `loads`: the load of each rank's host; empty if unknown. `rows`: the settings of steps that the
+    script itself synchronises; the first has those of the unchanged script. `ranks`: the steps of
+    each rank. The steps of all ranks with the same index were taken together.
     """
 
     device: str
@@ -372,9 +378,10 @@ class Launch:
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Launch:
-        """Reads the result of to_json() of this version or an older version.
+        """Makes a Launch from what to_json() of this version or an older version has returned.
 
-        Raises Refused if it is not a launch. check_launch() checks whether its parts fit together.
+        Raises Refused if the value is not a launch. check_launch() checks whether its parts fit
+        together.
         """
         with JsonObject(value, place) as fields:
             fields.integer("gradsync_torch", VERSION, VERSION)
@@ -408,8 +415,8 @@ class Launch:
 
 
 def json_of(value: Any) -> Any:
-    """Returns the JSON of a dataclass of this module. Omits fields that have their default
-    value."""
+    """Returns what json.dumps() needs to write a dataclass of this module. Fields that have their
+    default value are left out."""
     if dataclasses.is_dataclass(value):
         return {
             field.name: json_of(getattr(value, field.name))
@@ -434,8 +441,8 @@ def _steps(value: object, place: str) -> tuple[Step, ...]:
 
 
 def _memory(value: object, place: str) -> Memory | None:
-    """Returns the memory, or None: a recorder that could not measure it, as in compiled code, wrote
-    zeros and empty lists.
+    """Returns the memory of a launch; None if a recorder that could not measure it, as in compiled
+    code, wrote zeros and empty lists.
     """
     memory = Memory.from_json(value, place)
     if len(memory.ready_bytes) != len(memory.held_bytes):

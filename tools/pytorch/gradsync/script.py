@@ -40,17 +40,17 @@ def say(text: str) -> None:
 
 
 def refuse(text: str, status: int = FAILED) -> NoReturn:
-    """Ends this process, even if the script catches exceptions."""
+    """Ends this process with one line of error, even if the script catches all exceptions."""
     end_rank(text, status)
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command line.
+    """The options of the command `record`.
 
-    `goes_on`: whether the script goes on training when it is recorded. `number`: the number of the
-    model to record, from 1; None for the first model that trains. The other options are arguments
-    of Recorder.
+    `goes_on`: whether the script goes on training when its steps are recorded (--continue).
+    `number`: which of several models to record, counted from 1; None for the first that trains. The
+    other options are arguments of Recorder.
     """
 
     out: str
@@ -62,9 +62,9 @@ class Options:
 
 
 class Script(Listener):
-    """Runs a script and finds the model to record. With several processes this is the first model
-    in DDP or under fully_shard that trains. With one process it is the outermost called module that
-    has the parameters of the first optimizer that steps.
+    """Runs a script and finds the model to record. With several processes, it is the first model
+    that trains in DDP or under fully_shard. With one process, it is the outermost called module
+    that has the parameters of the first optimizer that steps.
     """
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
@@ -89,7 +89,8 @@ class Script(Listener):
     # Running.
 
     def run(self) -> NoReturn:
-        """Runs the script to its end, or until the launch is written, and ends this process."""
+        """Runs the script to its end, or until the recording is written, and then ends this
+        process."""
         command = self._options.command
         text = " ".join(command)
         self._patches.replace(DDP, "__init__", self._construct)
@@ -153,7 +154,7 @@ class Script(Listener):
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """The first optimizer that steps shows which model trains."""
+        """Finds out from the first optimizer that steps which model trains."""
         trained = {
             id(param)
             for group in optimizer.param_groups
@@ -171,13 +172,14 @@ class Script(Listener):
             self._find(trained)
 
     def on_backward_end(self) -> None:
-        """Watches for updates by objects with step() that are not optimizers of torch.optim."""
+        """Looks for a model that something other than an optimizer of torch.optim updates, if no
+        optimizer has stepped for some passes."""
         self._backwards += 1
         if self._backwards == PATIENCE and not self._optimizers:
             self._find(set().union(*map(_ids_with_gradients, self._called.values())))
 
     def _find(self, trained: set[int]) -> None:
-        """Finds a model that is not in DDP, by the ids of the updated parameters."""
+        """Finds the model that has the updated parameters, if no model is in DDP."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
         if in_backward():

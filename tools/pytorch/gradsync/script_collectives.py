@@ -1,4 +1,5 @@
-"""Finds the collectives that a script itself calls, and the numbers that it sums over ranks."""
+"""Finds the collectives that a checked script itself calls, and the numbers that it sums over
+ranks."""
 
 from __future__ import annotations
 
@@ -25,12 +26,12 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
 class ScriptCollectives:
-    """Remembers the collectives of the step that runs. Collectives that PyTorch calls by itself are
-    ignored.
+    """Remembers the collectives that the script calls in the current step. Collectives that PyTorch
+    calls by itself do not count.
 
-    `on_reduced`: is told of one number that needs a gradient before a collective changes it.
-    `in_forward`: NAME at FILE:LINE of the first collective within a forward, or of what such a one
-    has computed, or an empty text.
+    `on_reduced`: a function that gets each loss (one number that needs a gradient) before a
+    collective changes it. `in_forward`: NAME at FILE:LINE of the first collective that was called
+    within a forward, or whose input was computed by one that was; else empty.
     """
 
     def __init__(self, on_reduced: Callable[[torch.Tensor], None]) -> None:
@@ -41,28 +42,30 @@ class ScriptCollectives:
         self._is_forward = False
 
     def start(self, around: Callable[[Any, str, Callable[..., Any]], None]) -> None:
-        """Replaces the names of collectives by around(owner, name, call)."""
+        """Begins to watch: replaces each collective by a call of around(owner, name, call)."""
         for name in (*REDUCTIONS, *GATHERS):
             around(dist, name, self._on_call)
         around(dist, "all_gather_object", self._on_objects)
         around(functional_collectives(), "all_reduce", self._on_functional)
 
     def begin_forward(self) -> None:
-        """A model is called with gradients. Its backward, or the end of the call, ends this."""
+        """Called when a model is called with gradients. The forward lasts until the call ends or a
+        backward begins."""
         self._is_forward = True
 
     def end_forward(self) -> None:
         self._is_forward = False
 
     def begin_step(self) -> None:
-        """Forgets sums, because a division by a number that equals a sum of another step is a
-        coincidence.
+        """Forgets the sums of the last step, because a number that equals one of them by chance
+        proves nothing.
         """
         self._sums.clear()
         self._unread.clear()
 
     def divides(self, roots: Any) -> bool:
-        """Returns whether each of these tensors was divided by a number summed in this step."""
+        """Returns whether the script has divided each of these losses by a number that it has
+        summed over ranks in this step."""
         sums = {abs(number) for number in self._read() if abs(number) > 1}
         found = [_divisors(root) for root in tensors_of(roots)]
         return bool(sums and found) and all(
@@ -103,7 +106,7 @@ class ScriptCollectives:
         return result
 
     def _look_at(self, name: str, tensor: object) -> None:
-        """Inspects the values that a collective is about to communicate."""
+        """Looks at a tensor that a collective is about to send."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
@@ -112,14 +115,14 @@ class ScriptCollectives:
             self.in_forward = f"{name} at {place()}"
 
     def _keep(self, tensors: Any, is_gather: bool) -> None:
-        """Keeps the results of a collective until they are read."""
+        """Remembers the results of a collective until they can be read."""
         made = [one.detach() for one in tensors_of(tensors)]
         numbers = sum(one.numel() for one in made)
         if 0 < numbers <= MOST_NUMBERS and not made[0].is_complex():
             self._unread.append((torch.cat([one.flatten() for one in made]), is_gather))
 
     def _read(self) -> list[float]:
-        """Returns all sums of the step."""
+        """Returns all numbers that were summed over ranks in this step."""
         unread, self._unread = self._unread, []
         for numbers, is_gather in unread:
             own = [float(number) for number in numbers.tolist()]
@@ -128,7 +131,7 @@ class ScriptCollectives:
 
 
 def _is_called_by_torch() -> bool:
-    """Returns whether the collective that is being called is a part of another one of PyTorch's."""
+    """Returns whether a function of PyTorch, and not the script, calls the collective."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_OWN) and frame.f_back:
         frame = frame.f_back
@@ -136,7 +139,8 @@ def _is_called_by_torch() -> bool:
 
 
 def _divisors(root: torch.Tensor) -> list[float]:
-    """Returns the numbers, other than 1, by which parts of the graph of a root are divided."""
+    """Returns the numbers, other than 1, by which values were divided while this tensor was
+    computed."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):
@@ -152,8 +156,8 @@ def _divisors(root: torch.Tensor) -> list[float]:
 
 
 def _factor_of(node: Any) -> float | None:
-    """Returns the number by which a node of a graph multiplies, or None if it does not multiply by
-    one number.
+    """Returns the number by which an operation of autograd's graph multiplies its input; None if it
+    does not multiply by one number.
     """
     name = type(node).__name__
     if name not in ("MulBackward0", "DivBackward0"):

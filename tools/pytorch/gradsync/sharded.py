@@ -1,10 +1,10 @@
-"""A model under FSDP2 (torch.distributed.fsdp.fully_shard).
+"""Records a model under FSDP2 (torch.distributed.fsdp.fully_shard).
 
 A step without synchronisation holds the whole model: all units are gathered before it begins,
 nothing is freed after forward or backward, and gradients are reduced before the optimizer. The
-gathers and reductions run unit by unit, as in FSDP2. They are timed, but are not part of the step.
-A model that does not fit into one rank's memory cannot be recorded: the first such step ends the
-script with the allocator's error.
+gathers and reductions run unit by unit, as in FSDP2. Their times are recorded, but are no part of
+the step. A model that does not fit into one rank's memory cannot be recorded: its first step
+without synchronisation ends the script with the allocator's error.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ROW_NAME = "fully_shard as it is"
 
 @dataclasses.dataclass(frozen=True)
 class SyncFlags:
-    """The flags of a group that determine what it does in backward."""
+    """The flags of FSDP2's group of parameters that decide what the group does in backward."""
 
     reduce_grads: bool
     all_reduce_grads: bool
@@ -73,8 +73,8 @@ NONE = SyncFlags(False, False, False)
 
 
 class ShardedTarget(ModelTarget):
-    """A model for which the script calls fully_shard. `Parameters` are the whole parameters, with
-    which modules compute; optimizers have this rank's parts of them.
+    """A model for which the script calls fully_shard. The recorder's parameters are the whole ones,
+    with which modules compute; optimizers have this rank's parts of them.
     """
 
     kind = Target.SHARDED
@@ -132,8 +132,8 @@ class ShardedTarget(ModelTarget):
                 patches.replace(group, call.value, self._marking(unit, call))
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
-        """Returns the function that is called around this call of a unit. It marks the beginning of
-        the call.
+        """Returns a function that replaces a method of the unit and calls it. The function marks
+        the beginning of each call.
         """
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -152,8 +152,8 @@ class ShardedTarget(ModelTarget):
         self._calls: list[dict[Call, Mark]] = [{} for _ in self.groups]
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """Returns the parameters for the recording. Their bytes are in the parameters' own dtype,
-        which optimizers use.
+        """Returns the parameters for the recording. Their bytes are those in the parameters' own
+        dtype, in which optimizers have them.
         """
         return tuple(
             dataclasses.replace(
@@ -203,7 +203,8 @@ class ShardedTarget(ModelTarget):
         return f"{NOT_RECORDED} with set_manual_backward_finalization: leave it out"
 
     def before_step(self, turn: Turn) -> None:
-        """Gathers all units, and keeps them whole after forward."""
+        """Before a step without synchronisation, gathers all units, and makes FSDP2 keep them whole
+        after forward."""
         self._forget_calls()
         if turn.is_scripts_own:
             return
@@ -218,9 +219,9 @@ class ShardedTarget(ModelTarget):
             group.post_forward_mesh_info = None
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
-        """In a pass that does not synchronise, gradients stay as FSDP2 leaves them. In a pass that
-        synchronises, FSDP2's flags still tell it to reduce, because with an mp_policy this changes
-        the dtype of gradients; the reduction itself waits for deliver().
+        """If the pass does not synchronise in the script, gradients stay as FSDP2 leaves them. If
+        it does, FSDP2's flags still tell it to reduce, because with an mp_policy this changes the
+        dtype of gradients, but the reduction itself is delayed until deliver().
         """
         self._script_flags = [SyncFlags.of(group) for group in self.groups]
         synchronises = all(flags.reduce_grads for flags in self._script_flags)
@@ -239,7 +240,7 @@ class ShardedTarget(ModelTarget):
             own.apply(group)
 
     def keep(self, buffer: FlatBuffer) -> None:
-        """Gradients stay where they are until FSDP2 reduces them."""
+        """Does nothing: gradients stay in their place until FSDP2 reduces them."""
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
         """Reduces the gradients of all units, beginning with the last unit, and frees the gathered
@@ -283,7 +284,8 @@ class ShardedTarget(ModelTarget):
         return (Row.by_default(ROW_NAME, passes, fsdp=True),)
 
     def memory(self, own: Memory) -> Memory:
-        """The memory of weights and of the optimizer is the memory for this rank's shards."""
+        """Returns the measured memory with the bytes of weights and of the optimizer's state for
+        this rank's shards."""
         ranks = self.sharing_ranks or self.world.size
         return dataclasses.replace(
             own,
@@ -302,13 +304,14 @@ class ShardedTarget(ModelTarget):
 
 
 def _other_bytes(parameter: Parameter, dtype: torch.dtype) -> int:
-    """Returns the bytes of a parameter in this dtype; 0 if this is its own number of bytes."""
+    """Returns the bytes of a parameter in this dtype; 0 if the parameter has this many bytes in its
+    own dtype."""
     size = parameter.numel * dtype.itemsize
     return 0 if size == parameter.bytes else size
 
 
 def recorder_of(model: torch.nn.Module, *args: Any, **options: Any) -> Recorder:
-    """Returns Recorder(model, ...). The recorder finds out how the model is synchronised."""
+    """Returns Recorder(model, ...). It finds out by itself how the model is synchronised."""
     from gradsync.recorder import Recorder  # which imports this module
 
     return Recorder(model, *args, **options)

@@ -1,8 +1,8 @@
 """Predicts steps under FSDP2 (torch.distributed.fsdp.fully_shard).
 
-A unit is a module for which fully_shard was called. One collective gathers its parameters before
-they are needed, and one collective reduces its gradients when they are ready. unit_schedule.py
-computes when.
+A unit is a module for which fully_shard was called. One collective gathers the unit's parameters
+before they are needed, and one reduces its gradients when they are ready. unit_schedule.py computes
+when these collectives run.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SENT = (Operation.ALL_GATHER, Operation.REDUCE_SCATTER)  # what units do
 
 
 class Resharding(Enum):
-    """Which units free their parameters after forward, and gather them again for backward: the same
-    units as in the script, all units except the root, or no unit.
+    """Tells which units free their parameters after forward, and gather them again for backward:
+    the same as in the script, all except the root, or none.
     """
 
     AS_RECORDED = "as_recorded"
@@ -45,18 +45,20 @@ class Resharding(Enum):
 
 
 def units_of(launch: Launch) -> list[Unit]:
-    """Returns the script's units, or the units that it would have with fully_shard."""
+    """Returns the units of the script or, if it does not use fully_shard, those that it is assumed
+    to have with it."""
     if launch.units:
         return list(launch.units)
     return repeated_blocks([parameter.name for parameter in launch.parameters])
 
 
 def repeated_blocks(names: Sequence[str]) -> list[Unit]:
-    """Returns the repeated blocks of a model as units, as in torchtitan and Accelerate.
+    """Returns the repeated blocks of a model (such as its layers) as units, as torchtitan and
+    Accelerate choose them.
 
     A block is a numbered module in a list of modules (the outermost list, if lists are nested). The
-    first unit is the root, which has all other parameters. `names`: the names of parameters, such
-    as "h.0.mlp.weight".
+    first unit of the result is the root, which has all other parameters. `names`: the names of
+    parameters, such as "h.0.mlp.weight".
     """
     blocks: dict[str, list[int]] = {"": []}
     for i, name in enumerate(names):
@@ -66,7 +68,7 @@ def repeated_blocks(names: Sequence[str]) -> list[Unit]:
 
 
 def reshard(units: Sequence[Unit], resharding: Resharding) -> list[Unit]:
-    """Returns these units with the requested `reshards`."""
+    """Returns these units with `reshards` changed as requested."""
     if resharding is Resharding.AS_RECORDED:
         return list(units)
     return [
@@ -78,36 +80,38 @@ def reshard(units: Sequence[Unit], resharding: Resharding) -> list[Unit]:
 def unit_bytes(
     parameters: Sequence[Parameter], units: Iterable[Unit], operation: Operation
 ) -> list[int]:
-    """Returns the bytes that each unit gathers or reduces. `operation` is one of these two."""
+    """Returns the bytes that each unit gathers or reduces. `operation`: ALL_GATHER or
+    REDUCE_SCATTER."""
     sizes = [sent_bytes(parameter, operation) for parameter in parameters]
     return [sum(sizes[p] for p in unit.parameters) for unit in units]
 
 
 def sent_bytes(parameter: Parameter, operation: Operation) -> int:
-    """Returns the bytes of a parameter in a gather or a reduction."""
+    """Returns the bytes that a gather or a reduction has for this parameter."""
     if operation is Operation.ALL_GATHER:
         return parameter.gathered_bytes or parameter.bytes
     return parameter.reduced_bytes or parameter.bytes
 
 
 def sharers(launch: Launch) -> int:
-    """Returns the number of recorded ranks that share parameters and the optimizer's work."""
+    """Returns the number of recorded ranks among which parameters and the optimizer's work are
+    divided."""
     if not launch.units:
         return 1
     return launch.sharing_ranks or launch.world_size
 
 
 def waits_of(launch: Launch) -> Waits:
-    """Returns what waits for collectives. Over gloo every collective of FSDP2 returns when it is
-    done, because FSDP2's streams are then empty classes.
+    """Returns what waits for FSDP2's collectives. Over gloo all ranks wait at every collective,
+    because on CPUs FSDP2's streams do nothing.
     """
     return Waits.ALL_RANKS if launch.device == "cpu" else Waits.COMPUTATION
 
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step without synchronisation, and the collectives that it would have. `begin_s`: the
-    beginning of the step after the beginning of the first rank's step in the same round.
+    """A step without synchronisation, and the collectives that it would have. `begin_s`: when the
+    step begins, after the beginning of the first rank's step in the same round.
     """
 
     begin_s: float
@@ -115,11 +119,12 @@ class PlannedStep:
     plan: Sequence[UnitCollective]
 
     def rank_step(self, pace: float, optimizer_part: float) -> RankStep:
-        """`pace`: a factor of the time of all computation. `optimizer_part`: the fraction of the
-        recorded optimizer's work.
+        """Returns the step for a simulation; `pace`: a factor by which the time of all computation
+        is multiplied. `optimizer_part`: the fraction of the recorded optimizer's work that a rank
+        does.
 
-        In FSDP2 collectives begin with the step, so its floor does not depend on the first
-        gradient.
+        In FSDP2 collectives already run when the step begins, so the shortest possible step does
+        not depend on the first gradient.
         """
         step = self.step
         end = NS * (step.before_ns + step.backward_ns)
@@ -135,7 +140,8 @@ class PlannedStep:
 
 
 def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[PlannedStep]]:
-    """Returns the launch's steps without synchronisation: for each round the steps of all ranks.
+    """Returns the recorded steps without synchronisation, with their collectives: for each round
+    the steps of all ranks.
 
     All ranks issue collectives in the order of rank 0's first step, so all steps have the same
     collectives at different moments. Raises Refused, naming the launch's `place`, if there are no
@@ -152,7 +158,8 @@ def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[Pl
 
 
 def plan_of(launch: Launch, units: Sequence[Unit], place: str) -> Sequence[UnitCollective]:
-    """Returns the collectives of a step; see rounds_of()."""
+    """Returns the collectives of fully_shard in a step, in the order that rounds_of() uses for all
+    steps."""
     return rounds_of(launch, units, place)[0][0].plan
 
 
@@ -191,9 +198,9 @@ def predict_launch(
     """Returns the predicted times of a step of FSDP2, from one launch.
 
     `costs`: the costs between `world_size` ranks. `sharing_ranks`: the number of ranks that share
-    the optimizer's work; by default all. `log_error`: see Scenario; it is larger if the units are
-    assumed. `pace`: a factor of the time of everything except communication. Raises Refused, naming
-    the launch's `place`, if it has no steps without synchronisation.
+    the optimizer's work; by default all. `log_error`: as in Scenario; it is larger if the units are
+    assumed. `pace`: a factor by which all times except communication are multiplied. Raises
+    Refused, naming the launch's `place`, if it has no steps without synchronisation.
     """
     units = reshard(units_of(launch), resharding)
     sizes = {kind: unit_bytes(launch.parameters, units, kind) for kind in SENT}
@@ -220,7 +227,8 @@ def predict_launch(
 
 
 def _measured_as(launch: Launch, costs: LinkCosts) -> dict[Operation, Operation]:
-    """Returns the operations whose measured costs describe a unit's gather and reduction best."""
+    """Returns, for a unit's gather and reduction, the operation whose measured costs describe it
+    best."""
     gather = Operation.ALL_GATHER
     # gloo's reduce-scatter is an all-reduce.
     reduction = Operation.ALL_REDUCE if launch.backend == "gloo" else Operation.ALL_GATHER

@@ -1,4 +1,4 @@
-"""How a command prints its answer."""
+"""Prints the answer of a command."""
 
 from __future__ import annotations
 

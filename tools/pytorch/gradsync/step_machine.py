@@ -1,4 +1,5 @@
-"""A state machine: where a recorded model is within a step, and what each event means there.
+"""A state machine that decides where in a training step a model is, and what the recorder does at
+each event.
 
 A step begins with a forward in training mode. It ends with the step() of the model's last
 optimizer, with the next forward, or when an optimizer calls its closure again:
@@ -10,9 +11,10 @@ optimizer, with the next forward, or when an optimizer calls its closure again:
 A backward after a forward in eval mode shows that the script trains in eval mode; from then on, its
 steps begin with forwards in eval mode. A step that a GradScaler skips is abandoned.
 
-`TABLES` has a transition or a refusal for every state and event. Targets differ in a few rows: DDP
-and fully_shard tell before a backward whether it synchronises; for a module in one process, a step
-has the number of passes that most earlier steps had. This module does not need PyTorch.
+`TABLES` has, for every state and event, the next state and action, or the reason why the event
+cannot be recorded. The tables for DDP, fully_shard and a module in one process differ in a few
+rows: DDP and fully_shard tell before a backward whether it synchronises; in one process, a step is
+assumed to have the number of passes that most earlier steps had. This module does not need PyTorch.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from enum import Enum, auto
 
 
 class State(Enum):
-    """The state of the model within a step."""
+    """Where in a training step the model is."""
 
     BETWEEN = "between"  # two steps
     EVALUATED = "evaluated"  # BETWEEN, after a forward in eval mode
@@ -34,7 +36,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """An event of the model."""
+    """Something that happens to the model, such as the beginning of a forward."""
 
     # A forward begins: in the mode in which steps begin; in eval mode while steps do not begin in
     # it; within DDP's join().
@@ -65,7 +67,7 @@ class Event(Enum):
 
 
 class Action(Enum):
-    """An action of the recorder in a transition."""
+    """What the recorder does when the state changes."""
 
     NOTHING = auto()
     BEGIN = auto()  # a step
@@ -83,7 +85,7 @@ class Action(Enum):
 
 
 class Target(Enum):
-    """The part of PyTorch that synchronises the model's gradients."""
+    """What synchronises the model's gradients: DDP, fully_shard, or nothing."""
 
     PLAIN = "a module in one process"
     DDP = "DistributedDataParallel"
@@ -92,7 +94,7 @@ class Target(Enum):
 
 @dataclass(frozen=True)
 class Transition:
-    """A change of state, and what the recorder does."""
+    """The next state, and what the recorder does."""
 
     to: State
     action: Action = Action.NOTHING
@@ -100,7 +102,8 @@ class Transition:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An event that cannot be recorded: one line. `{name}` stands for a parameter's name."""
+    """The reason why an event cannot be recorded, in one line. `{name}` stands for a parameter's
+    name."""
 
     text: str
 
@@ -137,7 +140,8 @@ _BEFORE_UPDATE = (*_BEFORE_FORWARD, State.OPEN, State.PARTLY, State.SYNCED)
 
 
 def _common() -> Table:
-    """Returns the rows that are the same for all targets. Other events do nothing."""
+    """Returns the rows of the table that are the same for all targets. Events without a row do
+    nothing."""
     table: Table = {(state, event): Transition(state) for state in State for event in Event}
 
     def row(event: Event, states: tuple[State, ...], rule: Rule) -> None:
@@ -199,15 +203,15 @@ TABLES: dict[Target, Table] = {target: _table_of(target) for target in Target}
 
 
 class StepMachine:
-    """The state of one model."""
+    """Keeps the state of one model."""
 
     def __init__(self, target: Target) -> None:
         self.state = State.BETWEEN
         self._table = TABLES[target]
 
     def on(self, event: Event) -> Action | Refusal:
-        """Changes the state, and returns what the recorder must do. A refusal does not change the
-        state.
+        """Changes the state for this event, and returns what the recorder must do. If the event
+        cannot be recorded, returns the Refusal, and does not change the state.
         """
         rule = self._table[self.state, event]
         if isinstance(rule, Refusal):

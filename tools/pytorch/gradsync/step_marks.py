@@ -1,4 +1,5 @@
-"""The marks of a running step. The times of the step are computed from them when it has ended."""
+"""The clock's marks of a step that is running. When the step has ended, its times are computed from
+these marks."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from gradsync.schema import CollectiveKind, Collectives, Step, StepMode
 
 @dataclass
 class CollectiveMarks:
-    """The marks of one probe. schema.Collectives has the times that are computed from them."""
+    """The clock's marks of a probe's collectives. times() computes schema.Collectives from them."""
 
     kind: CollectiveKind
     in_flight: bool
@@ -22,7 +23,7 @@ class CollectiveMarks:
     cpu_ns: int = 0
 
     def add(self, begin: Mark, second: Mark, third: Mark, end: Mark) -> None:
-        """Adds a collective of three parts."""
+        """Adds a collective that has three parts."""
         self.into.append(Span(begin, second))
         self.each.append(Span(second, third))
         self.out_of.append(Span(third, end))
@@ -43,7 +44,7 @@ class CollectiveMarks:
 
 @dataclass
 class UnitMarks:
-    """The marks of fully_shard's units. Each list has one entry per unit."""
+    """The clock's marks of the units of fully_shard. Each list has one entry per unit."""
 
     gathers: list[Span] = field(default_factory=list)
     # By unit: from the step's begin to the begin and end of forward, and of backward.
@@ -53,7 +54,7 @@ class UnitMarks:
 
 @dataclass
 class StepMarks:
-    """The marks of one step. schema.Step has the times that are computed from them."""
+    """The clock's marks of one step. times() computes schema.Step from them."""
 
     mode: StepMode | None  # None: the first step, of which nothing is written
     begin_ns: int  # of the host's clock, whatever the device's is

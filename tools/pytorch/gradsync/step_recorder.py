@@ -21,13 +21,13 @@ from gradsync.world import World
 
 
 class StepRecorder:
-    """The current step. Recorder tells when the parts of the step begin and end. A moment is a mark
-    of the clock.
+    """Measures the current step of a model. The Recorder calls its methods when parts of the step
+    begin and end. A moment is given as a mark of the clock.
 
-    `turn`: the kind of the step. `passes`: the number of backward passes that have computed
-    gradients. `is_prepared`: whether the current pass synchronises. `arrivals`: the gradients of
-    the last backward. `buffer`: the buffer of probes; None in the first step, which shows the
-    model.
+    `turn`: the kind of the step. `passes`: the number of backward passes in the step that have
+    computed gradients. `is_prepared`: whether the current backward pass synchronises. `arrivals`:
+    the gradients that the last backward pass has computed. `buffer`: the buffer that probes send;
+    None before the first step has ended.
     """
 
     def __init__(self, target: ModelTarget, world: World, clock: Clock) -> None:
@@ -48,15 +48,15 @@ class StepRecorder:
         self._cpu_ns = 0  # the process's CPU time at the step's begin, and what does not count
 
     def start(self, units: Sequence[Sequence[int]]) -> None:
-        """The first step has ended. `units`: numbers of parameters that FSDP2 would gather at once,
-        if the model was sharded by its blocks.
+        """Called when the first step has ended: makes the buffer. `units`: for each block of the
+        model, the numbers of the parameters that FSDP2 would gather together.
         """
         dtypes = self._target.dtypes()
         self.buffer = FlatBuffer(self._target.params, self._world.size, dtypes)
         self._prober = Prober(self.buffer, self._world, self._clock, units)
 
     def close(self) -> None:
-        """Removes all views of the recording from gradients, and frees the buffers of probes."""
+        """Copies gradients out of the buffer of probes, and frees it."""
         self._end_memory()
         if self.buffer:
             self.buffer.release()
@@ -64,8 +64,8 @@ class StepRecorder:
         self._prober = None
 
     def begin(self, turn: Turn, called: Mark) -> None:
-        """A step begins; prepares the target for it. `called`: the moment when forward was
-        called."""
+        """Called when a step begins, after the target has been prepared for it. `called`: the
+        moment when the model's forward was called."""
         self.turn = turn
         self.passes = 0
         self.is_prepared = False
@@ -89,7 +89,8 @@ class StepRecorder:
         return self._memory.result() if self._memory else None
 
     def begin_backward(self, expected: int | None) -> None:
-        """A backward begins. `expected`: the number of passes in a whole step, if known."""
+        """Called when a backward pass begins. `expected`: the number of passes in a whole step, if
+        known."""
         if self._memory:
             self._memory.on_backward()
         decides = self._target.before_backward(self.turn, self.passes, expected)
@@ -99,8 +100,8 @@ class StepRecorder:
         self.arrivals.begin_backward(self._clock.mark())
 
     def note_ready(self, i: int, is_in_step: bool) -> None:
-        """The gradient of a parameter is ready. `is_in_step`: whether the step waits for this
-        gradient.
+        """Called when the gradient of parameter `i` is ready. `is_in_step`: whether this gradient
+        belongs to the recorded step.
         """
         gradient = self._target.params[i].grad
         assert gradient is not None
@@ -124,7 +125,8 @@ class StepRecorder:
             self._target.params[i].grad = self.buffer.slots[i]
 
     def synchronise(self, end: Mark) -> None:
-        """The last backward has ended. Does the work of this kind of step at this moment."""
+        """Called when the last backward pass of a step has ended. Communicates as this kind of step
+        does at this moment."""
         self.passes += 1
         marks = self._step_marks()
         marks.last_backward = Span(self.arrivals.begin, end)
@@ -147,7 +149,8 @@ class StepRecorder:
         return self._marks
 
     def end_backward_unseen(self, end: Mark) -> None:
-        """The last backward of the first step has ended, and the optimizer is not known."""
+        """Called when the last backward pass of the first step has ended, and the optimizer is not
+        known yet."""
         self._step_marks().rest = end
 
     def begin_update(self, moment: Mark) -> None:
@@ -157,30 +160,31 @@ class StepRecorder:
             self._memory.on_update()
 
     def note_unseen_update(self, moment: Mark) -> None:
-        """Something that is not an optimizer has updated the model since the last backward."""
+        """Called when something that is not an optimizer has updated the model since the last
+        backward pass."""
         rest = self._step_marks().rest
         assert rest is not None
         self._update_begin = rest
         self.note_updated(moment)
 
     def note_updated(self, moment: Mark) -> None:
-        """Notes the end of an optimizer's update, which may be the step's last update."""
+        """Called at the end of an optimizer's update, which may be the last update of the step."""
         self._updated = moment
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
-        """The time since the last update does not count as time between two steps."""
+        """Called if the time since the last update must not count as time between two steps."""
         self._updated = None
 
     def abandon(self) -> None:
-        """The step is abandoned: it has no end."""
+        """Called if the step is not recorded, because its end is unknown."""
         self._end_memory()
         self._updated = None
         self.arrivals.since_update = 0
 
     def end(self, moment: Mark) -> None:
-        """The step has ended. If the optimizer calls its closure again, its update is still
-        running, and `moment` counts as the end of the update.
+        """Called when the step has ended. If that is because the optimizer calls its closure again,
+        its update is still running, and `moment` counts as the end of the update.
         """
         if self._updated is None:
             self.note_updated(moment)
@@ -188,7 +192,7 @@ class StepRecorder:
         self._end_memory()
 
     def is_synchronised(self) -> bool:
-        """Returns whether the step had a backward that synchronises."""
+        """Returns whether one of the step's backward passes synchronises."""
         return self._step_marks().last_backward is not None
 
     def times(self) -> Step:

@@ -1,4 +1,5 @@
-"""Prepares and synchronises the steps of a model that nothing else synchronises."""
+"""Synchronises the steps of a model that neither DDP nor fully_shard synchronises, while it is
+recorded."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def other_gradient_dtype(name: str) -> str:
-    """Returns why a parameter of this name cannot be recorded."""
+    """Returns the error text for a parameter whose gradient has another dtype."""
     return (
         "gradsync does not record parameters whose gradients have another dtype, such as "
         f"{name} (grad_dtype)"
@@ -33,11 +34,12 @@ def other_gradient_dtype(name: str) -> str:
 
 
 class ModelTarget:
-    """A module in one process, or a module that only the recorder synchronises.
+    """A model whose gradients only the recorder synchronises, such as a module in one process; base
+    class for models in DDP and under fully_shard.
 
     `named`: the parameters that train, by name. `roots`: the modules whose call begins a step.
     `views`: whether a probe leaves gradients as views of its buffer. `units`: the units of
-    fully_shard. `sharing_ranks`: of HSDP, see schema.Launch.
+    fully_shard, if the script uses it. `sharing_ranks`: as in schema.Launch (HSDP).
     """
 
     kind = Target.PLAIN
@@ -54,8 +56,8 @@ class ModelTarget:
         roots: Sequence[torch.nn.Module] = (),
         views: bool = False,
     ) -> None:
-        """`module` has the parameters. `only`: the ids of the parameters that train; by default of
-        all.
+        """`module`: the module that has the parameters. `only`: the ids of the parameters that
+        train; by default of all.
         """
         self.module = module
         self.roots = list(roots) or [model]
@@ -70,12 +72,12 @@ class ModelTarget:
         self.sharing_ranks = 0
 
     def attach(self, world: World, clock: Clock) -> None:
-        """Sets the ranks with which the model trains, and the clock that measures its times."""
+        """Sets the group of ranks that train the model, and the clock that measures its times."""
         self.world = world
         self.clock = clock
 
     def watch(self, patches: Patches) -> None:
-        """Begins to watch the model, until `patches` are undone."""
+        """Registers what notices calls of the model, until `patches` are undone."""
 
     def parameters(self) -> tuple[Parameter, ...]:
         """Returns the parameters for the recording."""
@@ -91,17 +93,17 @@ class ModelTarget:
         return [p.dtype for p in self.params]
 
     def optimized_ids(self) -> set[int]:
-        """Returns ids of the parameters that optimizers of this model hold."""
+        """Returns the ids of the parameters that this model's optimizers have."""
         return {id(param) for param in self.params}
 
     def can_try_units(self) -> bool:
-        """Returns whether FSDP2's collectives can be timed, although the script does not use
-        them."""
+        """Returns whether probes can measure FSDP2's collectives although the script does not use
+        FSDP2."""
         return can_be_tried(self.params)
 
     def refusal(self) -> str:
-        """Returns why this model cannot be recorded, as known when the first step begins; "" if it
-        can be recorded.
+        """Returns why this model cannot be recorded, as far as it is known when the first step
+        begins; "" if it can be.
         """
         others = [name for name, p in self.named if gradient_dtype(p) != p.dtype]
         if not others:
@@ -109,25 +111,27 @@ class ModelTarget:
         return other_gradient_dtype(others[0])
 
     def refusal_of_step(self) -> str:
-        """Returns why a step that begins cannot be recorded; "" if it can."""
+        """Returns why the step that begins cannot be recorded; "" if it can be."""
         return ""
 
     def is_joining(self) -> bool:
-        """Returns whether the model is within DDP's join()."""
+        """Returns whether the model runs within DDP's join()."""
         return False
 
     def before_step(self, turn: Turn) -> None:
-        """Prepares a step of this kind. This is not timed, and ranks need not call it together."""
+        """Prepares a step of this kind. This time is not measured, and ranks need not call this
+        together."""
 
     def after_call(self, turn: Turn) -> None:
-        """A forward of this step begins."""
+        """Called when a forward of this step begins."""
 
     def owns_reducer(self, reducer: object) -> bool:
-        """Returns whether this reducer synchronises this model."""
+        """Returns whether this reducer of DDP belongs to this model."""
         return False
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
-        """Returns whether the backward that begins synchronises; None if this was told before.
+        """Called when a backward begins: returns whether it synchronises, or None if the target has
+        told this in forward.
 
         `passes`: the number of earlier passes in this step. `expected`: the number of passes in a
         whole step, if known.
@@ -138,8 +142,8 @@ class ModelTarget:
         """A backward has ended."""
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
-        """Averages the gradients of a step without synchronisation over all ranks, for the
-        optimizer. For a probe, the buffer has the gradients already.
+        """After a step without synchronisation, averages its gradients over all ranks, so that the
+        optimizer gets the mean. After a probe, the gradients are already in the buffer.
         """
         if turn.is_probe and not self.views:
             begin = self.clock.mark()
@@ -158,14 +162,14 @@ class ModelTarget:
         return False
 
     def forget_used(self) -> None:
-        """Forgets which parameters were used in steps without synchronisation."""
+        """Makes DDP forget which parameters were used in steps without synchronisation."""
 
     def rows(self, passes: int) -> tuple[Row, ...]:
-        """Returns the settings of the script's own steps, if there are any."""
+        """Returns the settings of steps that the script synchronises, if there are any."""
         return ()
 
     def memory(self, own: Memory) -> Memory:
-        """Returns this rank's memory for the recording."""
+        """Returns this rank's measured memory as the recording stores it."""
         return own
 
     def close(self) -> None:

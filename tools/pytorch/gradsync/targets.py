@@ -1,4 +1,4 @@
-"""Chooses the target of a model by what synchronises the model."""
+"""Chooses the class that records a model: in DDP, under fully_shard, or otherwise."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def target_of(
     roots: Sequence[torch.nn.Module] = (),
     only: Collection[int] | None = None,
 ) -> ModelTarget:
-    """Returns the target of a model in DDP, under fully_shard, or of any other module. The
-    arguments are as in Recorder. Raises Refused if the model is not on one device, or if this
-    PyTorch is too old for fully_shard.
+    """Returns the object that synchronises this model while it is recorded: for DDP, for
+    fully_shard, or for any other module. The arguments have the same meaning as in Recorder. Raises
+    Refused if the model is not on one device, or if this PyTorch is too old for fully_shard.
     """
     target: ModelTarget
     if isinstance(model, DDP):

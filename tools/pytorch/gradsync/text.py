@@ -1,4 +1,4 @@
-"""An answer as one screen of text."""
+"""Prints an answer of what_if as one screen of text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOLD = 0.01  # the smallest part of a step, lost to slower ranks, of which somet
 
 
 def text_of(answer: Answer) -> str:
-    """Returns the lines of an answer, without a newline at the end."""
+    """Returns the text of an answer, in lines, without a newline at the end."""
     lines = [
         *_waiting_for_data(answer),
         recorded_text(answer),
@@ -59,7 +59,7 @@ def _waiting_for_data(answer: Answer) -> list[str]:
 
 
 def recorded_text(answer: Answer | Curve) -> str:
-    """Returns a line about the recording."""
+    """Returns a line that describes the recording: model, optimizer, ranks."""
     return (
         f"{answer.parameters} parameters, {answer.gradient_bytes / 1e6:.4g} MB of gradients, "
         f"{answer.optimizer}; {ranks_text(answer.recorded_world_size)} over {answer.backend} on "
@@ -68,8 +68,8 @@ def recorded_text(answer: Answer | Curve) -> str:
 
 
 def _alone(answer: Answer) -> str:
-    """Returns the line about a step without synchronisation. Names the floor only if it is below
-    the step's interval, because otherwise it does not help to decide.
+    """Returns the line about a step without synchronisation. It names the shortest possible step
+    only if that is below the predicted interval, because otherwise it does not help to decide.
     """
     text = f"A step without synchronisation takes {ms_text(answer.none_s)}."
     if answer.ddp.floor_s >= answer.ddp.step_s.low:
@@ -79,7 +79,7 @@ def _alone(answer: Answer) -> str:
 
 
 def _slow_ranks(ranks: Sequence[RankTimes]) -> list[str]:
-    """Returns a line about the ranks for which other ranks wait."""
+    """Returns a line that names slow ranks, for which other ranks wait; none if there are none."""
     least = ms_text(min(rank.step_s for rank in ranks))
     return [
         f"Rank {number} is slow: forward {ms_text(rank.forward_s)}, "
@@ -91,8 +91,8 @@ def _slow_ranks(ranks: Sequence[RankTimes]) -> list[str]:
 
 
 def step_text(step: ScriptStep | Curve, units: int) -> str:
-    """Returns a text about what synchronises the script's own step. `units`: the units of
-    fully_shard.
+    """Returns a text that names what synchronises the script's own step, such as
+    DistributedDataParallel with its bucket sizes. `units`: the number of units of fully_shard.
     """
     if step.is_sharded:
         return f"fully_shard with {units} units"
@@ -103,7 +103,7 @@ def step_text(step: ScriptStep | Curve, units: int) -> str:
 
 
 def _step(answer: Answer) -> list[str]:
-    """Returns the lines about the step, and about its parts that are not zero."""
+    """Returns the lines about the predicted step, and its parts that are not zero."""
     step = answer.ddp.step_s
     parts = answer.ddp.parts
     waits = "weights or gradients" if answer.ddp.is_sharded else "gradients after backward"
@@ -162,7 +162,7 @@ def _variation(answer: Answer) -> list[str]:
 
 
 def _assumed(answer: Answer) -> str:
-    """Returns the line about assumptions on the variation of ranks."""
+    """Returns the line about what is assumed of ranks that were not recorded."""
     asked, recorded = ranks_text(answer.world_size), ranks_text(answer.recorded_world_size)
     if answer.world_size <= answer.recorded_world_size:
         return f"the {asked} vary as they did while recorded"
@@ -171,8 +171,8 @@ def _assumed(answer: Answer) -> str:
 
 
 def _shared_noise(answer: Answer) -> list[str]:
-    """Returns a line about noise that the recorded ranks had in common, and other ranks may not
-    have.
+    """Returns a line that warns if the recorded ranks were slow in the same steps, which ranks on
+    other hosts may not be.
     """
     correlation = answer.variation.correlation
     is_larger = answer.world_size > answer.recorded_world_size

@@ -1,7 +1,7 @@
-"""Private and untyped names of PyTorch, in one place and with types.
+"""Gives access, with types, to private and untyped names of PyTorch, all in one place.
 
-They were tried with PyTorch 2.3 to 2.15, and the names of fully_shard with 2.7 to 2.15. In a
-version without a name, the function that uses it raises AttributeError.
+These names were tried with PyTorch 2.3 to 2.15, and those of fully_shard with 2.7 to 2.15. If a
+version of PyTorch lacks a name, the function that uses it raises AttributeError.
 """
 
 from __future__ import annotations
@@ -45,36 +45,36 @@ def tensors_of(tree: object) -> list[torch.Tensor]:
 
 
 def is_in_parts(tensor: torch.Tensor) -> bool:
-    """Returns whether a tensor is a DTensor, of which ranks may have parts."""
+    """Returns whether a tensor is a DTensor, whose parts may be on several ranks."""
     return hasattr(tensor, "to_local")
 
 
 def part_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns this rank's part of a DTensor, or the tensor."""
+    """Returns this rank's part of a DTensor; any other tensor unchanged."""
     return cast("Any", tensor).to_local() if is_in_parts(tensor) else tensor
 
 
 def whole_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the whole of a DTensor, by a collective, or the tensor."""
+    """Returns the whole of a DTensor, which needs a collective; any other tensor unchanged."""
     return cast("Any", tensor).full_tensor() if is_in_parts(tensor) else tensor
 
 
 def mesh_place(tensor: torch.Tensor) -> list[int]:
-    """Returns where in a DTensor's mesh this rank is: an index in each dimension."""
+    """Returns this rank's place in a DTensor's mesh: an index in each dimension."""
     return cast("list[int]", cast("Any", tensor).device_mesh.get_coordinate())
 
 
 def is_computed(tensor: torch.Tensor) -> bool:
     """Returns whether autograd has computed the tensor from tensors that need a gradient.
 
-    A view of a parameter is no such tensor; that of a changed one may not be asked for its graph.
+    Returns False for a view of a parameter; a view of a changed one may not be asked for its graph.
     """
     origin = cast("Any", tensor)._base if tensor._is_view() else tensor
     return tensor.requires_grad and not origin.is_leaf
 
 
 def register_hook(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> RemovableHandle:
-    """Calls hook(gradient) when autograd has computed the tensor's gradient."""
+    """Registers a hook: calls hook(gradient) when autograd has computed the tensor's gradient."""
     return cast("RemovableHandle", cast("Any", tensor).register_hook(hook))
 
 
@@ -82,7 +82,7 @@ def register_hook(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) ->
 
 
 def untraced(function: _Function) -> _Function:
-    """Returns a function that torch.compile does not trace. Imports the compiler, which takes
+    """Returns a function that torch.compile does not trace. This imports the compiler, which takes
     seconds.
     """
     disable = cast("Callable[[_Function], _Function]", torch.compiler.disable)
@@ -90,8 +90,8 @@ def untraced(function: _Function) -> _Function:
 
 
 def is_anything_compiled() -> bool:
-    """Returns whether this process has compiled a graph. Operations of compiled code are not
-    seen."""
+    """Returns whether this process has compiled a graph. Operations in a compiled graph cannot be
+    observed."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
         return False
@@ -105,7 +105,8 @@ def is_anything_compiled() -> bool:
 def when_gradient_is_ready(
     parameter: torch.nn.Parameter, hook: Callable[[torch.Tensor], None]
 ) -> RemovableHandle:
-    """Calls hook(parameter) each time after a gradient has been added to a parameter's gradient."""
+    """Registers a hook: calls hook(parameter) each time when autograd has added to the parameter's
+    gradient."""
     return cast("RemovableHandle", cast("Any", parameter).register_post_accumulate_grad_hook(hook))
 
 
@@ -118,17 +119,18 @@ def gradient_dtype(parameter: torch.Tensor) -> torch.dtype | None:
 
 
 def before_every_step(hook: StepHook) -> RemovableHandle:
-    """Calls hook(optimizer, args, kwargs) before every step; it may return other arguments."""
+    """Registers a hook: calls hook(optimizer, args, kwargs) before every step() of any optimizer;
+    the hook may return other arguments."""
     return register_optimizer_step_pre_hook(cast("Any", hook))
 
 
 def after_every_step(hook: StepHook) -> RemovableHandle:
-    """Calls hook(optimizer, args, kwargs) after every step."""
+    """Registers a hook: calls hook(optimizer, args, kwargs) after every step() of any optimizer."""
     return register_optimizer_step_post_hook(cast("Any", hook))
 
 
 def is_last_hook(handle: RemovableHandle) -> bool:
-    """Returns whether a hook is the last one of its kind; False if it was removed."""
+    """Returns whether a hook was the last to be registered of its kind; False if it was removed."""
     hooks = handle.hooks_dict_ref()
     return hooks is not None and handle.id in hooks and next(reversed(hooks)) == handle.id
 
@@ -169,7 +171,8 @@ COLLECTIVES = tuple(
 
 @contextlib.contextmanager
 def default_group(group: dist.ProcessGroup | None) -> Iterator[None]:
-    """Makes this group the default group, which collectives without a group use."""
+    """Returns a context in which this process group is the default group, which collectives use
+    without a group."""
     world = dist.distributed_c10d._world
     before = world.default_pg
     world.default_pg = group
@@ -180,7 +183,8 @@ def default_group(group: dist.ProcessGroup | None) -> Iterator[None]:
 
 
 def default_store() -> Any:
-    """Returns the store of the default group, which has the timeout of init_process_group."""
+    """Returns the key-value store of the default process group, with the timeout of
+    init_process_group."""
     return dist.distributed_c10d._get_default_store()
 
 
@@ -190,9 +194,10 @@ def store_within(store: Any, prefix: str) -> Any:
 
 
 def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> None:
-    """Waits for all ranks by the default group's store, without a collective.
+    """Waits until all ranks have called this, by the default group's store and without a
+    collective.
 
-    Raises RuntimeError if another rank does not come in time. `name` must be new.
+    Raises RuntimeError if another rank does not come in time. Each use needs a new `name`.
     """
     store = dist.distributed_c10d._get_default_store()
     barrier = cast("Callable[..., None]", dist.distributed_c10d._store_based_barrier)
@@ -200,7 +205,7 @@ def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> 
 
 
 def functional_collectives() -> Any:
-    """The module of collectives that return their results."""
+    """Returns PyTorch's module of functional collectives, which return their results."""
     return importlib.import_module("torch.distributed._functional_collectives")
 
 
@@ -208,42 +213,44 @@ def functional_collectives() -> Any:
 
 
 def has_sizes_by_bucket(ddp: DDP) -> bool:
-    """Returns whether the script has set the size of each bucket (since PyTorch 2.15)."""
+    """Returns whether the script has set the size of each of DDP's buckets (possible since PyTorch
+    2.15)."""
     return bool(getattr(ddp, "bucket_bytes_cap_list", ()))
 
 
 def is_finalised_by_hand(ddp: DDP) -> bool:
-    """Returns whether the script itself finalises each backward (since PyTorch 2.15)."""
+    """Returns whether the script itself ends each of DDP's backward passes (possible since PyTorch
+    2.15)."""
     return bool(getattr(ddp, "require_manual_backward_finalization", False))
 
 
 def synchronises_buffers(ddp: DDP) -> bool:
-    """Returns whether the next forward makes the buffers equal on all ranks."""
+    """Returns whether DDP makes the model's buffers equal on all ranks in the next forward."""
     return bool(cast("Any", ddp).will_sync_module_buffers())
 
 
 def synchronise_buffers(ddp: DDP) -> None:
-    """Makes the buffers equal on all ranks now."""
+    """Makes the model's buffers equal on all ranks now, as DDP does in forward."""
     cast("Any", ddp)._sync_buffers()
 
 
 def is_joining(ddp: DDP) -> bool:
-    """Returns whether the model is within join()."""
+    """Returns whether the model runs within DDP's join()."""
     return bool(ddp._join_config.enable)
 
 
 def forget_used_parameters(ddp: DDP) -> None:
-    """Forgets which parameters were used since the last synchronisation."""
+    """Makes DDP forget which parameters were used since its last synchronisation."""
     ddp.reducer._reset_state()
 
 
 def reduced_parameters(ddp: DDP) -> Sequence[torch.nn.Parameter]:
-    """Returns the parameters whose gradients DDP averages, if they require gradients."""
+    """Returns the parameters whose gradients DDP averages if they require gradients."""
     return cast("Sequence[torch.nn.Parameter]", ddp._module_parameters)
 
 
 def ignored_tensors(ddp: DDP) -> list[torch.Tensor]:
-    """The parameters and buffers that the script tells DDP to ignore."""
+    """Returns the parameters and buffers that the script tells DDP to ignore."""
     module: torch.nn.Module = ddp.module
     named = [*module.named_parameters(), *module.named_buffers()]
     return [tensor for name, tensor in named if name in ddp.parameters_to_ignore]
@@ -308,13 +315,13 @@ def is_sharded(module: torch.nn.Module) -> bool:
 
 
 def sharded_state(module: torch.nn.Module) -> Any:
-    """The FSDPState of a module for which is_sharded()."""
+    """Returns the FSDPState of a module for which is_sharded() is True."""
     return cast("Any", module)._get_fsdp_state()
 
 
 def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
-    """Returns the groups of parameters whose collectives this module begins; most modules have one
-    or none.
+    """Returns the groups of parameters that fully_shard gathers and reduces for this module; most
+    modules have one or none.
     """
     if not is_sharded(module):
         return []
@@ -326,8 +333,9 @@ def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
 
 
 def keeps_root_whole(root: torch.nn.Module) -> bool:
-    """Returns whether the root's own unit stays whole after forward although other units reshard.
-    Requires is_sharded(). In PyTorch 2.7 every root does; later only one whose script does not say.
+    """Returns whether the root module's own parameters stay gathered after forward although other
+    units free theirs. Requires is_sharded(). In PyTorch 2.7 they always do; later only if the
+    script does not set reshard_after_forward.
     """
     return bool(getattr(sharded_state(root), "_auto_reshard_after_forward", True))
 
@@ -341,15 +349,15 @@ def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:
 
 
 def make_whole_parameters(module: torch.nn.Module) -> None:
-    """Gathers the parameters of a module, and frees them again, so that each has a
-    whole_parameter() from then on. Requires is_sharded().
+    """Gathers the parameters of a module and frees them again, so that whole_parameter() exists for
+    each from then on. Requires is_sharded().
     """
     cast("Any", module).unshard()
     cast("Any", module).reshard()
 
 
 def free_reduction_buffers(group: ShardedGroup) -> None:
-    """Frees the buffer of a model's last reduction, as the end of backward does."""
+    """Frees the buffer of a model's last reduce-scatter, as FSDP2 does at the end of backward."""
     context = cast("Any", group).comm_ctx
     if hasattr(context, "reduce_scatter_states"):
         context.reduce_scatter_states.clear()
@@ -358,22 +366,23 @@ def free_reduction_buffers(group: ShardedGroup) -> None:
 
 
 def initialise(module: torch.nn.Module) -> None:
-    """Does the preparations of a module's first forward. Requires is_sharded()."""
+    """Makes FSDP2 do now what it otherwise does at the module's first forward. Requires
+    is_sharded()."""
     sharded_state(module)._lazy_init()
 
 
 def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
     """Returns the dtype in which a parameter is gathered and used.
 
-    The dtype is known after the first gather.
+    This is known only after the first gather.
     """
     return parameter.param_dtype or parameter.orig_dtype
 
 
 def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
-    """Returns the dtype in which a parameter's gradient is reduced. Without a reduce_dtype this is
-    the parameter's own dtype; before PyTorch 2.15, the dtype in which it is used. Known after the
-    first gather.
+    """Returns the dtype in which a parameter's gradient is reduced. Without a reduce_dtype in the
+    mp_policy, this is the parameter's own dtype; before PyTorch 2.15, the dtype in which it is
+    used. This is known only after the first gather.
     """
     since_2_15 = getattr(parameter, "unsharded_grad_dtype", None)
     if isinstance(since_2_15, torch.dtype):
@@ -389,7 +398,7 @@ def sharing_ranks(group: ShardedGroup) -> int:
 
 
 def replicas(group: ShardedGroup) -> int:
-    """Returns how many copies of a group's parameters the ranks have together: one, or more under
+    """Returns how many copies of a group's parameters all ranks have together: one, or more under
     HSDP.
     """
     return cast("int", getattr(group.mesh_info, "replicate_mesh_size", 1))

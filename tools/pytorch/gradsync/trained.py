@@ -1,4 +1,5 @@
-"""The models, optimizers and parameters of a script, and its current step."""
+"""Keeps the models, optimizers and parameters of a checked script, and what happens in its current
+step."""
 
 from __future__ import annotations
 
@@ -31,11 +32,12 @@ def parameters_of(owner: Updater) -> list[torch.nn.Parameter]:
 
 
 class Turns:
-    """Divides parameters into groups, which take turns to be checked in their optimizers' updates.
+    """Divides parameters into groups; `check` compares one group after the other, to need less
+    memory.
 
-    Parameters are numbered as autograd is about to deliver to them for the first time. All that
-    have a number, or have required gradients in an optimizer, are known: an optimizer is pending
-    until all that it has of them were checked often enough, in its own updates or in others'.
+    Each parameter gets a number when autograd first delivers a gradient to it. An optimizer is
+    pending until each of its parameters that has required a gradient was checked often enough, in
+    its own updates or in those of other optimizers.
     """
 
     def __init__(self, groups: int) -> None:
@@ -51,43 +53,43 @@ class Turns:
         return len(self._parameters)
 
     def add(self, p: torch.nn.Parameter) -> None:
-        """Gives the parameter a number, if it has none."""
+        """Gives the parameter the next number, if it has none."""
         if id(p) not in self._numbers:
             self._numbers[id(p)] = len(self._parameters)
             self._parameters.append(p)
             self._trainable.add(id(p))
 
     def expect(self, owner: Updater) -> None:
-        """Waits for this optimizer, which was made."""
+        """Called when an optimizer is made: its updates will have to be checked."""
         self._trainable.update(id(p) for p in parameters_of(owner) if p.requires_grad)
 
     def number_of(self, p: torch.nn.Parameter) -> int | None:
         return self._numbers.get(id(p))
 
     def has(self, p: torch.nn.Parameter) -> bool:
-        """Returns whether it is the turn of this parameter's group."""
+        """Returns whether the group of this parameter is now to be checked."""
         if id(p) in self._exempt:
             return False
         return (self.number_of(p) or 0) % self.groups == self._checked.get(id(p), 0) // STEPS
 
     def updates(self) -> int:
-        """Returns the number of checked updates of the parameter that has the most checked
-        updates."""
+        """Returns how many of its updates were checked, for the parameter with the most."""
         return max(self._checked.values(), default=0)
 
     def count(self, owner: Updater, is_last: bool = False) -> None:
-        """Counts an update that was checked. `is_last`: no further one can be."""
+        """Called when an update of this optimizer was checked. `is_last`: whether no later update
+        of it can be checked."""
         for p in parameters_of(owner):
             self._checked[id(p)] = self._checked.get(id(p), 0) + 1
             if is_last:
                 self._exempt.add(id(p))
 
     def take(self, owner: Updater) -> None:
-        """Counts an update, checked or not."""
+        """Called when this optimizer has made an update, checked or not."""
         self._taken[id(owner)] = self._taken.get(id(owner), 0) + 1
 
     def is_pending(self, owner: Updater) -> bool:
-        """Returns whether updates of this optimizer have to be checked."""
+        """Returns whether more updates of this optimizer have to be checked."""
         return any(self._is_pending(p) for p in parameters_of(owner))
 
     def _is_pending(self, p: torch.nn.Parameter) -> bool:
@@ -96,23 +98,24 @@ class Turns:
         return self._checked.get(id(p), 0) < STEPS * self.groups
 
     def unchecked(self, owner: Updater) -> int:
-        """Returns the number of known parameters of this optimizer that were in no checked
+        """Returns how many of this optimizer's parameters that need gradients were in no checked
         update."""
         params = parameters_of(owner)
         return sum(id(p) in self._trainable and id(p) not in self._checked for p in params)
 
     def are_too_long(self) -> bool:
-        """Returns whether an optimizer has stepped so often that check no longer waits for other
-        optimizers.
+        """Returns whether an optimizer has stepped so often that `check` must no longer wait for
+        other optimizers.
         """
         return max(self._taken.values(), default=0) >= max(LONGEST, STEPS * self.groups)
 
 
 @dataclasses.dataclass
 class Made:
-    """An optimizer, or an engine of DeepSpeed, and the FILE:LINE at which the script made it.
+    """An optimizer of the script or an engine of DeepSpeed, and the FILE:LINE at which the script
+    made it.
 
-    `is_inner`: whether it steps within the step of another optimizer.
+    `is_inner`: whether its step() is called within the step() of another optimizer.
     """
 
     updater: Updater
@@ -121,7 +124,8 @@ class Made:
 
 
 class Trained:
-    """The models that the script has called, and the optimizers that it has made, in order."""
+    """The models that the script has called, and the optimizers that it has made, in the order of
+    these events."""
 
     def __init__(self) -> None:
         self.made: dict[int, Made] = {}  # by id of the updater
@@ -129,7 +133,8 @@ class Trained:
         self.wrapped: list[DDP] = []
 
     def add(self, updater: Updater, place: str) -> bool:
-        """Adds an optimizer or an engine. Returns whether it is new."""
+        """Remembers an optimizer or an engine of the script. Returns whether the optimizer was not
+        known before."""
         is_new = id(updater) not in self.made
         self.made.setdefault(id(updater), Made(updater, place))
         return is_new
@@ -145,7 +150,7 @@ class Trained:
         return [made.updater for made in self.made.values()]
 
     def outer(self) -> list[Made]:
-        """Returns all optimizers that do not step within others."""
+        """Returns all optimizers whose step() is not called within that of another optimizer."""
         return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
@@ -169,7 +174,8 @@ class Trained:
         return ""
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
-        """Returns why no DDP knows this parameter, or an empty text."""
+        """Returns why no model in DDP averages this parameter's gradient; empty if one does, or if
+        DDP is not used."""
         known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
         if not self.wrapped or id(p) in known:
             return ""
@@ -180,7 +186,7 @@ class Trained:
 
 @dataclasses.dataclass(frozen=True)
 class Unclipped:
-    """A copy on the CPU of a whole gradient, from before it was clipped at `where`."""
+    """A copy on the CPU of a whole gradient, made before the script clipped it at `where`."""
 
     gradient: torch.Tensor
     where: str
@@ -188,7 +194,8 @@ class Unclipped:
 
 @dataclasses.dataclass
 class Step:
-    """This rank's data of the current step. Parameters are identified by their id."""
+    """What this rank knows about the current training step. The dictionaries and sets identify a
+    parameter by its id()."""
 
     calls: Calls = dataclasses.field(default_factory=Calls)
     targets: list[str] = dataclasses.field(default_factory=list)  # digests, of known losses
@@ -207,7 +214,7 @@ class Step:
     by_pass: dict[int, list[torch.Tensor]] = dataclasses.field(default_factory=dict)
 
     def deliver(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Adds a gradient from autograd, which a GradScaler has multiplied by `scale`."""
+        """Called when autograd delivers a gradient, which a GradScaler multiplied by `scale`."""
         if id(p) not in self.gradients:
             self.gradients[id(p)] = Gradients(gradient)
         self.gradients[id(p)].add(gradient, scale)
@@ -220,21 +227,21 @@ class Step:
             self.by_pass[id(p)] = [exact(gradient)]
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
-        """Returns whether to keep each pass's gradient before anything is wrong: of few and small
-        matrices.
+        """Returns whether to keep this gradient of each pass although nothing was wrong yet, which
+        is done for a few small matrices.
         """
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
     def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Adds the results of the script's hooks for gradients that autograd delivers."""
+        """Called with the result of the script's hooks for a gradient that autograd delivers."""
         if id(p) not in self.hooked:
             self.hooked[id(p)] = Gradients(gradient)
         self.hooked[id(p)].add(gradient, scale)
 
     def begin_pass(self, one: Pass) -> None:
-        """Begins a backward pass. Sets aside the gradients that the script has taken away since the
-        last pass.
+        """Called when a backward pass begins. Treats gradients that the script has removed since
+        the last pass as set aside.
         """
         self.passes.append(one)
         self.running = one
@@ -250,7 +257,7 @@ class Step:
         self._forget_passes({number})
 
     def _forget_passes(self, ids: set[int]) -> None:
-        """Forgets for these parameters which passes delivered to them."""
+        """Forgets which passes have delivered gradients to these parameters."""
         for each in self.passes:
             each.delivered_to -= ids
         self.passes = [each for each in self.passes if each.delivered_to or each is self.running]
@@ -261,12 +268,13 @@ class Step:
         self.had_gradient = {number for number, p in self.parameters.items() if p.grad is not None}
 
     def passes_of(self, params: Iterable[torch.nn.Parameter]) -> list[Pass]:
-        """Returns the passes since their last update that have delivered to these parameters."""
+        """Returns the passes that have delivered gradients to these parameters since their last
+        update."""
         ids = {id(p) for p in params}
         return [one for one in self.passes if one.delivered_to & ids]
 
     def losses_of(self, params: Iterable[torch.nn.Parameter]) -> list[PassLoss | None]:
-        """Returns the losses with which these parameters' passes begin."""
+        """Returns the losses on which the passes of these parameters began."""
         return [one.loss() for one in self.passes_of(params)]
 
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:
@@ -274,7 +282,8 @@ class Step:
         return self.full.get(id(p), p.grad)
 
     def drop(self, owner: Updater) -> bool:
-        """Forgets gradients that their owner uses or throws away. Returns whether it had any."""
+        """Forgets the gradients of this optimizer or module, because it has used them or set them
+        to zero. Returns whether there were any."""
         ids = {id(p) for p in parameters_of(owner)}
         dropped = [self.gradients.pop(one, None) for one in ids]
         for one in ids:
@@ -285,6 +294,6 @@ class Step:
         return any(dropped)
 
     def begin_next(self) -> None:
-        """Begins the next step: an optimizer has stepped."""
+        """Called when an optimizer has stepped: the next step begins."""
         self.calls.begin_step()
         self.targets.clear()

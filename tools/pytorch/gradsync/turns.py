@@ -1,4 +1,4 @@
-"""The kinds of steps that are recorded, and their order."""
+"""Defines the kinds of steps that the recorder takes by turns, and their order."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)  # bytes
 
 @dataclass(frozen=True)
 class Probe:
-    """A kind of collectives. `in_flight`: whether each collective ends before the next one
-    begins."""
+    """A kind of collectives that the recorder measures. `in_flight`: whether each collective ends
+    before the next one begins."""
 
     kind: CollectiveKind
     piece_bytes: int
@@ -24,8 +24,9 @@ class Probe:
 
 @dataclass(frozen=True)
 class Turn:
-    """A kind of step. `mode` is None for the first step, which is not changed. In one process a
-    PROBE has no `probe`, because it communicates nothing.
+    """A kind of step, which the recorder takes once in each round. `mode` is None for the first
+    step, which is not changed. If there is only one process, a PROBE has no `probe`, because it
+    sends nothing.
     """
 
     mode: StepMode | None
@@ -45,8 +46,8 @@ FIRST = Turn(None)
 
 
 def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
-    """Returns the probes of a model with this number of bytes of gradients. `with_units`: also the
-    probe of fully_shard's units.
+    """Returns the probes to measure for a model whose gradients have this number of bytes.
+    `with_units`: whether to also probe the collectives of fully_shard.
     """
     kinds = CollectiveKind
     sizes = [size for size in PIECES if 2 * size <= total_bytes] + [total_bytes]
@@ -60,7 +61,8 @@ def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
 
 
 def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
-    """Returns the turns of a round. Two turns, half a round apart, do not synchronise."""
+    """Returns the kinds of the steps of one round, in their order. Two of these steps, half a round
+    apart, do not synchronise."""
     turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
     half = len(turns) // 2
     alone = Turn(StepMode.UNSYNCHRONISED)
@@ -71,7 +73,7 @@ def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
 
 
 class Verdict(Enum):
-    """The decision about a step that has ended."""
+    """What the recorder does with a step that has ended."""
 
     WARM_UP = auto()  # it counts, and is not kept
     KEEP = auto()
@@ -80,10 +82,11 @@ class Verdict(Enum):
 
 
 class Rounds:
-    """The current turn. The first step, which shows the model, is not a turn: `taken` is -1 until
-    it has ended. The first round is warm-up, and shows how many passes a step has.
+    """Determines the kind of the next step. The script's first step, which shows what the model
+    has, belongs to no round: `taken` is -1 until it has ended. The steps of the first round are
+    warm-up, and show how many backward passes a step has.
 
-    `expected`: the number of passes in a whole step, if known.
+    `expected`: the number of backward passes in a complete step, if known.
     """
 
     def __init__(self, plan: Sequence[Turn], rounds: int) -> None:
@@ -95,7 +98,7 @@ class Rounds:
         self._others = 0  # steps since the last one that was kept
 
     def start(self, passes: int) -> None:
-        """The first step has ended, with this number of passes."""
+        """Called when the first step has ended, which had this number of backward passes."""
         self.taken = 0
         self.expected = passes
 
@@ -107,7 +110,8 @@ class Rounds:
         return self.plan[(self.taken + self.taken // length) % length]
 
     def end_step(self, passes: int, is_synchronised: bool) -> Verdict:
-        """A step has ended. The next turn begins, unless the step must be repeated."""
+        """Called when a step has ended: decides whether to keep it. The next step has the next
+        kind, unless this step must be repeated."""
         if self.taken < len(self.plan):
             self._counts[passes] += 1
             self.taken += 1

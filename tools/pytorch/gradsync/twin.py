@@ -1,5 +1,5 @@
-"""Computes the weights that an optimizer which averages gradients itself should have, by stepping a
-copy of it with the mean.
+"""For an optimizer that averages gradients itself, computes the weights that it should make, by
+stepping a copy of the optimizer with the mean.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gradsync.trained import Updater, parameters_of
 
 @dataclasses.dataclass
 class Weights:
-    """The weights that a parameter should have after a step, in f64.
+    """The weights that a parameter should have after the optimizer's step, in f64.
 
     `rounding`: the largest error, as a norm, that rounding of gradients and weights can cause.
     """
@@ -30,7 +30,8 @@ class Weights:
     rounding: torch.Tensor
 
     def are_missed(self) -> bool:
-        """Returns whether the parameter has weights other than these."""
+        """Returns whether the parameter's weights differ from the expected ones by more than
+        rounding."""
         return not bool((exact(self.p) - self.expected).norm() <= self.rounding)
 
     def distance(self) -> float:
@@ -52,7 +53,8 @@ def has_parts(optimizer: Updater) -> bool:
 
 
 def _is_part(value: torch.Tensor, p: torch.Tensor) -> bool:
-    """Returns whether this state has another shape than the parameter, and not one number."""
+    """Returns whether a tensor of the optimizer's state covers only a part of the parameter: it has
+    another shape, and is not a single number."""
     return value.numel() > 1 and value.shape != p.shape
 
 
@@ -62,12 +64,13 @@ def step_of_twin(
     """Returns, for each parameter, the weights after a step of a copy of this optimizer with the
     mean gradients.
 
-    `compared`: the comparison of each parameter. `alone`: a process group of this rank alone. This
-    group is the default group while copies step, so that the copies average nothing. Three copies
-    step: one with the means, and two with means that are changed by the largest rounding error,
-    with random signs. The copies lack attributes that are not in the optimizer's state.
+    `compared`: the comparison of each parameter. `alone`: a process group that contains only this
+    rank. It is the default group while copies step, so that the copies average nothing. Three
+    copies step: one with the means, and two with means that are changed by the largest rounding
+    error, with random signs. The copies do not have attributes of the optimizer that are not in its
+    state.
 
-    Raises Refused if a copy cannot step, because the copy runs code of the script.
+    Raises Refused if a copy cannot step; a copy runs code of the script.
     """
     params = parameters_of(optimizer)
     exactly, up, down = (
@@ -87,8 +90,8 @@ def _step_of_copy(
     alone: dist.ProcessGroup | None,
     direction: int,
 ) -> list[torch.Tensor]:
-    """Returns the weights in f64 after a step with gradients that differ from the means by this
-    multiple of the bound.
+    """Returns the weights, in f64, after a copy of the optimizer has stepped with the means plus
+    `direction` times the bound of rounding, with random signs.
     """
     draw = torch.Generator().manual_seed(0)
     try:

@@ -1,7 +1,8 @@
-"""Computes when FSDP2 (torch.distributed.fsdp.fully_shard) gathers and reduces its units.
+"""Computes when FSDP2 (torch.distributed.fsdp.fully_shard) gathers the parameters of its units, and
+reduces their gradients.
 
-The schedule follows torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py. Moments are seconds
-of computation; this clock stands still while a rank waits.
+The rules are those of PyTorch's torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py. Moments
+are seconds of computation; this clock stands still while a rank waits.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from gradsync.schema import NS, Step, Unit
 
 
 class Call(str, Enum):
-    """The function that PyTorch calls for a unit. ACCUMULATE is a post_backward that does not
-    reduce.
+    """The function that PyTorch calls for a unit. ACCUMULATE stands for a post_backward that does
+    not reduce gradients.
     """
 
     PRE_FORWARD = "pre_forward"
@@ -32,8 +33,8 @@ CALLS = (Call.PRE_FORWARD, Call.POST_FORWARD, Call.PRE_BACKWARD, Call.POST_BACKW
 
 @dataclass(frozen=True, order=True)
 class Event:
-    """A call for the unit with this number, in seconds of computation after the beginning of the
-    step.
+    """A call of a function of FSDP2 (see Call) for a unit, in seconds of computation after the
+    beginning of the step.
     """
 
     moment_s: float
@@ -44,8 +45,8 @@ class Event:
 @dataclass(frozen=True)
 class UnitCollective:
     """A gather or a reduction of the unit with this number: when it is issued, and when computation
-    begins to wait for it, in seconds of computation after the beginning of the step. None means the
-    end of backward.
+    begins to wait for it, in seconds of computation after the beginning of the step. `needed_s` is
+    None if only the end of backward waits for it.
     """
 
     operation: Operation
@@ -55,8 +56,8 @@ class UnitCollective:
 
 
 class _Schedule:
-    """Computes FSDP2's collectives from the events, one after the other. `planned` has them in the
-    order in which they are issued.
+    """Computes FSDP2's collectives from the events, one after the other. `planned`: the collectives
+    so far, in the order in which they are issued.
     """
 
     def __init__(self, units: Sequence[Unit], overlaps: bool) -> None:
@@ -88,7 +89,8 @@ class _Schedule:
 
     def _pre_forward(self, event: Event) -> None:
         """Gathers the parameters that a module needs when it is called. If the host runs ahead of a
-        GPU, gathers them as soon as the last unit but one has been copied out of its buffer.
+        GPU, the gather is issued as soon as the last unit but one has been copied out of its
+        buffer.
         """
         if self._backward_ended:
             self._begin_pass()
@@ -107,7 +109,7 @@ class _Schedule:
             self._whole.discard(unit)
 
     def _pre_backward(self, event: Event) -> None:
-        """Gathers one unit in advance, in the reverse order of the ends of forward."""
+        """Gathers the next unit in advance, in the reverse order of the ends of forward."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)
@@ -122,8 +124,8 @@ class _Schedule:
                 self._whole.add(ahead)
 
     def _post_backward(self, event: Event) -> None:
-        """Reduces a unit. The buffer of a reduce-scatter must be free when the next one begins, so
-        only one is in flight at a time.
+        """Reduces the gradients of a unit. The buffer of a reduce-scatter must be free when the
+        next one begins, so only one is in flight at a time.
         """
         self._whole.discard(event.unit)
         if event.call is Call.ACCUMULATE:
@@ -148,8 +150,8 @@ def collectives(
 ) -> list[UnitCollective]:
     """Returns FSDP2's collectives of a step, in the order in which they are issued.
 
-    `events`: ordered by time. `overlaps`: whether the host runs ahead, as with a GPU. `empty`: the
-    numbers of units without parameters, which FSDP2 ignores.
+    `events`: ordered by time. `overlaps`: whether the host runs ahead of the device, as with a GPU.
+    `empty`: the numbers of units without parameters, which FSDP2 ignores.
     """
     schedule = _Schedule(units, overlaps)
     for event in events:
@@ -161,11 +163,11 @@ def collectives(
 def events_of(
     step: Step, units: Sequence[Unit], passes: int, ready: Sequence[float]
 ) -> list[Event]:
-    """Returns the calls of a step, pass after pass.
+    """Returns FSDP2's calls for all units in a step, pass after pass.
 
     `ready`: the seconds from the beginning of the last backward until each parameter's gradient is
-    ready. Only the last pass was recorded. Earlier passes are assumed to be equal to it, and do not
-    reduce.
+    ready. Only the last pass was recorded. Earlier passes are assumed to have the same calls, but
+    do not reduce.
     """
     if step.units_ns:
         last = _recorded_events(step)
@@ -186,8 +188,8 @@ def events_of(
 
 
 def _recorded_events(step: Step) -> list[Event]:
-    """Returns the events of the last pass with FSDP2's own units. Of events at one moment, earlier
-    calls come first.
+    """Returns the events of the last pass with FSDP2's own units. If two events have the same
+    moment, the one that is earlier in a pass comes first.
     """
     events = [
         (NS * ns, place, unit)
@@ -200,9 +202,9 @@ def _recorded_events(step: Step) -> list[Event]:
 def _assumed_events(
     step: Step, units: Sequence[Unit], passes: int, ready: Sequence[float]
 ) -> list[Event]:
-    """Returns the events of the last pass of a script without units. Backward of a unit begins with
-    the last gradient of the previous unit and ends with its own last gradient; forward is in
-    proportion. The root contains all other units.
+    """Returns the events of the last pass for a script that does not use fully_shard, and whose
+    units are assumed. Backward of a unit begins with the last gradient of the previous unit and
+    ends with its own last gradient; forward is in proportion. The root contains all other units.
     """
     before, backward = NS * step.before_ns, NS * step.backward_ns
     forward = max((before + backward) / passes - backward, 0)

@@ -36,7 +36,8 @@ def reduce(group: ShardedGroup) -> None:
 
 
 def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
-    """Returns whether this version of PyTorch can make such a unit on this device."""
+    """Returns whether FSDP2 can make a unit of these parameters on their device, with this version
+    of PyTorch."""
     are_of_one_dtype = len({p.dtype for p in params}) == 1
     return (
         pytorch_version() >= TRIED
@@ -46,8 +47,8 @@ def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
 
 
 def group_like(params: Sequence[torch.nn.Parameter]) -> ShardedGroup:
-    """Returns the group of a new unit with parameters of these shapes, which belongs to no
-    model."""
+    """Makes a unit of FSDP2 with parameters of these shapes, which belongs to no model, and returns
+    its group of parameters."""
     from torch.distributed.fsdp import fully_shard
 
     # FSDP2 wants contiguous parameters, which those of a model need not be.

@@ -1,4 +1,4 @@
-"""Formats quantities for users: four digits and a unit."""
+"""Formats times, bytes and percentages for users: with four digits and a unit."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ def interval_text(step_s: Interval) -> str:
 
 
 def estimate_text(step_s: Interval) -> str:
-    """Returns a value with its limits."""
+    """Returns a value in ms with its limits and the unit."""
     return f"{interval_text(step_s)} ms"
 
 
 def sum_texts(total_s: float, parts_s: Sequence[float]) -> list[str]:
     """Returns a total and its parts in ms, all with as many decimals as four digits of the total
-    have. The printed parts add up to the printed total: the first part gets what rounding leaves.
+    have. The printed parts add up to the printed total, because the first part gets the rounding
+    error.
     """
     total = 1e3 * total_s
     decimals = max(0, 3 - math.floor(math.log10(total)))

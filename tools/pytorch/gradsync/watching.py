@@ -1,5 +1,5 @@
-"""Watches a training script for `check`: the inputs of its models, and the gradients of
-autograd."""
+"""Watches a training script for `check`: which models it calls, and which gradients autograd
+delivers."""
 
 from __future__ import annotations
 
@@ -47,10 +47,11 @@ CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gra
 
 
 class Watch(Listener):
-    """Watches a script until enough updates are compared, or finish() is called.
+    """Watches a script until enough updates were compared, or finish() is called.
 
-    `groups`: the number of groups of parameters; one group is compared at a time. `on_end`: is
-    called at the end, within the script. `status`: None until the end.
+    `groups`: the number of groups of parameters, which are compared one after the other. `on_end`:
+    a function that is called when the check ends, within the script. `status`: the exit status;
+    None until the check ends.
     """
 
     def __init__(self, groups: int, on_end: Callable[[Status], None]) -> None:
@@ -102,9 +103,10 @@ class Watch(Listener):
         return self._turns.updates() > 0
 
     def end_script(self, how: str) -> None:
-        """Called when the script has ended: finishes when the scripts of all ranks have ended.
+        """Called when the script has ended: waits for the other ranks' scripts, and then finishes.
 
-        `how`: a text about the end of this rank's script. Ends the rank if other ranks train on.
+        `how`: a text about the end of this rank's script. If other ranks go on training, ends the
+        rank with an error.
         """
         with self.own_work():
             self._meetings.end(how)
@@ -115,7 +117,7 @@ class Watch(Listener):
         self.finish()
 
     def fail_script(self, how: str) -> Status:
-        """Called when the script of this rank fails. Returns the exit status."""
+        """Called when the script of this rank has raised an exception. Returns the exit status."""
         with self.own_work():
             self._meetings.end(how)
         return self.own_work.status(Status.UNKNOWN)
@@ -156,8 +158,8 @@ class Watch(Listener):
     # What the script calls
 
     def _around(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
-        """Calls call(own, ...) for owner.name(...), except in `check` itself and in compiled
-        code."""
+        """From now on, a call of owner.name(...) calls call(own, ...), except within `check` itself
+        and in compiled code."""
 
         def around(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling() or self.own_work.is_running:
@@ -167,7 +169,7 @@ class Watch(Listener):
         self._patches.replace(owner, name, around)
 
     def _after(self, kind: type, name: str, then: Callable[[Any], object]) -> None:
-        """Calls then(object) after each call of this method of an object."""
+        """From now on, calls then(object) after each call of this method of an object."""
 
         def call(own: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
             result = own(one, *args, **kwargs)
@@ -191,7 +193,8 @@ class Watch(Listener):
         self._next_scale = scaler.get_scale()
 
     def _on_register_hook(self, own: Callable[..., Any], tensor: torch.Tensor, hook: Any) -> Any:
-        """Registers our hooks before the script's, which may communicate, and behind it."""
+        """Registers a hook of `check` before and after the script's hook, because the script's hook
+        may communicate."""
         with self.own_work():
             self._watch_leaf(tensor, tensor)
         handle = own(tensor, hook)
@@ -201,7 +204,7 @@ class Watch(Listener):
         return handle
 
     def _watch_behind(self, leaf: Any) -> None:
-        """Watches the gradients after hooks of the script, which usually are linear."""
+        """Watches what the script's hooks, which usually are linear, make of a gradient."""
         if id(leaf) in self._behind_hooks:
             self._behind_hooks[id(leaf)].remove()
 
@@ -237,7 +240,8 @@ class Watch(Listener):
         return result
 
     def _keep_unclipped(self, params: Iterable[torch.nn.Parameter], where: str) -> None:
-        """Keeps gradients that are about to be clipped, unless a clip has left them so."""
+        """Copies gradients that are about to be clipped, unless they are still as an earlier
+        clipping has left them."""
         for p in params:
             if p.grad is None or id(p) not in self._step.gradients:
                 continue
@@ -302,7 +306,8 @@ class Watch(Listener):
                         self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
-        """Registers a hook on `leaf`. Optimizers have the parameter `p` instead of `leaf`."""
+        """Registers a hook on `leaf`. Optimizers have the parameter `p`, to which this tensor
+        belongs."""
         if not isinstance(leaf, torch.nn.Parameter) or not leaf.requires_grad:
             return
         if id(leaf) in self._leaves:
@@ -314,7 +319,8 @@ class Watch(Listener):
     def _on_gradient(
         self, p: torch.nn.Parameter, gradient: torch.Tensor, is_hooked: bool = False
     ) -> None:
-        """Gets a gradient. `is_hooked`: behind hooks of the script."""
+        """Called when autograd has computed a gradient. `is_hooked`: whether hooks of the script
+        have already changed it."""
         if self.own_work.is_running or not self._turns.has(p):
             return
         if not in_backward():  # autograd.grad() brings no gradient to any optimizer
@@ -357,8 +363,8 @@ class Watch(Listener):
         self._stepped.discard(id(optimizer))
 
     def _compare(self, update: Update) -> None:
-        """Compares the gradients of an update only once, because ranks may call closures several
-        times.
+        """Compares the gradients of an update, but only at its first call, because ranks may call
+        closures several times.
         """
         if self._is_met or not self._turns.is_pending(update.updater):
             return
@@ -368,8 +374,8 @@ class Watch(Listener):
                 self._is_checked = self._comparer.before_update(update)
 
     def _meet(self, update: Update) -> bool:
-        """Waits for other ranks. Returns False if the check ends, because a rank does not take this
-        update.
+        """Waits until all ranks have come to this update. Returns False if the check ends because a
+        rank does not come.
         """
         with self.own_work():
             self._ranks.find()
@@ -385,9 +391,10 @@ class Watch(Listener):
         return False
 
     def _on_engine(self, own: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compares an engine's gradients before it steps, because they are unknown afterwards.
+        """Called instead of step() of a DeepSpeed engine: compares gradients before the step,
+        because they are unknown afterwards.
 
-        DeepSpeed's optimizers step flat copies of parts of the parameters.
+        DeepSpeed's optimizers update flat copies of parts of the parameters.
         """
         if engine.is_gradient_accumulation_boundary():
             with self.own_work():
@@ -426,7 +433,8 @@ class Watch(Listener):
         return self._comparer.agree(not waits)
 
     def _give_up(self, update: Update) -> None:
-        """Ends the check, although some optimizers have not stepped often enough."""
+        """Ends the check although some optimizers have not stepped often enough, because others
+        have stepped too often."""
         if not self._meet(update):
             return
         if not self.has_compared():

@@ -1,4 +1,5 @@
-"""Predicts ways to train one model on several ranks: time, sent bytes and memory of a step."""
+"""Predicts time, sent bytes and memory of a step for several ways to train one model on several
+ranks, such as FSDP2."""
 
 from __future__ import annotations
 
@@ -24,10 +25,11 @@ MemoryOfBatch = Callable[[float], Peak]  # of a rank, with this multiple of the 
 
 @dataclass(frozen=True)
 class PredictedWay:
-    """A way to train, and the seconds of its step.
+    """A way to train, with its predicted step in seconds.
 
     `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
-    same weights as DistributedDataParallel. `memory`: None if the recording holds no memory.
+    same weights as DistributedDataParallel. `memory`: a function that computes a rank's memory;
+    None if the recording holds no memory.
     """
 
     name: str
@@ -105,8 +107,8 @@ class Ways:
     ) -> PredictedWay:
         """Returns a way: DistributedDataParallel with these settings.
 
-        A rank holds the fraction `state_part` of the optimizer's state, and needs `more_bytes` in
-        backward.
+        Each rank holds the fraction `state_part` of the optimizer's state, and needs `more_bytes`
+        in backward.
         """
         part = self._base.passes / row.passes  # of a step, for as many passes as the base has
         prediction = self._predictor.step(row)
@@ -125,12 +127,14 @@ class Ways:
         )
 
     def _memory(self, peak: Callable[[Need, float], Peak]) -> MemoryOfBatch | None:
-        """`peak`: a function that computes a rank's memory for a multiple of the recorded batch."""
+        """Returns a function of the batch, or None without recorded memory; `peak` computes a
+        rank's memory for a multiple of the recorded batch."""
         need = self._need
         return (lambda batch: peak(need, batch)) if need else None
 
     def _replicated_bytes(self, row: Row) -> float:
-        """Returns the bytes that a rank sends in a step."""
+        """Returns the bytes that a rank sends in a step of DistributedDataParallel with these
+        settings."""
         total = self._recording.total_bytes
         sent = total * sent_part(Operation.ALL_REDUCE, self._world_size)
         if row.bf16:
@@ -157,8 +161,8 @@ class Ways:
         return self._replicated(name, row, is_same=False, more_bytes=more_bytes)
 
     def _is_told(self, measured: object) -> bool:
-        """Returns whether collectives of this kind were measured, or all costs are computed from a
-        link.
+        """Returns whether the costs of these collectives are known: they were measured, or all
+        costs are computed from a link.
         """
         return bool(measured) or not isinstance(self._question.link, RecordedLink)
 
@@ -194,7 +198,7 @@ class Ways:
         return self._hybrid_of(on_host, self._predictor.hybrid_step(link.network, on_host))
 
     def _hybrid_of(self, sharing: int, prediction: Prediction) -> PredictedWay:
-        """Returns a way: HSDP in which this number of ranks share parameters."""
+        """Returns the way HSDP, in which groups of this number of ranks share the parameters."""
         gather_part = sent_part(Operation.ALL_GATHER, sharing)
         parts = {
             Operation.ALL_GATHER: gather_part,
@@ -213,7 +217,8 @@ class Ways:
         parts: Mapping[Operation, float],
         sharing_ranks: int,
     ) -> PredictedWay:
-        """`parts`: the fraction of a unit's bytes that a rank sends in each operation."""
+        """Returns a way that gathers these units; `parts`: the fraction of a unit's bytes that a
+        rank sends in each operation."""
         sizes = {kind: unit_bytes(self._launch.parameters, units, kind) for kind in parts}
         plan = plan_of(self._launch, units, f"{self._recording.path}, line 1")
         return PredictedWay(
@@ -230,7 +235,8 @@ class Ways:
         """Returns a way: local SGD, which averages the weights of all ranks after this number of
         steps.
 
-        The sum of the slowest rank over these steps counts.
+        Ranks wait only at the average, so the step is computed from the rank that is slowest over
+        all these steps.
         """
         total = self._recording.total_bytes
         step_s, average_s = self._predictor.local_step(steps)
@@ -274,8 +280,8 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
 
 
 def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
-    """Returns, for each way, how many times the recorded batch fits into a rank's memory. Omits
-    ways for which one batch does not fit.
+    """Returns, for each way, how many times the recorded batch fits into a rank's memory. Ways for
+    which not even one batch fits are left out.
     """
     found = {}
     for way in ways:

@@ -1,4 +1,4 @@
-"""Notices updates by code that is not an optimizer of torch.optim."""
+"""Notices when code other than an optimizer of torch.optim updates a model."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 
 
 class WeightWatch:
-    """Tells whether weights have changed between two backward passes, by a copy of the smallest
-    parameter that trains.
+    """Finds out whether weights have changed between two backward passes, by comparing the smallest
+    trained parameter with a copy.
     """
 
     def __init__(self, params: Sequence[torch.nn.Parameter]) -> None:

@@ -29,7 +29,7 @@ DESCRIPTION = (
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Ends the process in one line."""
+        """Ends the process with one line of error."""
         self.exit(BAD_ARGUMENTS, f"what_if: {message}\n")
 
 
@@ -167,8 +167,8 @@ def _links_of(flags: argparse.Namespace) -> list[LinkOptions]:
 
 
 def question_from(flags: argparse.Namespace) -> Question:
-    """Reads the files that flags for one link and number of ranks name. Raises Refused if one of
-    them cannot be used.
+    """Makes a question from the flags for one link and one number of ranks, and reads the files
+    that they name. Raises Refused if one of these files cannot be used.
     """
     (options,) = _links_of(flags)
     (world_size,) = flags.world_size
@@ -214,7 +214,7 @@ def _output(flags: argparse.Namespace) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the answer to the arguments' question, and returns the exit status."""
+    """Prints what the flags ask for, and returns the exit status."""
     flags = parse(arguments)
     try:
         output = _output(flags)

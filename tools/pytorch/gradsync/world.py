@@ -1,4 +1,4 @@
-"""The processes that train a model together, and functions by which they wait for each other."""
+"""The processes that train a model together, with functions to wait for each other."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class World:
         return self.size > 1
 
     def meet(self) -> None:
-        """Returns when all ranks have called this and their devices have done all work."""
+        """Waits until all ranks have called this, and their devices have done all work."""
         if self.are_several:
             dist.barrier()
         self._clock.settle()
 
     def have_other(self, number: int) -> bool:
-        """Returns whether another rank has a number other than this rank's."""
+        """Returns whether another rank passes another number than this rank."""
         if not self.are_several:
             return False
         extremes = torch.tensor([number, -number], device=self.device)
@@ -43,7 +43,8 @@ class World:
         return bool(extremes.sum() != 0)
 
     def all_begin(self) -> bool:
-        """Waits until all ranks begin to record a model. Returns whether they do so within WAIT."""
+        """Waits until all ranks have begun to record a model, but at most for WAIT. Returns whether
+        all have begun in this time."""
         if not self.are_several:
             return True
         World._started += 1

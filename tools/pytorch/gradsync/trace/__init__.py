@@ -1,8 +1,8 @@
-"""Computes times of steps and of their communication from traces of torch.profiler.
+"""Computes, from traces of torch.profiler, how long steps and their communication take.
 
 `json_stream.py` reads a file event by event, and `events.py` keeps the events that matter.
-`calls.py` finds the collectives of one rank, `steps.py` accounts for its steps, and `alignment.py`
-finds the same collective on all ranks. `report.py` puts the answer together, `text.py` prints it,
-and `plan.py` makes a recording of it. All times are in seconds after the beginning of a trace. Only
-the standard library is needed.
+`collectives.py` finds the collectives of one rank, `steps.py` divides its steps into parts, and
+`alignment.py` finds the same collective on all ranks. `report.py` collects the results, `text.py`
+prints them, and `plan.py` makes a recording of a trace. All times are in seconds after the
+beginning of a trace. The package needs only Python's standard library.
 """

@@ -1,11 +1,12 @@
-"""Finds the same collective on several ranks, the rank that arrived last, and how long the others
-waited.
+"""Finds the same collective in the traces of several ranks, the rank that arrived last, and how
+long the others waited.
 
 On each rank a collective lasts from the rank's own arrival until all ranks have arrived and the
 data has been exchanged, so all ranks end together. Ranks of one host share a clock, which shows the
-last arrival. Clocks of different hosts differ. There, the rank with the shortest time arrived last,
-and the additional time of the other ranks is waiting. The clocks of hosts are assumed to differ by
-a constant, to check that two times belong to one collective.
+last arrival. Clocks of different hosts differ. Between hosts, the rank whose part of a collective
+is shortest is assumed to be the last, and the additional time of another rank is its waiting. To
+check that two parts belong to one collective, the clocks of hosts are assumed to differ by a
+constant.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ LEAST_AGREEING = 0.5  # of all collectives: with fewer, order says nothing
 
 @dataclass(frozen=True)
 class Place:
-    """Identifies a collective. `step`: the number of its step, if the trace has steps. `turn`: its
-    index among the collectives of its kind, group and size in this step; with `is_numbered`, its
-    number in the group, as counted by the ranks.
+    """Identifies a collective, so that its parts on several ranks can be found. `step`: the number
+    of its step, if the trace has steps. `turn`: the index of the collective among those of its
+    kind, group and size in this step; with `is_numbered`, the number that the ranks have given it
+    in its group.
     """
 
     step: int | None
@@ -46,10 +48,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Aligned:
-    """One collective on all ranks. `parts`: the collective on each rank. `arrivals_s`: the arrival
-    of each rank, on a clock that the ranks share, or else relative to the common end. `pure_s`: the
-    time from the last arrival to the end. `spread_s`: the difference between the earliest and the
-    latest end.
+    """One collective, as it ran on all ranks. `parts`: for each rank, the collective in its trace.
+    `arrivals_s`: when each rank arrived, on a clock that the ranks share, or else relative to the
+    common end. `pure_s`: the time from the last arrival to the end. `spread_s`: the difference
+    between the earliest and the latest end.
     """
 
     place: Place
@@ -69,16 +71,16 @@ class Aligned:
 
     @property
     def is_sure(self) -> bool:
-        """Returns whether the ends agree, as they do for one collective."""
+        """Returns whether the parts end together, as those of one collective do."""
         return self.spread_s <= AGREEING_S + AGREEING_PART * self.pure_s
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """The collectives that several ranks have in common. `sure`: ordered by the calls of the first
-    rank. `unsure`: the number of collectives whose ends do not agree. `unmatched`: the number of
-    collectives that are missing on a rank which must have them. `is_usable`: whether most
-    collectives agree.
+    """The collectives that several ranks have in common. `sure`: collectives that end together on
+    all ranks, ordered by the calls of the first rank. `unsure`: the number of collectives that do
+    not end together on all ranks. `unmatched`: the number of collectives that are missing on a rank
+    which must have taken part in them. `is_usable`: whether most collectives end together.
     """
 
     sure: list[Aligned]
@@ -93,8 +95,9 @@ class Alignment:
 
 @dataclass(frozen=True)
 class RankCollectives:
-    """A rank's collectives and steps. `host`: empty if unknown. `origin_s`: the origin of the
-    rank's times on its host's clock, counted from a moment that all ranks share.
+    """The collectives and steps in one rank's trace. `host`: the name of the rank's host; empty if
+    unknown. `origin_s`: the moment from which this rank's times count, on its host's clock, counted
+    from a moment that all ranks share.
     """
 
     rank: int
@@ -111,7 +114,7 @@ def step_of(called: float, windows: Sequence[Window]) -> int | None:
 
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
-    """Finds the common collectives of two or more ranks."""
+    """Finds the collectives that two or more ranks have in common."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():
@@ -150,7 +153,8 @@ def _are_numbered(ranks: Sequence[RankCollectives]) -> bool:
 
 
 def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]:
-    """Returns the place of each collective of a rank. Omits collectives outside of steps."""
+    """Returns, for each collective of a rank, what identifies it. Collectives outside of steps are
+    left out."""
     turns: defaultdict[tuple[object, ...], int] = defaultdict(int)
     result: dict[Place, Collective] = {}
     for part in own.collectives:
@@ -172,7 +176,8 @@ def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]
 def _offsets(
     ranks: Sequence[RankCollectives], found: Sequence[Mapping[int, Collective]]
 ) -> dict[int, float]:
-    """Returns the seconds to add to each rank's times, so that the ends of collectives agree."""
+    """Returns the seconds to add to each rank's times, so that collectives end together on all
+    ranks."""
     first = ranks[0]
     offsets = {first.rank: 0.0}
     for own in ranks[1:]:

@@ -42,8 +42,8 @@ BUS_HALVES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all
 
 @dataclass(frozen=True)
 class Group:
-    """The ranks of a collective, as far as the trace tells. `ranks`: the text of the trace, which
-    may omit some ranks.
+    """The ranks that take part in a collective, as far as the trace tells. `ranks`: the list of
+    ranks as the trace has it, which may be shortened.
     """
 
     name: str = ""
@@ -65,8 +65,9 @@ class Group:
 
 @dataclass(slots=True)
 class Collective:
-    """One collective on one rank. `called`: when the host called it. `bytes`: the size of the whole
-    vector; None if unknown. `sequence`: -1 if unknown. `dtype`: the name in the trace.
+    """One collective on one rank. `called`: when the host called the collective. `bytes`: the bytes
+    of the whole vector; None if unknown. `sequence`: -1 if unknown. `dtype`: the dtype's name in
+    the trace.
     """
 
     kind: str
@@ -104,12 +105,12 @@ def dtype_bytes(name: object) -> int:
 
 
 def bus_factor(kind: str, ranks: int) -> float:
-    """Returns the bytes that a rank sends for each byte of the vector."""
+    """Returns how many bytes a rank sends for each byte of the vector, as nccl-tests define it."""
     return BUS_HALVES[kind] * (ranks - 1) / ranks if kind in BUS_HALVES else 1.0
 
 
 def input_bytes(facts: Mapping[str, Any]) -> int | None:
-    """Returns the bytes of an event's input tensors, if shapes and dtypes were recorded."""
+    """Returns the bytes of an event's input tensors; None if the trace lacks shapes or dtypes."""
     dims, types = facts.get("Input Dims"), facts.get("Input type")
     if not isinstance(dims, list) or not isinstance(types, list):
         return None
@@ -189,8 +190,8 @@ def _of_kernel(kernel: Device, calls: _Calls, world_size: int) -> Collective:
 
 
 def _of_threads(trace: Trace) -> list[Collective]:
-    """Returns collectives that threads of the host run, as with gloo. They belong to the calls in
-    the same order.
+    """Returns the collectives that threads of the host run, as with gloo. The first of them belongs
+    to the first call, and so on.
     """
     waiting: defaultdict[str, list[float]] = defaultdict(list)
     for call in reversed(trace.calls):

@@ -32,7 +32,7 @@ copies and FSDP, and steps that are not whole."""
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Ends the process in one line."""
+        """Ends the process with one line of error."""
         self.exit(BAD_ARGUMENTS, f"trace: {message}\n")
 
 
@@ -69,7 +69,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def recorded_text(plan: Plan, path: str) -> str:
-    """Returns a text about the written recording."""
+    """Returns a text about the recording that was written to `path`."""
     total = sum(gradient.bytes for gradient in plan.gradients)
     return (
         f"{path}: a recording of one process, {len(plan.gradients)} gradients, "
@@ -89,7 +89,7 @@ def _output(flags: argparse.Namespace) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the answer to the arguments' question, and returns the exit status."""
+    """Reads the traces that the arguments name, prints the result, and returns the exit status."""
     flags = parse(arguments)
     try:
         output = _output(flags)

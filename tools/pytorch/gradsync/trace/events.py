@@ -42,7 +42,7 @@ SECONDS = 1e-6  # of the unit of a trace's times
 
 
 class Work(Enum):
-    """The kind of a device's work."""
+    """What a GPU does in an event: computation, communication or a copy."""
 
     COMPUTATION = auto()
     COMMUNICATION = auto()
@@ -51,7 +51,7 @@ class Work(Enum):
 
 @dataclass(slots=True)
 class Host:
-    """An event of a thread of the host. `facts`: the fields of the event other than its times."""
+    """An event in a thread of the host. `facts`: the fields of the event other than its times."""
 
     name: str
     thread: Hashable
@@ -67,9 +67,9 @@ class Host:
 
 @dataclass(slots=True)
 class Device:
-    """An event of a stream of a GPU. `correlation`: the number of the host's call that launched it.
-    `launched`: the time of this call; the event's own beginning if the trace has no such call.
-    `launcher`: the thread of the call.
+    """An event in a stream of a GPU, such as a kernel. `correlation`: the number of the host's call
+    that launched it. `launched`: when the host made this call; the event's own beginning if the
+    trace lacks the call. `launcher`: the thread that made this call.
     """
 
     work: Work
@@ -91,12 +91,12 @@ class Device:
 
 @dataclass(slots=True)
 class Trace:
-    """One rank's trace. Times are seconds from `origin_ns`, which is a time of the host's clock.
+    """One rank's trace. Times are seconds after `origin_ns`, which is a time of the host's clock.
 
     `world_size`, `host` and `device_name` are 0 or empty if the trace does not have them.
-    `operators`: the operators of each thread. `synchronisations`: calls that wait for the GPU.
-    `transports`: work of gloo's own threads, or the host's part of NCCL's collectives. `nodes`: the
-    nodes of autograd.
+    `operators`: for each thread, when PyTorch's operators ran in it. `synchronisations`: calls that
+    wait for the GPU. `transports`: events of gloo's own threads, or the host's part of NCCL's
+    collectives. `nodes`: events of autograd's nodes in backward.
     """
 
     path: str
@@ -128,7 +128,8 @@ class Trace:
         return bool(self.device)
 
     def main_thread(self) -> Hashable:
-        """Returns the thread that has the steps; without steps, the thread with most operators."""
+        """Returns the thread in which the profiler's steps are; without steps, the thread with most
+        operators."""
         for own in (self.steps, self.optimizers, self.forwards):
             if own:
                 return own[0].thread
@@ -137,14 +138,14 @@ class Trace:
 
 
 def is_communication(name: str) -> bool:
-    """Returns whether a kernel with this name communicates. Ignores templates and arguments in the
-    name.
+    """Returns whether a kernel with this name communicates. Template arguments and function
+    arguments in the name are ignored.
     """
     return bool(COMMUNICATION.search(re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0]))
 
 
 class _Reader:
-    """Sorts the events of one file."""
+    """Sorts the events of one file by what they show."""
 
     def __init__(self, path: str) -> None:
         self.trace = Trace(path)
@@ -303,8 +304,8 @@ class _Reader:
         trace.origin_ns = base_ns + round(1e3 * (self._origin_us or 0))
 
     def _join_launches(self) -> None:
-        """Sets for each kernel when and by which thread it was launched, and whether it belongs to
-        a record of a collective.
+        """Finds out for each kernel when and by which thread it was launched, and whether it
+        belongs to a collective.
         """
         trace = self.trace
         records = {one.external_id: one for one in trace.records if one.external_id >= 0}
@@ -341,5 +342,5 @@ def _integer(facts: Mapping[str, Any], name: str) -> int:
 
 
 def read_trace(path: str) -> Trace:
-    """Reads a file. Raises Refused, in one line with its name, if it cannot be used."""
+    """Reads a file. Raises Refused, in one line with its name, if the file cannot be used."""
     return _Reader(path).read()

@@ -1,4 +1,4 @@
-"""Reads a trace's file event by event, so that a million events need little memory."""
+"""Reads a trace event by event, so that even a million events need little memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Event = dict[str, Any]
 
 
 class Progress:
-    """Shows the progress of reading on a terminal. Writes nothing if stderr is a file or a pipe."""
+    """Shows the progress of reading on a terminal. Writes nothing if stderr is no terminal."""
 
     def __init__(self, name: str, total_bytes: int, out: TextIO | None = None) -> None:
         self._out = sys.stderr if out is None else out
@@ -41,14 +41,14 @@ class Progress:
             self._out.flush()
 
     def end(self) -> None:
-        """Clears the terminal's line."""
+        """Clears the line of progress on the terminal."""
         if self._shows and self._shown >= 0:
             self._out.write("\r\033[K")
             self._out.flush()
 
 
 class _Text:
-    """The text of a file. Only a part of the text is in memory."""
+    """The text of a file. Only a part of it is in memory at a time."""
 
     def __init__(self, path: str, read: Callable[[], bytes]) -> None:
         self._path = path
@@ -143,7 +143,7 @@ def _events(text: _Text) -> Iterator[Event]:
 
 
 def _fields(text: _Text, facts: dict[str, Any]) -> Iterator[Event]:
-    """Yields the events of an object, and adds its other fields to `facts`."""
+    """Yields the events of a JSON object, and adds the object's other fields to `facts`."""
     text.skip("{")
     while text.peek() != "}":
         name = text.value()
@@ -161,10 +161,10 @@ def _fields(text: _Text, facts: dict[str, Any]) -> Iterator[Event]:
 
 
 def read_events(path: str, facts: dict[str, Any]) -> Iterator[Event]:
-    """Yields the events of a file, which gzip may have compressed, whatever its name.
+    """Yields the events of a trace's file, which may be compressed by gzip, whatever its name.
 
-    Adds the other fields of the file to `facts` before the iteration ends. Raises Refused, with the
-    place, if the file is broken or is not a trace.
+    The other fields of the file are in `facts` when the iteration ends. Raises Refused, with the
+    place in the file, if the file is broken or is not a trace.
     """
     if path.removesuffix(".gz").endswith((".pftrace", ".perfetto-trace")):
         raise Refused(

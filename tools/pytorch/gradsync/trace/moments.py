@@ -1,5 +1,5 @@
-"""Tells when work that the host starts is executed: immediately or, on a GPU, when the GPU reaches
-it.
+"""Finds out when work that the host starts is executed: immediately or, on a GPU, when the GPU
+reaches it.
 """
 
 from __future__ import annotations
@@ -13,29 +13,30 @@ from gradsync.trace.steps import launched_within
 
 
 class Moments:
-    """Moments of the main thread of a CPU."""
+    """For training on a CPU: the main thread executes work when it starts it."""
 
     is_of_gpu = False
 
     def at(self, moment: float) -> float:
-        """Returns when the device would pass a mark that the host sets at this moment."""
+        """Returns when the device reaches the work that the host starts at this moment."""
         return moment
 
     def done(self, moment: float) -> float:
-        """Returns when all work that was started before this moment has ended."""
+        """Returns when the device has done all work that was started before this moment."""
         return moment
 
     def spans_of(self, events: Sequence[Host]) -> Spans:
-        """Returns when the work of these events runs."""
+        """Returns when the device executes the work of these events."""
         return union(one.span for one in events)
 
 
 class DeviceMoments(Moments):
-    """Moments of the stream on which a GPU computes.
+    """For training on a GPU: its compute stream executes work some time after the host has started
+    it.
 
     A gradient is ready when the last kernel that was launched before it on this stream has ended.
-    The host's own time of this is much earlier if the GPU runs behind the host, and slightly later
-    if the GPU waits for the host.
+    On the host's clock this moment is much earlier if the GPU runs behind the host, and slightly
+    later if the GPU waits for the host.
     """
 
     is_of_gpu = True
@@ -64,5 +65,5 @@ class DeviceMoments(Moments):
 
 
 def moments_of(trace: Trace) -> Moments:
-    """Returns the moments of the GPU, if the trace has one, or else of the CPU."""
+    """Returns the moments on the GPU if the trace has one, or else those on the CPU."""
     return DeviceMoments(trace.device) if trace.has_gpu else Moments()

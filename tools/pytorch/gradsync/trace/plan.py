@@ -1,9 +1,10 @@
 """Makes a recording from a trace of DistributedDataParallel, like those that `gradsync record`
 makes of one process: the times of a step that sends nothing, and when its gradients are ready.
 
-The plan has the sizes of gradients in the order in which they are ready, and the number of
-gradients in each all-reduce. Sizes come from the shapes of AccumulateGrad, if shapes were recorded,
-or else from the copies out of buckets. Their sums must equal the sizes of the collectives.
+A Plan has the sizes of gradients in the order in which they are ready, and the number of gradients
+in each all-reduce. The sizes come from the shapes of AccumulateGrad's events, if shapes were
+recorded, or else from the copies out of buckets. The sizes of the gradients in a bucket must add up
+to the size of its all-reduce.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SHARDING = ("all_gather", "reduce_scatter")
 
 @dataclass(frozen=True)
 class Gradient:
-    """A gradient, with PyTorch's name of its dtype."""
+    """The size of a gradient, and PyTorch's name of its dtype."""
 
     bytes: int
     dtype: str
@@ -48,9 +49,9 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Plan:
-    """`gradients`: in the order in which they are ready. `buckets`: the number of gradients in each
-    all-reduce. `passes`: the number of backward passes in a step. `has_views`: whether gradients
-    are views of buckets.
+    """What a trace tells about the gradients of a step; `gradients`: in the order in which they are
+    ready. `buckets`: the number of gradients in each all-reduce. `passes`: the number of backward
+    passes in a step. `has_views`: whether gradients are views of buckets.
     """
 
     gradients: tuple[Gradient, ...]
@@ -67,8 +68,8 @@ class Plan:
 
 
 def write_recording(rank: Rank, path: str) -> Plan:
-    """Adds a launch to a recording. Raises Refused if no recording can be made from the trace, or
-    if the file cannot be used.
+    """Converts a rank's trace to a launch, and adds it to a recording. Raises Refused if no
+    recording can be made from the trace, or if the file cannot be used.
     """
     launch, plan = launch_of(rank)
     known = {name: getattr(launch, name) for name in ("parameters", *AGREEING_FIELDS)}
@@ -81,7 +82,7 @@ def write_recording(rank: Rank, path: str) -> Plan:
 
 
 def launch_of(rank: Rank) -> tuple[Launch, Plan]:
-    """Returns a launch of one process with the contents of a trace."""
+    """Returns a launch of one process, with the times in a trace."""
     trace = rank.trace
     _refuse_what_cannot_be_rebuilt(rank)
     steps = _whole_steps(rank)
@@ -118,8 +119,8 @@ def launch_of(rank: Rank) -> tuple[Launch, Plan]:
 
 def row_of(plan: Plan) -> Row | None:
     """Returns the settings of DistributedDataParallel that make these buckets: the defaults, or one
-    size for all buckets, or one size for the first bucket and another for all others. None if no
-    such settings make them.
+    size for all buckets, or one size for the first bucket and another for all others. Returns None
+    if no such settings lead to these buckets.
     """
     own = [plan.gradients[end - 1].bytes for end in accumulate(plan.buckets)]
     # A bucket is closed by the gradient with which it reaches its size; the last may stay open.
@@ -148,8 +149,8 @@ def _holds(bounds: Sequence[tuple[int, int]], size: int) -> bool:
 
 
 def _size_within(bounds: Sequence[tuple[int, int]]) -> int | None:
-    """Returns a size within all of these bounds: the default size, or else the smallest whole
-    number of MiB, or else the smallest size. None if there is no such size.
+    """Returns a bucket size within all of these bounds: the default size, or else the smallest
+    whole number of MiB, or else the smallest size. Returns None if there is no such size.
     """
     least = max(least for least, _ in bounds)
     whole = -(-least // MIB) * MIB
@@ -180,8 +181,8 @@ def _refuse_what_cannot_be_rebuilt(rank: Rank) -> None:
 
 
 def _whole_steps(rank: Rank) -> list[StepEvents]:
-    """Returns the steps that have a forward, a backward and an optimizer. Omits the first step, in
-    which the profiler starts, if enough other steps are left.
+    """Returns the steps that have a forward, a backward and an optimizer. The first step, in which
+    the profiler starts, is left out if enough other steps remain.
     """
     trace = rank.trace
     steps = [_step_events(rank, window) for window in rank.windows if window.number is not None]
@@ -213,8 +214,8 @@ def _step_events(rank: Rank, window: Window) -> StepEvents:
 
 
 def _plan_of(trace: Trace, events: StepEvents) -> Plan:
-    """Returns the plan. Raises Refused if sizes are unknown, or if they do not add up to the sizes
-    of the collectives.
+    """Returns the plan. Raises Refused if sizes of gradients are unknown, or if they do not add up
+    to the sizes of the all-reduces.
     """
     where = f"{trace.path}, step {events.window.number}"
     reductions = [one for one in events.collectives if one.kind == "all_reduce"]
@@ -237,7 +238,8 @@ def _plan_of(trace: Trace, events: StepEvents) -> Plan:
 
 
 def _gradients(trace: Trace, events: StepEvents) -> list[Gradient]:
-    """Returns the accumulated gradients in their order, from shapes or from copies."""
+    """Returns the gradients in the order in which autograd accumulated them, with sizes from shapes
+    or from copies."""
     by_shape = [(input_bytes(one.facts), _dtype(one)) for one in events.accumulations]
     if all(size is not None for size, _ in by_shape):
         return [Gradient(size or 0, dtype) for size, dtype in by_shape]
@@ -269,7 +271,8 @@ def _name_of(dtype: str) -> str:
 
 
 def _last_pass(gradients: Sequence[Gradient], total: int) -> list[Gradient]:
-    """Returns the last gradients that together have this number of bytes."""
+    """Returns the gradients of the last backward pass: the last ones that together have this number
+    of bytes."""
     for i in range(len(gradients) - 1, -1, -1):
         total -= gradients[i].bytes
         if total <= 0:
@@ -278,8 +281,8 @@ def _last_pass(gradients: Sequence[Gradient], total: int) -> list[Gradient]:
 
 
 def _counts(sizes: Sequence[int], sent: Sequence[int | None]) -> tuple[int, ...] | None:
-    """Returns the number of consecutive sizes in each sum; None if the sizes do not add up to the
-    sums.
+    """Divides the sizes into consecutive groups that add up to the sent bytes, and returns the
+    number of sizes in each; None if that is impossible.
     """
     sums = [0, *accumulate(sizes)]
     places = []

@@ -1,4 +1,4 @@
-"""The answer: the times of steps and collectives of all ranks, in seconds."""
+"""The result of `gradsync trace`: the times of steps and collectives of all ranks, in seconds."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SHARED = 0.05  # of communication: more overlaps with other communication
 
 @dataclass(frozen=True)
 class RankReport:
-    """The times of one rank. `numbers`: the profiler's number of each step; None for a trace
-    without steps. `mean`: the mean of the steps that count.
+    """The times of one rank. `numbers`: the number that the profiler gives each step; None for a
+    trace without steps. `mean`: the mean times of a step, over the steps that are used.
     """
 
     rank: int
@@ -43,12 +43,12 @@ class RankReport:
 
 @dataclass(frozen=True)
 class SizeReport:
-    """Collectives of one kind, group and size, in the steps that count.
+    """The collectives of one kind, group and size, in the steps that are used for means.
 
-    `count`: their number on one rank, in all these steps. `mean_s`: the mean time on a rank, with
-    waiting. `pure_s`: the time without waiting; with one rank only, the shortest time, which is an
-    upper limit, or None if sizes are unknown. `waiting_s`: the mean wait over ranks; None if
-    unknown. `bus_bytes_per_s`: the bus bandwidth of nccl-tests, from `pure_s`.
+    `count`: the number of these collectives on one rank, in all these steps. `mean_s`: the mean
+    time on a rank, with waiting. `pure_s`: the time without waiting; with one rank only, the
+    shortest time, which is an upper limit, or None if sizes are unknown. `waiting_s`: the mean wait
+    over ranks; None if unknown. `bus_bytes_per_s`: the bus bandwidth of nccl-tests, from `pure_s`.
     """
 
     kind: str
@@ -65,8 +65,9 @@ class SizeReport:
 @dataclass(frozen=True)
 class CollectiveReport:
     """One collective of all ranks. `step`: the profiler's number of the step. `counts`: whether the
-    step counts. `last_rank`: the rank that arrived last. `pure_s`: the time from its arrival to the
-    end. `waiting_s`: the wait of each rank.
+    step is used for means. `last_rank`: the rank that began the collective last. `pure_s`: the time
+    from this rank's beginning to the end of the collective. `waiting_s`: for how long each rank
+    waited for the last one.
     """
 
     step: int | None
@@ -82,8 +83,8 @@ class CollectiveReport:
 @dataclass(frozen=True)
 class WaitingReport:
     """The waits of ranks for slower ranks. `by_rank_s`: how long each rank waits in a step.
-    `for_rank_s`: how long all other ranks together wait for each rank in a step. `last_counts`: in
-    how many collectives each rank arrived last.
+    `for_rank_s`: how long all other ranks together wait for each rank in a step. `last_counts`: the
+    number of collectives that each rank began last.
     """
 
     by_rank_s: dict[int, float]
@@ -98,7 +99,7 @@ class WaitingReport:
 
     @property
     def share(self) -> float:
-        """Returns the fraction of all waiting that is for that rank."""
+        """Returns which fraction of all waiting is for the rank awaited()."""
         total = sum(self.for_rank_s.values())
         return self.for_rank_s[self.awaited] / total if total else 0.0
 
@@ -109,9 +110,9 @@ class WaitingReport:
 
 @dataclass(frozen=True)
 class Report:
-    """`skipped`: the number of the first step, if it does not count. If ranks begin with different
-    steps, it is the latest of these. `waiting`: None if there is only one rank, or if ranks cannot
-    be aligned; then `collectives` is empty.
+    """`skipped`: the number of the first step, if means leave it out. If the ranks' traces begin
+    with different steps, this is the latest of their first steps. `waiting`: None if there is only
+    one rank, or if the ranks' collectives do not fit together; then `collectives` is empty.
     """
 
     ranks: list[RankReport]
@@ -124,8 +125,8 @@ class Report:
 
 
 def is_counted(number: int | None, skipped: int | None) -> bool:
-    """Returns whether a step with this number counts. The first step does not count, nor do earlier
-    steps that only some ranks have.
+    """Returns whether means use the step with this number. They do not use the first step, nor
+    earlier steps that only some ranks have.
     """
     return skipped is None or number is None or number > skipped
 
@@ -140,7 +141,7 @@ class Rank:
     collectives: list[Collective]
 
     def counted(self, skipped: int | None) -> list[int]:
-        """Returns the indices of the steps that count."""
+        """Returns the indices of the steps that are used for means."""
         return [i for i, one in enumerate(self.windows) if is_counted(one.number, skipped)]
 
 
@@ -171,7 +172,7 @@ def read_ranks(paths: Sequence[str]) -> list[Rank]:
 
 
 def report_of(ranks: Sequence[Rank]) -> Report:
-    """Returns the answer for these ranks."""
+    """Returns the times of these ranks' steps and collectives."""
     skipped = _skipped(ranks)
     alignment = _alignment(ranks) if len(ranks) > 1 else None
     sure = alignment.sure if alignment and alignment.is_usable else []
@@ -188,9 +189,9 @@ def report_of(ranks: Sequence[Rank]) -> Report:
 
 
 def _skipped(ranks: Sequence[Rank]) -> int | None:
-    """Returns the number of the first step, if it must not count: the profiler starts at different
-    times on different ranks, so this step may contain seconds of waiting that training does not
-    have.
+    """Returns the number of the first step, if means must leave it out: the profiler starts at
+    different times on different ranks, so this step may contain seconds of waiting that training
+    does not have.
     """
     numbers = [[window.number for window in rank.windows] for rank in ranks]
     known = [[number for number in own if number is not None] for own in numbers]
@@ -247,7 +248,7 @@ Key = tuple[str, Group, int | None]
 
 
 def _parts(rank: Rank, skipped: int | None) -> dict[Key, list[Collective]]:
-    """Returns a rank's collectives in the steps that count, by kind, group and size."""
+    """Returns a rank's collectives in the steps that are used, by kind, group and size."""
     counts = set(rank.counted(skipped))
     result: defaultdict[Key, list[Collective]] = defaultdict(list)
     for part in rank.collectives:
@@ -362,7 +363,7 @@ def _is_shared(rank: Rank) -> bool:
 
 
 def as_json(report: Report) -> Mapping[str, Any]:
-    """Returns the answer for json.dumps()."""
+    """Returns the report as dictionaries and lists for json.dumps()."""
     fields = dataclasses.asdict(report)
     if report.waiting:
         fields["waiting"].update(

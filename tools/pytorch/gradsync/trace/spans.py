@@ -1,7 +1,7 @@
-"""Sets of moments, as sorted lists of spans that do not touch each other.
+"""Represents sets of moments as sorted lists of spans that do not touch each other.
 
-A span has a beginning and an end. The sum of overlapping spans is not elapsed time, so each time in
-an answer is the length of a set.
+A span is a pair: the beginning and the end of a period of time. Adding the lengths of overlapping
+spans would count time twice, so each time in an answer is the length of a set.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ Spans = list[Span]
 
 
 def union(spans: Iterable[Span]) -> Spans:
-    """Returns the moments that are in at least one of these spans. The spans may have any order."""
+    """Returns the set of all moments that are in at least one of these spans. The spans may have
+    any order."""
     result: Spans = []
     for begin, end in sorted(spans):
         if end <= begin:
@@ -28,14 +29,14 @@ def union(spans: Iterable[Span]) -> Spans:
 
 
 def clipped(spans: Spans, span: Span) -> Spans:
-    """Returns the moments of a set that are in a span. Fast also for long sets."""
+    """Returns the moments of a set that are in a span. It is fast for long sets too."""
     first = bisect.bisect_right(spans, span[0], key=lambda one: one[1])
     last = bisect.bisect_left(spans, span[1], key=lambda one: one[0])
     return both(spans[first:last], [span])
 
 
 def length(spans: Spans) -> float:
-    """Returns the length of a set."""
+    """Returns the total length of the spans of a set."""
     return sum(end - begin for begin, end in spans)
 
 

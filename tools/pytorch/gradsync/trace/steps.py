@@ -1,4 +1,4 @@
-"""Divides the time of each step of one rank into parts."""
+"""Divides each step of one rank into computation, communication and other parts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SOON_S = 50e-6  # a kernel that waits for another stream begins so soon after it
 
 @dataclass(frozen=True)
 class Window:
-    """A step. `number`: the profiler's number; None for a trace without steps. `host`: from the
-    beginning to the end of the step on the host. `begin` and `end`: the same moments on the GPU, if
-    there is one: when all work that was launched before them has ended.
+    """A step. `number`: the number that the profiler gives the step; None for a trace without
+    steps. `host`: when the step begins and ends on the host. `begin` and `end`: the same on the
+    GPU, if there is one: when all work that was launched before these moments has ended.
     """
 
     number: int | None
@@ -33,7 +33,7 @@ class Window:
 
 @dataclass(frozen=True)
 class StepTimes:
-    """The seconds of one step of one rank.
+    """The parts of one step of one rank, in seconds.
 
     `computation_s`, `communication_s` and `uncovered_s` (communication without concurrent
     computation) are lengths of sets. The time without computation has four parts: `lengthens_s`,
@@ -58,7 +58,7 @@ class StepTimes:
 
 
 class DeviceClock:
-    """Tells when a GPU has done all work that was launched before a moment of the host."""
+    """Finds out when a GPU has done all work that was launched before a moment on the host."""
 
     def __init__(self, device: Sequence[Device]) -> None:
         own = sorted(device, key=lambda one: one.launched)
@@ -66,13 +66,15 @@ class DeviceClock:
         self._ends = list(accumulate((one.end for one in own), max))
 
     def done(self, moment: float) -> float:
-        """Returns when this work is done; the moment itself, if it is later."""
+        """Returns when all work that was launched before this moment is done; the moment itself, if
+        that is later."""
         i = bisect.bisect_left(self._launched, moment)
         return max(moment, self._ends[i - 1]) if i else moment
 
 
 def windows_of(trace: Trace) -> list[Window]:
-    """Returns the steps of a trace; for a trace without steps, the whole trace as one step."""
+    """Returns when each step of a trace begins and ends; for a trace without steps, takes the whole
+    trace as one step."""
     clock = DeviceClock(trace.device)
     main = trace.main_thread()
     result = []
@@ -146,14 +148,14 @@ class Accountant:
         return self._shares(window, without([window.span], computation))[0]
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Returns how much of the gaps in a step's computation is waiting, copies, and an idle
-        GPU."""
+        """Divides the gaps in a step's computation: returns when computation waits, when copies
+        run, and when the GPU is idle."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
         return self._gaps_of_cpu(window, gaps)
 
     def _gaps_of_gpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Returns the parts of a GPU's time without computation."""
+        """Divides a GPU's time without computation in the same way as _shares()."""
         last_gradient = self._last_gradient(window)
         held: Spans = []
         unlaunched: Spans = []
@@ -183,8 +185,8 @@ class Accountant:
         return self._kernels[i].launched
 
     def _last_gradient(self, window: Window) -> float:
-        """Returns when the last gradient of a step is ready, on the host. If the trace does not
-        tell this, returns when the optimizer begins.
+        """Returns when the last gradient of a step is ready, on the host's clock. If the trace does
+        not tell this, returns when the optimizer begins instead.
         """
         ends = [
             one.end
@@ -205,7 +207,7 @@ class Accountant:
         return hull([*on_host, *(one.span for one in self._device_copies[first:last])])
 
     def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Returns the parts of the main thread's time without computation."""
+        """Divides the main thread's time without computation in the same way as _shares()."""
         between = both(clipped(self._transport, window.span), gaps)
         waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
         communication = clipped(self._communication, window.span)

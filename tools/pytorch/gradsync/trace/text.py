@@ -1,4 +1,4 @@
-"""An answer as one screen of text."""
+"""Prints the result of `gradsync trace` as one screen of text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTS = ("step", "computation", "communication", "uncovered", "lengthens", "betw
 
 
 def text_of(report: Report) -> str:
-    """Returns the lines of an answer, without a newline at the end."""
+    """Returns the text of a report, in lines, without a newline at the end."""
     lines = [
         *report.notes,
         "",

@@ -17,7 +17,7 @@ NS = 1e9  # of a second
 
 @dataclass(frozen=True)
 class StepEvents:
-    """The events of one whole step on the host, ordered within each kind."""
+    """The events of one complete step on the host, ordered by time within each kind."""
 
     window: Window
     accumulations: list[Host]
@@ -33,7 +33,7 @@ class Timing:
     """Computes the times of parts of steps, with and without copies into and out of buckets."""
 
     def __init__(self, trace: Trace, collectives: Sequence[Collective], gradients: int) -> None:
-        """`gradients`: the gradients of one backward pass."""
+        """`gradients`: the number of gradients in one backward pass."""
         self._accountant = Accountant(trace, collectives)
         self._moments: Moments = moments_of(trace)
         self._gradients = gradients
@@ -137,8 +137,8 @@ def _first_node(nodes: Sequence[Host], moment: float) -> float:
 def _ends_of_copies(
     ready: Sequence[float], gradients: Sequence[Host], into: Sequence[Host], moments: Moments
 ) -> list[float]:
-    """Returns when each gradient is in its bucket. A gradient is copied before the next gradient is
-    ready.
+    """Returns when each gradient has been copied into its bucket. Each gradient is copied before
+    the next gradient is ready.
     """
     result = []
     for i, own in enumerate(gradients):

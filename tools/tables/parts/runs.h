@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench/records/record.h"
-#include "tools/tables/table.h"
+#include "tools/tables/parts/table.h"
 
 namespace gradsync::tools {
 

@@ -1,11 +1,11 @@
-#include "tools/tables/table.h"
+#include "tools/tables/parts/table.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "model/base/error.h"
-#include "tools/tables/fields.h"
+#include "tools/tables/parts/fields.h"
 
 namespace gradsync::tools {
 namespace {

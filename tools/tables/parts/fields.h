@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "tools/tables/table.h"
+#include "tools/tables/parts/table.h"
 
 // A table is defined by a list of columns, each with its name and the function that computes its values.
 namespace gradsync::tools {

@@ -1,4 +1,4 @@
-#include "tools/tables/compare_dirs.h"
+#include "tools/compare_dirs.h"
 
 #include <algorithm>
 #include <map>
@@ -10,7 +10,7 @@
 #include "model/base/text.h"
 #include "tools/measurements/reader.h"
 #include "tools/measurements/validity.h"
-#include "tools/tables/fields.h"
+#include "tools/tables/parts/fields.h"
 
 namespace gradsync::tools {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/tables/table.h"
+#include "tools/tables/parts/table.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include "model/base/error.h"
 #include "tools/analysis/rows.h"
 #include "tools/analysis/words.h"
-#include "tools/tables/fields.h"
+#include "tools/tables/parts/fields.h"
 
 // Functions that compute the values of table columns from a Row.
 namespace gradsync::tools {

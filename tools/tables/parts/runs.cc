@@ -1,4 +1,4 @@
-#include "tools/tables/runs.h"
+#include "tools/tables/parts/runs.h"
 
 #include <algorithm>
 #include <cmath>

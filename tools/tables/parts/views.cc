@@ -1,4 +1,4 @@
-#include "tools/tables/views.h"
+#include "tools/tables/parts/views.h"
 
 #include <algorithm>
 #include <iterator>
