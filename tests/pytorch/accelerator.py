@@ -31,6 +31,7 @@ import torch
 import torch.distributed as dist
 from accelerator_cases import CASES, MIB, Case, Way, all_ways
 from torch import nn
+from torch.distributed import DeviceMesh, init_device_mesh
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.distributed.algorithms.model_averaging.utils import average_parameters
 from torch.distributed.fsdp import fully_shard
@@ -43,12 +44,14 @@ HOP_ROUNDS = 20
 
 
 class Pace:
-    """How long this rank sleeps. `is_on`: warm-up steps do not."""
+    """How long this rank sleeps. `is_on`: warm-up steps do not. Launches with different `seed`
+    have different random numbers.
+    """
 
-    def __init__(self, case: Case, rank: int) -> None:
+    def __init__(self, case: Case, rank: int, seed: str) -> None:
         self.is_on = True
         self._case = case
-        self._random = random.Random(rank)
+        self._random = random.Random(f"{seed}, rank {rank}")
         self._of_rank = case.factor_of(rank)
         self._of_step = 1.0
 
@@ -122,6 +125,17 @@ def _local(param: torch.Tensor) -> torch.Tensor:
     return to_local() if to_local else param
 
 
+def _ranks_per_host() -> int:
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+def _mesh_of_hosts() -> DeviceMesh:
+    """Each host has a replica, which its ranks share."""
+    on_host = _ranks_per_host()
+    shape = (dist.get_world_size() // on_host, on_host)
+    return init_device_mesh("cpu", shape, mesh_dim_names=("replicas", "shards"))
+
+
 def model_of(case: Case, pace: Pace) -> nn.Module:
     """Blocks of layers; an embedding, if there is one, comes first and is ready last."""
     layers = [Layer(pace, case, case.layer_mib, case.layer_s) for _ in range(case.layers)]
@@ -172,9 +186,10 @@ class Trained:
                 ddp.register_comm_hook(None, bf16_compress_hook)
             return ddp
         if way.fsdp:
+            mesh = _mesh_of_hosts() if way.hybrid else None
             for block in model.get_submodule("blocks"):  # type: ignore[attr-defined]
-                fully_shard(block, reshard_after_forward=not way.whole)
-            fully_shard(model, reshard_after_forward=not way.whole)
+                fully_shard(block, mesh=mesh, reshard_after_forward=not way.whole)
+            fully_shard(model, mesh=mesh, reshard_after_forward=not way.whole)
         return model
 
     def step(self) -> None:
@@ -216,11 +231,10 @@ class Moments:
         self.ends.append(time.monotonic())
 
 
-def measure(case: Case, names: list[str], rounds: int) -> dict[str, Any]:
+def measure(case: Case, pace: Pace, names: list[str], rounds: int) -> dict[str, Any]:
     """Takes so many steps of all ways in turn. Returns what rank 0 writes."""
-    pace = Pace(case, dist.get_rank())
     model = model_of(case, pace)
-    ways = [way for way in all_ways() if not names or way.name in names]
+    ways = [way for way in all_ways(_ranks_per_host()) if not names or way.name in names]
     trained = [Trained(model, way, case, pace) for way in ways]
     pace.is_on = False
     for one in trained:  # DDP makes its buckets anew after the first step
@@ -275,9 +289,8 @@ def hop() -> float:
     return sorted(times)[len(times) // 2]
 
 
-def train(case: Case) -> None:
+def train(case: Case, pace: Pace) -> None:
     """Trains until the recorder ends it: in DistributedDataParallel, or under fully_shard."""
-    pace = Pace(case, dist.get_rank())
     way = Way("recorded", fsdp=True) if case.recorded_sharded else Way("recorded", bucket_mb=25)
     trained = Trained(model_of(case, pace), way, case, pace)
     while True:
@@ -291,21 +304,25 @@ def main() -> None:
     parser.add_argument("out", nargs="?", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--ways", default="", help="names, separated by semicolons; default: all")
+    parser.add_argument("--seed", default="", help="of random numbers")
     flags = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     case = CASES[flags.case]
+    where = f"{dist.get_world_size()} ranks, {_ranks_per_host()} a host"
+    seed = f"{flags.seed}, {flags.case}, {flags.what}, {where}"
+    pace = Pace(case, dist.get_rank(), seed)
     if flags.what == "train":
-        train(case)
+        train(case, pace)
     rate = int(os.environ.get("GRADSYNC_LINK_RATE", "0"))
     names = [name for name in flags.ways.split(";") if name]
-    found = measure(case, names, flags.rounds) if rate else {"hop_s": hop()}
+    found = measure(case, pace, names, flags.rounds) if rate else {"hop_s": hop()}
     if dist.get_rank() == 0:
         assert flags.out
         facts = {
             "case": flags.case,
             "world_size": dist.get_world_size(),
-            "ranks_per_host": int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+            "ranks_per_host": _ranks_per_host(),
             "link_rate": rate,
         }
         with flags.out.open("a") as file:

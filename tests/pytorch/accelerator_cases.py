@@ -54,6 +54,9 @@ CASES = {
     "base": BASE,
     "base_sharded": replace(BASE, recorded_sharded=True),
     "transformer": replace(BASE, layers=8, layers_of_block=4, embedding_mib=2),
+    # As `transformer`, but backward takes as long as that of `base`.
+    "slow_transformer": replace(BASE, layers=8, layers_of_block=4, embedding_mib=2, layer_s=0.16),
+    "fine": replace(BASE, layers=24, layer_mib=0.25, layer_s=0.06),
     "jitter0": replace(BASE, layer_jitter=0),
     "jitter30": replace(BASE, layer_jitter=0.3),
     "slow_rank": replace(BASE, slow_rank=0.2),
@@ -67,7 +70,8 @@ CASES = {
 class Way:
     """A way to train. `bucket_mb`: of DistributedDataParallel; 0: without it. `passes`: of a step,
     of which the last one synchronises. `whole`: fully_shard does not reshard after forward.
-    `local_steps`: of local SGD, between averages.
+    `hybrid`: fully_shard within each host, and all-reduces between hosts. `local_steps`: of local
+    SGD, between averages.
     """
 
     name: str
@@ -77,14 +81,16 @@ class Way:
     zero1: bool = False
     fsdp: bool = False
     whole: bool = False
+    hybrid: bool = False
     local_steps: int = 0
 
 
 NONE = Way("none")
 
 
-def all_ways() -> list[Way]:
-    return [
+def all_ways(ranks_per_host: int) -> list[Way]:
+    """Returns the ways for hosts of so many ranks: HSDP needs two or more."""
+    ways = [
         NONE,
         Way("bucket_cap_mb=1", bucket_mb=1),
         Way("bucket_cap_mb=5", bucket_mb=5),
@@ -97,3 +103,6 @@ def all_ways() -> list[Way]:
         Way("fully_shard, no reshard", fsdp=True, whole=True),
         Way("local SGD, H=4", local_steps=4),
     ]
+    if ranks_per_host > 1:
+        ways.append(Way("HSDP", fsdp=True, hybrid=True))
+    return ways

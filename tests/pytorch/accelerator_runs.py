@@ -2,7 +2,7 @@
 """Records the emulated accelerator on two hosts, predicts larger launches, and measures those.
 
     DIR/bin/python tests/pytorch/accelerator_runs.py OUT record|predict|measure [--cases=base]
-        [--hosts=4,8,16] [--ranks=1] [--rounds=6] [--ways=NAME;NAME]
+        [--hosts=4,8,16] [--ranks=1] [--rounds=6] [--ways=NAME;NAME] [--seed=TEXT]
 
 As root, with PyTorch 2.15 and tools/dev/hosts.sh. `record` writes OUT/CASE.jsonl.gz, of all cases
 at the same time; `predict` adds lines to OUT/CASE.predicted.jsonl, and `measure`, which refuses
@@ -52,7 +52,7 @@ def wait_for(runs: Sequence[subprocess.Popen[bytes]]) -> None:
             raise subprocess.CalledProcessError(status, run.args)
 
 
-def record(out: pathlib.Path, cases: Sequence[str], rounds: int) -> None:
+def record(out: pathlib.Path, cases: Sequence[str], rounds: int, seed: str) -> None:
     wait_for(
         [
             hosts(
@@ -67,6 +67,7 @@ def record(out: pathlib.Path, cases: Sequence[str], rounds: int) -> None:
                     SCRIPT,
                     "train",
                     case,
+                    f"--seed={seed}",
                 ],
                 RATE,
             )
@@ -87,12 +88,15 @@ def predict(out: pathlib.Path, case: str, count: int, ranks: int) -> None:
         file.write(json.dumps(line) + "\n")
 
 
-def measure(out: pathlib.Path, case: str, count: int, ranks: int, rounds: int, ways: str) -> None:
+def measure(
+    out: pathlib.Path, case: str, count: int, ranks: int, rounds: int, ways: str, seed: str
+) -> None:
     predicted = (out / f"{case}.predicted.jsonl").read_text().splitlines()
     place = {"world_size": count * ranks, "ranks_per_host": ranks}
     if not any(place.items() <= json.loads(line).items() for line in predicted):
         sys.exit(f"{case} on {count} hosts is not predicted yet")
-    program = [SCRIPT, "measure", case, f"{out / case}.measured.jsonl", f"--ways={ways}"]
+    program = [SCRIPT, "measure", case, f"{out / case}.measured.jsonl"]
+    program += [f"--ways={ways}", f"--seed={seed}"]
     wait_for([hosts(count, ranks, program)])  # a hop, without a rate
     wait_for([hosts(count, ranks, [*program, f"--rounds={rounds}"], RATE)])
 
@@ -106,19 +110,22 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=1, help="of a host")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--ways", default="")
+    parser.add_argument("--seed", default="", help="of random numbers")
     flags = parser.parse_args()
     out = flags.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     cases = flags.cases.split(",")
     if flags.what == "record":
-        record(out, cases, flags.rounds)
+        record(out, cases, flags.rounds, flags.seed)
         return
     for case in cases:
         for count in map(int, flags.hosts.split(",")):
             if flags.what == "predict":
                 predict(out, case, count, flags.ranks)
             else:
-                measure(out, case, count, flags.ranks, flags.rounds, flags.ways)
+                measure(
+                    out, case, count, flags.ranks, flags.rounds, flags.ways, flags.seed
+                )
 
 
 if __name__ == "__main__":

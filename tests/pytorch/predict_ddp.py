@@ -5,8 +5,9 @@
         [--links=loopback,4gbit,1gbit]
 
 Needs PyTorch, and torchvision for the last three models; others are torchvision's by their names, `gpt2` and `bert` of
-transformers, `attentive` (recurrent with attention) and `unet` (convolutions with skips), all with random weights. Links need root
-(tools/dev/hosts.sh), and are tried with the first three models. Two ranks of one thread each. In a launch gradsync.record records
+transformers, `attentive` (recurrent with attention) and `unet` (convolutions with skips), and those of small_models.py, all with
+random weights. Links need root (tools/dev/hosts.sh), and are tried with the first three models. Two ranks of one thread each. In
+a launch gradsync.record records
 `none` and probes, and in turn with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two
 passes, bf16_compress_hook, ZeroRedundancyOptimizer, and DDP as it comes. OUT/MODEL.LINK.jsonl holds a line for each launch;
 launches that are there are not repeated, and none begins after so many minutes. Then tools/dev/prediction_errors.py says how far
@@ -30,6 +31,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools/pytorch"), str(ROOT / "tools/dev")]
 import prediction_errors
+import small_models
 
 MODELS = ("lstm", "transformer", "vgg", "resnet50", "densenet121", "efficientnet_b0")
 
@@ -84,6 +86,9 @@ def make(name, rank):
             transformers.BertForMaskedLM(transformers.BertConfig(
                 vocab_size=8192, hidden_size=384, num_hidden_layers=6, num_attention_heads=6, intermediate_size=1536)))
         classes, shape = 8192, (2, 64)
+    elif name in small_models.MODELS:
+        small = small_models.MODELS[name]
+        model, classes, shape = small.build(), small.classes, small.shape
     elif name == "attentive":
         model, classes, shape = Language(10000, 512, Attentive()), 10000, (2, 32)
     elif name == "unet":

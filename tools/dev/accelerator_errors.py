@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""tools/dev/accelerator_errors.py DIRECTORY: how far predictions for more ranks are off.
+"""tools/dev/accelerator_errors.py DIRECTORY [--summary | --table=CASE]: how far predictions for more
+ranks are off.
 
 DIRECTORY has, of each case of tests/pytorch/accelerator_cases.py, what accelerator_runs.py wrote:
 CASE.jsonl.gz, recorded on two hosts; CASE.predicted.jsonl, what was predicted from it before the
-larger launches began; CASE.measured.jsonl, what these measured. Prints each row with its three
-conditions, and the sizes of the errors of those rows that count.
+larger launches began; CASE.measured.jsonl, what these measured. Prints the sizes of the errors of
+those rows that count, and each row with its three conditions: with --table, the rows of one case,
+with --summary none.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import pathlib
 import statistics
@@ -22,16 +25,21 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("tools/pytorch", "tests/pytorc
 import prediction_errors
 from accelerator_cases import CASES, NONE, Case, Way, all_ways
 from gradsync.estimates import Interval, estimate
+from gradsync.link import Operation
+from gradsync.network import sent_part
 from gradsync.prediction import Predictor
-from gradsync.question import Question
+from gradsync.question import NamedLink, Question
 from gradsync.recording import Recording
 from gradsync.schema import MIB, NS, Row, StepMode
-from gradsync.sharding import SENT, Resharding, unit_bytes, units_of
+from gradsync.sharding import SENT, Resharding, plan_of, reshard, unit_bytes, units_of
 
 # A row counts if all three hold.
 MOST_CHANGE = 0.03  # of a step without synchronisation, from that on two hosts
 MOST_BUSY = 0.5  # of the machine
 FEWEST_HOPS = 10  # that a piece takes
+# Of a row that shows how communication and computation overlap: what its bytes take at the link's
+# rate, for each second of backward. Two thirds of the rows shall.
+LEAST_SENDING, MOST_SENDING = 0.5, 1.5
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,8 @@ class Measured:
 class Line:
     """One way in one launch. `steps`, and the mean `none_s` of a step without synchronisation: in
     seconds, from the last rank's begin to the last rank's end. `change`, `busy` and `hops`: what
-    the three conditions are of.
+    the three conditions are of. `sending`: what its bytes take at the link's rate, as a part of
+    backward.
     """
 
     case: str
@@ -65,6 +74,7 @@ class Line:
     change: float
     busy: float
     hops: float
+    sending: float
 
     @property
     def measured_s(self) -> float:
@@ -96,16 +106,16 @@ class Line:
         low, high = 1e3 * self.predicted.low, 1e3 * self.predicted.high
         cost = "" if self.cost_error is None else f"{100 * self.cost_error:+.1f} %"
         return (
-            f"{self.case:<12} {self.world_size:>3}  {self.way.name:<24} {1e3 * self.measured_s:>7.0f} "
+            f"{self.case:<16} {self.world_size:>3}  {self.way.name:<24} {1e3 * self.measured_s:>7.0f} "
             f"{1e3 * self.predicted.value:>7.0f}  {low:>5.0f} to {high:<5.0f} "
             f"{100 * self.error:>+6.1f} % {cost:>9}  {100 * self.change:>+5.1f} % "
-            f"{100 * self.busy:>4.0f} % {self.hops:>6.1f}{'' if self.counts else '  no'}"
+            f"{100 * self.busy:>4.0f} % {self.hops:>6.1f} {self.sending:>8.2f}{'' if self.counts else '  no'}"
         )
 
 
 TITLE = (
-    f"{'case':<12} {'on':>3}  {'way':<24} {'ms':>7} {'predicted':>9} {'interval':>12} "
-    f"{'error':>8} {'of cost':>9}  {'none':>6}  {'busy':>5} {'hops':>6}"
+    f"{'case':<16} {'on':>3}  {'way':<24} {'ms':>7} {'predicted':>9} {'interval':>12} "
+    f"{'error':>8} {'of cost':>9}  {'none':>6}  {'busy':>5} {'hops':>6}  {'sending':>7}"
 )
 
 
@@ -123,10 +133,17 @@ def predict(question: Question, way: Way) -> Interval:
     predictor = Predictor(question)
     if way.local_steps:
         return predictor.local_step(way.local_steps)[0]
+    if way.hybrid:
+        assert isinstance(question.link, NamedLink)
+        network = question.link.network
+        return predictor.hybrid_step(network, network.ranks_per_host).step_s
     if way.fsdp:
-        resharding = Resharding.NONE if way.whole else Resharding.ALL
-        return predictor.sharded_step(resharding).step_s
+        return predictor.sharded_step(resharding_of(way)).step_s
     return predictor.step(row_of(question, way)).step_s
+
+
+def resharding_of(way: Way) -> Resharding:
+    return Resharding.NONE if way.whole else Resharding.ALL
 
 
 def row_of(question: Question, way: Way) -> Row:
@@ -146,24 +163,58 @@ def predictions(recording: pathlib.Path, world_size: int, ranks_per_host: int) -
     """Returns value, low and high of each way, in seconds."""
     question = question_of(recording, world_size, ranks_per_host)
     found = {}
-    for way in all_ways():
+    for way in all_ways(ranks_per_host):
         if way != NONE:
             step = predict(question, way)
             found[way.name] = [round(s, 6) for s in (step.value, step.low, step.high)]
     return found
 
 
-def pieces_of(question: Question, way: Way) -> list[float]:
-    """Returns the bytes of a rank's piece in each of a way's collectives."""
+def pieces_of(question: Question, way: Way, ranks_per_host: int) -> list[float]:
+    """Returns the bytes of a rank's piece in each of a way's collectives; of HSDP, those of all
+    ranks of a host, whose rings share its link.
+    """
     world_size, recording = question.world_size, question.recording
     if way.fsdp:
         first = recording.first
         sizes = [s for one in SENT for s in unit_bytes(first.parameters, units_of(first), one)]
-        return [size / world_size for size in sizes if size]
+        parts = world_size // ranks_per_host if way.hybrid else world_size
+        return [size / parts for size in sizes if size]
     if way.local_steps:
         return [recording.total_bytes / world_size]
     part = 0.5 if way.bf16 else 1
     return [part * size / world_size for size in recording.bucket_bytes(row_of(question, way))]
+
+
+def sent_bytes(question: Question, way: Way, ranks_per_host: int) -> float:
+    """Returns the bytes that a host sends in a step if all collectives use rings."""
+    first, total = question.launch, question.recording.total_bytes
+    gathered = sent_part(Operation.ALL_GATHER, question.world_size)
+    reduced = sent_part(Operation.ALL_REDUCE, question.world_size)
+    if way.hybrid:
+        return total * sent_part(Operation.ALL_REDUCE, question.world_size // ranks_per_host)
+    if way.fsdp:  # gloo's reduce-scatter is an all-reduce
+        parts = {Operation.ALL_GATHER: gathered, Operation.REDUCE_SCATTER: reduced}
+        units = reshard(units_of(first), resharding_of(way))
+        sizes = {one: unit_bytes(first.parameters, units, one) for one in SENT}
+        plan = plan_of(first, units, question.recording.path)
+        return sum(sizes[one.operation][one.unit] * parts[one.operation] for one in plan)
+    if way.local_steps:
+        return total * reduced / way.local_steps
+    return total * (reduced * (0.5 if way.bf16 else 1) + gathered * way.zero1)
+
+
+def sending_of(question: Question, way: Way, ranks_per_host: int) -> float:
+    """Returns what a step's bytes take at the link's rate, as a part of its backward."""
+    launch = question.launch
+    backward_s = statistics.fmean(
+        NS * step.backward_ns
+        for steps in launch.ranks
+        for step in steps
+        if step.mode is StepMode.UNSYNCHRONISED
+    )
+    sent_s = 8 * sent_bytes(question, way, ranks_per_host) / launch.link_rate
+    return sent_s / (way.passes * backward_s)
 
 
 def measured_in(path: pathlib.Path) -> Iterator[Measured]:
@@ -201,7 +252,7 @@ def lines_of(directory: pathlib.Path, name: str, is_anew: bool = False) -> Itera
     equal_s = _equal_s(CASES[name], recorded_s)
     for launch in measured_in(directory / f"{name}.measured.jsonl"):
         question = question_of(recording, launch.world_size, launch.ranks_per_host)
-        ways = {way.name: way for way in all_ways()}
+        ways = {way.name: way for way in all_ways(launch.ranks_per_host)}
         place = launch.world_size, launch.ranks_per_host
         rows = predictions(recording, *place) if is_anew else written[place]
         for way_name, steps in launch.rows.items():
@@ -209,7 +260,7 @@ def lines_of(directory: pathlib.Path, name: str, is_anew: bool = False) -> Itera
             if way_name not in rows:
                 continue
             part = way.local_steps or 1
-            pieces = pieces_of(question, way)
+            pieces = pieces_of(question, way, launch.ranks_per_host)
             piece_s = 8 * statistics.fmean(pieces) / two.first.link_rate
             shared = launch.ranks_per_host > 1
             yield Line(
@@ -222,6 +273,7 @@ def lines_of(directory: pathlib.Path, name: str, is_anew: bool = False) -> Itera
                 change=_equal_s(CASES[name], launch.own_s) / equal_s - 1,
                 busy=launch.busy,
                 hops=piece_s / launch.hop_s,
+                sending=sending_of(question, way, launch.ranks_per_host),
             )
 
 
@@ -267,8 +319,14 @@ def summary(lines: Sequence[Line]) -> list[str]:
         f"median width of an interval is {100 * statistics.median(widths):.1f} % of the step.",
         f"Of {told} pairs of ways that differ by more than their intervals, the faster one is "
         f"predicted: {right}.",
+        f"Of {len(lines)} rows those whose bytes alone take {LEAST_SENDING:g} to {MOST_SENDING:g} "
+        f"times as long as backward: {sum(map(overlaps, lines))}.",
         *aims(lines),
     ]
+
+
+def overlaps(line: Line) -> bool:
+    return LEAST_SENDING <= line.sending <= MOST_SENDING
 
 
 def aims(lines: Sequence[Line]) -> list[str]:
@@ -278,6 +336,7 @@ def aims(lines: Sequence[Line]) -> list[str]:
     widths = [(one.predicted.high - one.predicted.low) / one.measured_s for one in lines]
     outside = 1 - sum(one.is_inside for one in lines) / len(lines)
     told, right = pairs(lines)
+    apart = len(lines) - sum(map(overlaps, lines))
     found = (
         ("median error of the step", statistics.median(errors), 0.03),
         ("error of the step, nine in ten", errors[(9 * len(errors) + 9) // 10 - 1], 0.08),
@@ -285,9 +344,10 @@ def aims(lines: Sequence[Line]) -> list[str]:
         ("steps outside of intervals", outside, 0.1),
         ("median width of an interval", statistics.median(widths), 0.15),
         ("pairs in the wrong order", (told - right) / max(1, told), 0),
+        ("rows that hardly overlap", apart / len(lines), 1 / 3),
     )
     return [
-        f"Aim: {name} at most {100 * most:g} %: {'holds' if value <= most else 'does not hold'}, "
+        f"Aim: {name} at most {100 * most:.3g} %: {'holds' if value <= most else 'does not hold'}, "
         f"{100 * value:.1f} %."
         for name, value, most in found
     ]
@@ -305,8 +365,18 @@ def lines_in(directory: pathlib.Path, is_anew: bool = False) -> list[Line]:
     ]
 
 
-def main(directory: str) -> None:
-    lines = lines_in(pathlib.Path(directory))
+def is_of(line: Line, case: str) -> bool:
+    """Whether a table of this case has the line; "" is the table of all cases."""
+    return not case or line.case.split(",")[0] == case
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("--summary", action="store_true")
+    parser.add_argument("--table", default="", choices=["", *CASES], metavar="CASE")
+    flags = parser.parse_args(arguments)
+    lines = lines_in(flags.directory)
     counted = [line for line in lines if line.counts]
     print(
         f"A row counts if a step without synchronisation is within {100 * MOST_CHANGE:g} % of that "
@@ -314,11 +384,14 @@ def main(directory: str) -> None:
         f"takes at least {FEWEST_HOPS} hops. Rows: {len(lines)}, of which {len(counted)} count."
     )
     print("\n".join(summary(counted)))
-    anew = [line for line in lines_in(pathlib.Path(directory), is_anew=True) if line.counts]
+    anew = [line for line in lines_in(flags.directory, is_anew=True) if line.counts]
     if anew:
         print("\n".join(["", "The same rows, predicted anew by the present code:", *summary(anew)]))
-    print("\n".join(["", "```", TITLE, *(line.text() for line in lines), "```"]))
+    if flags.summary:
+        return
+    rows = [line.text() for line in lines if is_of(line, flags.table)]
+    print("\n".join(["", "```", TITLE, *rows, "```"]))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1:])

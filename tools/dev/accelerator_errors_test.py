@@ -21,11 +21,22 @@ NONE_S = 0.063  # of both ranks of the sample's launch
 WAY = "bucket_cap_mb=25"
 
 
-def said_of(rows, predicted, busy=0.2, hop_s=1e-5, none_s=NONE_S, link_rate=8 * 10**9):
-    """The lines about a launch of 8 hosts. `rows`: by way, steps; `predicted`: by way."""
+def said_of(
+    rows,
+    predicted,
+    busy=0.2,
+    hop_s=1e-5,
+    none_s=NONE_S,
+    link_rate=8 * 10**9,
+    ranks_per_host=1,
+    flags=(),
+):
+    """The lines about a launch of 8 ranks. `rows`: by way, steps; `predicted`: by way; `flags`:
+    of accelerator_errors.py.
+    """
     one = launch()
     one["link_rate"] = link_rate
-    place = {"world_size": 8, "ranks_per_host": 1}
+    place = {"world_size": 8, "ranks_per_host": ranks_per_host}
     measured = [
         {**place, "hop_s": hop_s},
         {
@@ -46,7 +57,7 @@ def said_of(rows, predicted, busy=0.2, hop_s=1e-5, none_s=NONE_S, link_rate=8 * 
             pathlib.Path(f"{directory}/base.{name}.jsonl").write_text(text)
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            accelerator_errors.main(directory)
+            accelerator_errors.main([directory, *flags])
     return out.getvalue().splitlines()
 
 
@@ -63,6 +74,18 @@ class AcceleratorErrorsTest(unittest.TestCase):
         self.assertIn("predicted: 1 of 1; the median width of an interval is 27.3 %", said[4])
         self.assertIn("+10.0 %", said[-2])
 
+    def test_a_page_shows_one_case_or_the_sizes_of_errors_alone(self):
+        def said(*flags):
+            return said_of({WAY: [0.1, 0.12]}, {WAY: [0.121, 0.1, 0.13]}, flags=flags)
+
+        whole = said()
+        table = whole.index("```")
+        self.assertEqual(said("--table=base"), whole)
+        self.assertEqual(said("--table=fine"), whole[: table + 2] + ["```"])
+        self.assertEqual(said("--summary"), whole[: table - 1])
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            said("--table=smooth")
+
     def test_a_row_counts_by_three_conditions(self):
         def counts(**changes):
             return said_of({WAY: [0.1]}, {WAY: [0.1, 0.1, 0.1]}, **changes)[0]
@@ -75,6 +98,42 @@ class AcceleratorErrorsTest(unittest.TestCase):
         self.assertIn("which 1 count", counts(hop_s=52e-6))
         self.assertIn("which 0 count", counts(hop_s=53e-6))
         self.assertIn("which 1 count", counts(hop_s=520e-6, link_rate=8 * 10**8))
+
+    def test_rows_say_how_long_their_bytes_take(self):
+        def sending(way, **changes):
+            return float(said_of({way: [0.1]}, {way: [0.1, 0.1, 0.1]}, **changes)[-2].split()[-1])
+
+        # Of eight ranks each sends 7/4 of 4 MiB, in 7.34 ms; backward takes 38.
+        for way, part in (
+            (WAY, 1),
+            ("bf16_compress_hook", 1 / 2),
+            ("no_sync over 2 passes", 1 / 2),
+            ("no_sync over 4 passes", 1 / 4),
+            ("ZeroRedundancyOptimizer", 3 / 2),
+            ("fully_shard", 3 / 2),  # one unit, which is the root: it is gathered once
+            ("fully_shard, no reshard", 3 / 2),
+            ("local SGD, H=4", 1 / 4),
+        ):
+            self.assertAlmostEqual(sending(way, link_rate=8 * 10**8), part * 1.93, delta=0.01)
+        shared = {"ranks_per_host": 4, "link_rate": 8 * 10**8}
+        self.assertAlmostEqual(sending("HSDP", **shared), 1.10, delta=0.01)  # 4 MiB, between two
+
+    def test_two_thirds_of_the_rows_overlap(self):
+        near = ["bf16_compress_hook", "no_sync over 2 passes"]
+        far = ["no_sync over 4 passes", "bucket_cap_mb=5"]  # 0.48 and 1.93 times backward
+
+        def said(*ways):
+            rows = {way: [0.1] for way in ways}
+            lines = said_of(rows, {way: [0.1] * 3 for way in ways}, link_rate=8 * 10**8)
+            return [line for line in lines if "backward" in line or "overlap" in line][:2]
+
+        aim = "Aim: rows that hardly overlap at most 33.3 %: "
+        count, held = said(*near, *far[:1])
+        self.assertTrue(count.startswith("Of 3 rows") and count.endswith("as backward: 2."))
+        self.assertEqual(held, aim + "holds, 33.3 %.")
+        count, held = said(*near, *far)
+        self.assertTrue(count.startswith("Of 4 rows") and count.endswith("as backward: 2."))
+        self.assertEqual(held, aim + "does not hold, 50.0 %.")
 
     def test_units_pass_pieces_too(self):
         for hop_s, count in ((52e-6, 1), (53e-6, 0)):  # one unit of 4 MiB, as above
@@ -127,7 +186,7 @@ class AcceleratorErrorsTest(unittest.TestCase):
             shared = accelerator_errors.predictions(path, 8, 4)
         self.assertIn("fully_shard, no reshard", alone)
         self.assertNotIn("none", alone)
-        self.assertEqual(list(alone), list(shared))
+        self.assertEqual([*alone, "HSDP"], list(shared))
         self.assertTrue(all(low <= value <= high for value, low, high in alone.values()))
         self.assertNotEqual(alone[WAY], shared[WAY])
         # Seven of eight ranks leave the optimizer's work to others, and send weights three times.

@@ -5,14 +5,18 @@ import json
 import os
 import pathlib
 import subprocess
+import threading
+import time
 import unittest
 import weakref
+from unittest import mock
 
 from run_ranks import sys, torch
 
 import torch.distributed as dist
 
 from gradsync import units
+from gradsync.clock import HostClock
 from gradsync.flat_buffer import FlatBuffer
 from gradsync.recorder import Recorder
 from gradsync.sharded import recorder_of
@@ -101,6 +105,26 @@ class RecorderTest(RecordingTestCase):
             alone = [step["cpu_ns"] for step in steps if step["mode"] == "none"]
             self.assertEqual(alone, [7 + 7 + 5] * 4)
             self.assertFalse([s for s in steps if s["mode"] != "none" and "cpu_ns" in s])
+
+    def test_processor_time_is_of_all_threads_and_of_waiting(self):
+        clock, asked = HostClock(), 20_000_000
+        spent = []
+
+        def spin():
+            begin = time.thread_time_ns()
+            while time.thread_time_ns() - begin < asked:
+                pass
+            spent.append(time.thread_time_ns() - begin)
+
+        with mock.patch("gradsync.clock.waited_for_cpu_ns", lambda: 0):
+            begin = clock.cpu_ns()
+            thread = threading.Thread(target=spin)
+            thread.start()
+            thread.join()
+            end = clock.cpu_ns()
+        self.assertGreaterEqual(end - begin, spent[0])
+        with mock.patch("gradsync.clock.waited_for_cpu_ns", lambda: 10**18):
+            self.assertGreater(clock.cpu_ns(), 10**18)
 
     def test_one_process_has_steps_and_no_collectives(self):
         out = self.directory / "alone.jsonl"

@@ -13,6 +13,7 @@ from sample_recordings import (
     launch,
     question,
     screen,
+    sent_by,
     sharded,
     steps_of,
     with_units,
@@ -179,10 +180,9 @@ class TableTest(unittest.TestCase):
         row = self.ways(with_memory(launch()), **flags)["HSDP, 4 ranks share"]
         gather_s, between_s = 4 * MIB * 0.75 / 10e9, 4 * MIB / 1e9
         # The gather, the sum within, and an all-reduce between two hosts, of which each sends all
-        # bytes once over its link.
-        self.assertAlmostEqual(
-            row.step_s.value, (57 + 1 + 5 / 8) * 1e-3 + 2 * gather_s + between_s, delta=2e-4
-        )
+        # bytes once over its link. A rank updates what it shares with three others.
+        step_s = (57 + 1 + 5 / 4) * 1e-3 + 2 * gather_s + between_s
+        self.assertAlmostEqual(row.step_s.value, step_s, delta=2e-4)
         self.assertAlmostEqual(row.sent_bytes / MIB, 4 * (0.75 + 0.75 + 0.25))
         # A quarter of weights and state, 1 of buffers, and 10 in backward: two gradients and the
         # whole unit.
@@ -197,6 +197,17 @@ class TableTest(unittest.TestCase):
                 self.ways(launch(), **rate, ranks_per_host=on_host)["HSDP"].why,
                 "needs --ranks_per_host that divides 8 ranks into two or more hosts",
             )
+
+    def test_between_hosts_processors_move_what_hsdp_sends(self):
+        busy = launch()
+        for sent in sent_by(busy):
+            sent["cpu_ns"] = sent["wall_ns"] / 10
+        flags = {"world_size": 4, "ranks_per_host": 2, "link": "80Mbit,0.000001us"}
+        name = "HSDP, 2 ranks share"
+        free, own = (self.ways(one, **flags)[name].step_s.value for one in (launch(), busy))
+        # An all-reduce of 4 MiB between two hosts sends each byte once, in frames, and a byte's
+        # hop waits for what a processor takes: a tenth of 40 ms for each 4 MiB.
+        self.assertAlmostEqual(own - free, 4 * MIB / 10e6 * 66 / 1448 + 4e-3, delta=1e-4)
 
     def test_says_what_ranks_wait_for(self):
         self.assertIn(" ranks only wait for gradients after backward (exposed)\n", screen(launch()))

@@ -108,12 +108,8 @@ def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
     `recorded`: the costs that were measured in a recording, or None. With `recorded`, each byte
     that a rank sends uses as much CPU time as in the recording; without it, no CPU time.
     """
-    processor_s = 0.0  # for each byte that a rank sends
-    if recorded:
-        used_s = recorded.costs.seconds(LARGE) * recorded.costs.processor(LARGE, 1)
-        processor_s = used_s / (LARGE * sent_part(Operation.ALL_REDUCE, recorded.world_size))
-    if processor_s > 0:
-        network = replace(network, between=_tcp(network.between, processor_s))
+    processor_s = _processor_s(recorded)
+    network = _as_used(network, processor_s)
     costs = []
     for kind in KINDS:
         for size in SIZES:
@@ -121,6 +117,20 @@ def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
             used_s = processor_s * sent_part(kind, network.world_size) * size
             costs.append(Cost(size, seconds, min(1, used_s / seconds), kind))
     return LinkCosts(costs)
+
+
+def _processor_s(recorded: MeasuredLink | None) -> float:
+    """Returns the CPU seconds for each byte that a rank sends; 0 if processors do not move data."""
+    if not recorded:
+        return 0
+    used_s = recorded.costs.seconds(LARGE) * recorded.costs.processor(LARGE, 1)
+    return used_s / (LARGE * sent_part(Operation.ALL_REDUCE, recorded.world_size))
+
+
+def _as_used(network: Network, processor_s: float) -> Network:
+    if processor_s > 0:
+        return replace(network, between=_tcp(network.between, processor_s))
+    return network
 
 
 def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
@@ -179,16 +189,17 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
     return costs.with_curves(more)
 
 
-def hybrid_costs(network: Network, sharing_ranks: int | None = None) -> LinkCosts:
+def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None = None) -> LinkCosts:
     """Returns the costs of collectives with HSDP, in which groups of ranks share the parameters.
-    `sharing_ranks`: the number of ranks in such a group, by default the ranks of a host. This
-    number must divide the number of all ranks.
+
+    `sharing`: the number of ranks in such a group, which must divide the number of all ranks.
+    `recorded`: as in costs_over().
 
     Gathers run only among the ranks of a group. Gradients are summed within a group, and then
     all-reduced between the ranks that have the same part in each group, over the links of hosts.
     The link of a host carries the parts of all its ranks.
     """
-    sharing = sharing_ranks or network.ranks_per_host
+    network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
     wire = network.between if network.world_size > network.ranks_per_host else network.within
     between = Network(network.world_size // sharing, 1, wire, network.within, Algorithm.RING)

@@ -14,7 +14,7 @@ from gradsync import Refused, sharding
 from gradsync.estimates import Interval, trimmed_mean
 from gradsync.link import LinkCosts, MeasuredLink, Operation
 from gradsync.local_sgd import local_step
-from gradsync.network import costs_over, hybrid_costs, in_ring_of, with_units
+from gradsync.network import Network, costs_over, hybrid_costs, in_ring_of, with_units
 from gradsync.probes import Communication
 from gradsync.processors import Processors, error_part
 from gradsync.question import FileLink, NamedLink, Question, RecordedLink
@@ -141,11 +141,7 @@ class Predictor:
                 f"script's HSDP: expected a multiple of {sharing}"
             )
         if isinstance(question.link, NamedLink):
-            costs = hybrid_costs(question.link.network, sharing)
-            own = [costs.changed(link_pace, question.processor_share)]
-            return self._sharded_over(
-                Resharding.AS_RECORDED, own * len(self.recording.launches), sharing
-            )
+            return self.hybrid_step(question.link.network, sharing, link_pace)
         if not question.is_as_recorded:
             raise Refused(
                 "the script uses HSDP, whose collectives are between parts of the ranks: name a "
@@ -175,9 +171,17 @@ class Predictor:
             )
         return _mean_interval(by_launch), fmean(averages_s)
 
-    def hybrid_step(self, costs: LinkCosts) -> Prediction:
-        """Predicts a step under HSDP with these costs of collectives."""
-        return self._sharded_over(Resharding.AS_RECORDED, [costs] * len(self.recording.launches))
+    def hybrid_step(self, network: Network, sharing: int, link_pace: float = 1) -> Prediction:
+        """Predicts a step under HSDP over this network, in which `sharing` ranks share
+        parameters.
+        """
+        costs = [
+            hybrid_costs(network, sharing, self.communication(i).link).changed(
+                link_pace, self.question.processor_share
+            )
+            for i in range(len(self.recording.launches))
+        ]
+        return self._sharded_over(Resharding.AS_RECORDED, costs, sharing)
 
     def communication(self, i: int) -> Communication:
         """Returns the costs of collectives that probes measured: over the question's link if that

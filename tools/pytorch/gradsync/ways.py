@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from gradsync.estimates import Interval
 from gradsync.link import Operation
 from gradsync.memory import Need, Peak
-from gradsync.network import hybrid_costs, sent_part
+from gradsync.network import sent_part
 from gradsync.prediction import Predictor
 from gradsync.question import NamedLink, RecordedLink
 from gradsync.replay import Prediction, Waits
@@ -194,7 +194,7 @@ class Ways:
         if on_host >= self._world_size or self._world_size % on_host:
             why = f"that divides {self._world_size} ranks into two or more hosts"
             return UnknownWay(name, f"needs --ranks_per_host {why}")
-        return self._hybrid_of(on_host, self._predictor.hybrid_step(hybrid_costs(link.network)))
+        return self._hybrid_of(on_host, self._predictor.hybrid_step(link.network, on_host))
 
     def _hybrid_of(self, sharing: int, prediction: Prediction) -> PredictedWay:
         """Returns the way to train with HSDP, in which groups of this number of ranks share the
