@@ -11,6 +11,7 @@ from sample_recordings import (
     MS,
     ask,
     launch,
+    predictor,
     question,
     screen,
     sent_by,
@@ -208,6 +209,25 @@ class TableTest(unittest.TestCase):
         # An all-reduce of 4 MiB between two hosts sends each byte once, in frames, and a byte's
         # hop waits for what a processor takes: a tenth of 40 ms for each 4 MiB.
         self.assertAlmostEqual(own - free, 4 * MIB / 10e6 * 66 / 1448 + 4e-3, delta=1e-4)
+        # In the probes of four ranks each rank sent 1.5 times the bytes.
+        more = {"world_size": 4, "hosts": ["host"] * 4}
+        free4, own4 = (
+            self.ways({**one, **more, "ranks": 2 * one["ranks"]}, **flags)[name].step_s.value
+            for one in (launch(), busy)
+        )
+        self.assertAlmostEqual(own4 - free4, 4 * MIB / 10e6 * 66 / 1448 + 4e-3 / 1.5, delta=1e-4)
+        # Each launch has processors of its own, in either order.
+        for both in ((launch(), busy), (busy, launch())):
+            ways = {way.way: way for way in ask(*both, **flags).ways}
+            self.assertAlmostEqual(ways[name].step_s.value, (free + own) / 2, delta=1e-4)
+
+    def test_hsdp_takes_less_over_a_faster_link(self):
+        flags = {"world_size": 4, "ranks_per_host": 2, "link": "80Mbit,0.000001us"}
+        asked = predictor(launch(), **flags)
+        network = asked.question.link.network
+        whole, half = (asked.hybrid_step(network, 2, pace).step_s.value for pace in (1, 0.5))
+        # Over one of any rate it takes the 57 and 1 ms of computation and half of 5 of the update.
+        self.assertAlmostEqual(whole - half, (whole - (57 + 1 + 5 / 2) * 1e-3) / 2, delta=1e-6)
 
     def test_says_what_ranks_wait_for(self):
         self.assertIn(" ranks only wait for gradients after backward (exposed)\n", screen(launch()))
