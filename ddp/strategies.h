@@ -7,7 +7,8 @@
 
 namespace gradsync::ddp {
 
-// Each file in strategies/ defines kTraits and Make in a namespace that has the strategy's name.
+// Each file in strategies/ defines one strategy, in a namespace that has the strategy's name: kTraits has its
+// properties, and Make makes it.
 #define GRADSYNC_DECLARE(name)                                    \
   namespace name {                                                \
   extern const Traits kTraits;                                    \

@@ -14,12 +14,12 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor_ops.h"
 
-// A model with exactly known gradients. Each use of a parameter adds x + 15 floor(w / 16) to its gradient,
-// where x is data, and w is the value that the use reads: elements with an even index in forward, the others
-// in backward. So a gradient shows whether forward or backward read an outdated weight. Both summands are
-// small multiples of 15, so that sums, and means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error.
-// (1/3 and 1/5 are rounded, but by so little that their products with a multiple of 15 round to the right
-// integer.) Gradient descent at a rate of 0.5 keeps weights small.
+// A model with exactly known gradients. Each use of a parameter adds x + 15 floor(w / 16) to each element of
+// its gradient, where x is data (DataAt), and w is the element's value. For an element with an even index, w
+// is read in forward, for the others in backward. So a gradient shows whether forward or backward read an
+// outdated weight. Both summands are small multiples of 15, so that sums, and means over 1, 2, 3, 4, 5, 6 or
+// 8 ranks, have no rounding error. (1/3 and 1/5 are rounded, but by so little that their products with a
+// multiple of 15 round to the right integer.) Gradient descent at a rate of 0.5 keeps weights small.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -28,8 +28,9 @@ class TestModel {
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
   // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows and
-  // one column. `shapes` may replace the shapes of these matrices, with equal numbers of elements. All
-  // parameters except those of `without_copy` also have a copy of the kind `copy`, which forward reads.
+  // one column. `shapes` may replace the shapes of these matrices, with equal numbers of elements. If `copy`
+  // is kBF16, all parameters except those with the indices `without_copy` also have a copy in bf16, which
+  // forward reads.
   explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice(),
                      model::Parameter::Copy copy = model::Parameter::Copy::kNone,
                      const std::vector<size_t>& without_copy = {},
@@ -49,7 +50,7 @@ class TestModel {
   const std::vector<model::Parameter*>& params() const { return params_; }
   const model::DevicePtr& device() const { return device_; }
 
-  // Returns the data of `rank` in `step` for element i of the gradient of parameter `param`.
+  // Returns x, the data that `rank` adds in `step` to element i of the gradient of parameter `param`.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
@@ -74,8 +75,8 @@ class TestModel {
     return uses;
   }
 
-  // Runs the forward pass. Backward then calls `visit` with a parameter's index before it computes its
-  // gradient.
+  // Uses every parameter once, in order, and returns the loss. For each parameter, Backward of this loss
+  // calls visit(index of the parameter), and then computes the parameter's gradient.
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }

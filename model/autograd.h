@@ -77,14 +77,14 @@ class OpGradient {
   // Returns the gradient with respect to the operation's output.
   const Tensor& output_grad() const { return output_grad_; }
 
-  // Returns whether input i is a parameter or depends on one. Contribute and PassThrough do nothing for other
-  // inputs.
+  // Returns whether the operation's input i is a parameter or depends on one. Contribute and PassThrough do
+  // nothing for other inputs.
   bool Needs(int i) const;
 
   // Calls write(grad), which must write this operation's contribution to the gradient of input i to `grad`, a
-  // Destination<Tensor> with the shape of the input. If this completes a parameter's gradient, the
-  // parameter's GradHook runs before Contribute returns. An operation whose gradient is zero except in some
-  // rows passes the numbers of these rows as `rows` (Parameter::touched_rows).
+  // Destination<Tensor> with the shape of the input. If this completes a parameter's gradient, Backward's
+  // function on_ready is called for the parameter before Contribute returns. An operation whose gradient is
+  // zero except in some rows passes the numbers of these rows as `rows` (Parameter::touched_rows).
   template <class Write>
   void Contribute(int i, Write&& write, const Tensor& rows = {}) {
     if (!Needs(i)) return;

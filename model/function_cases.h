@@ -21,8 +21,9 @@ struct PlainResult {
 using PlainFunction =
     std::function<PlainResult(const std::vector<std::vector<double>>& inputs, const std::vector<double>& dy)>;
 
-// What an input of an operation is in a model. In tests with bf16, a kActivation is bf16, a kMatrix is an f32
-// parameter with a copy in bf16, and a kVector is an f32 parameter.
+// What an operation's input is in a model: an activation, a weight matrix or a weight vector. In tests with
+// bf16, a kActivation is bf16, a kMatrix is an f32 parameter with a copy in bf16, and a kVector is an f32
+// parameter.
 enum class Role { kActivation, kMatrix, kVector };
 
 struct FunctionCase {
@@ -53,8 +54,8 @@ std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases, const std::f
 // Makes random values in [-3, 3] for the inputs of a case. kActivation inputs have the given dtype. If this
 // is bf16, the others are f32, and values of kMatrix inputs can be represented exactly in bf16.
 std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, DType dtype);
-// Returns kBF16 if `dtype` is bf16 and input i is a kMatrix, which is a parameter with a copy in bf16.
-// Otherwise returns kNone.
+// Returns the `copy` with which a test makes the parameter for input i: kBF16 if `dtype` is bf16 and the
+// input is a kMatrix, else kNone.
 Parameter::Copy CopyOfInput(const FunctionCase& c, size_t i, DType dtype);
 
 }  // namespace gradsync::model

@@ -211,7 +211,7 @@ TEST_P(FunctionTest, IsDeterministic) {
 inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   constexpr int64_t kVocab = 300;
   const auto compute = [&](DType dtype, double offset) {
-    // These values are exact in f32, also with the offset. In bf16 they would be rounded, so there all logits
+    // The logits, with `offset` added, are exact in f32. In bf16 they would be rounded, so there all logits
     // are equal.
     std::vector<float> values;
     for (int64_t i = 0; i < kVocab; ++i)
@@ -259,13 +259,15 @@ inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
 
   x.ResetGrad();
   const Var attended = CausalAttention(x, x, x, 1);
-  // The scores of the second position are -1e8 and 1e8, before scaling.
+  // The second position's scores for the first and second position are -1e8 and 1e8, before the division by
+  // sqrt(head_dim).
   EXPECT_EQ(attended.value().ToVector<float>(), values);
   Backward(Project({attended}, ones), list);
   for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));
 }
 
-// A sequence longer than those before extends the tables; a shorter one reads a part of them.
+// Checks that Rope's result does not depend on sequences before. A sequence longer than those before extends
+// the tables of cosines and sines; a shorter one reads a part of them.
 inline void ExpectRopeIsTheSameAfterOtherLengths(const std::function<DevicePtr()>& new_device) {
   const auto rotate = [](const DevicePtr& device, int64_t seq, double theta) {
     const Tensor x = Tensor::Empty(device, {1, seq, 8}, DType::kF32);

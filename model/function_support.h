@@ -52,9 +52,10 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
   op.Contribute(i, write, rows);
 }
 
-// Computes the gradients of inputs 0 to N - 1 in one run of the kernel that make.operator()<T>(grad, ...)
-// returns. If several of these inputs may be the same variable (`shared`), runs the kernel once for each of
-// them, because their gradients are then added up in the same memory.
+// Computes the gradients of inputs 0 to N - 1 in one run of the kernel that make.operator()<T>(grad_0, ...,
+// grad_(N-1)) returns; grad_i is the destination of input i's gradient. `shared` says that several of these
+// inputs may be the same variable: then runs the kernel once for each input, because their gradients are then
+// added up in the same memory.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {

@@ -37,7 +37,7 @@ namespace gradsync::model {
 Var Linear(const Var& x, const Var& weight);
 
 // Computes addend + x weight^T, for a residual connection. The addend is added in f32 before the result is
-// rounded. Shapes are as in Linear; addend is (..., out).
+// rounded. x is (..., in), weight is (out, in), and addend and the result are (..., out).
 Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
 // Returns the row weight[id] for each id. ids is (...) of i32, weight is (vocab, d), and the result is (...,

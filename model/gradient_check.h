@@ -31,8 +31,9 @@ void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 // terms, at least 4e-9.
 //
 // CheckGradients also checks that the gradients are the same, up to rounding, if the inputs are intermediate
-// values, if all inputs except one are constants, and if the memory of the gradients held NaN before. They
-// must double if the graph contains fn twice, or if Backward adds them to those of an earlier Backward.
+// values, if all inputs except one are constants, and if the memory of the gradients held NaN before. It also
+// checks that the gradients double if the graph contains fn twice, or if Backward adds them to those of an
+// earlier Backward.
 testing::AssertionResult CheckGradients(const Function& fn, const std::vector<Tensor>& inputs);
 
 }  // namespace gradsync::model

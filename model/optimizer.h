@@ -22,7 +22,8 @@ struct Part {
   Parameter* param = nullptr;
   int64_t begin = 0;
   int64_t end = 0;
-  // The gradient of these elements, of shape (end - begin). If undefined, the gradient is in param->grad().
+  // The gradient of elements [begin, end), of shape (end - begin). If undefined, the gradient is in
+  // param->grad().
   Tensor grad = {};
   // If defined, values of shape (end - begin) that the optimizer updates instead of param->value().
   Tensor value = {};
@@ -87,7 +88,8 @@ class Optimizer {
   Optimizer(std::string_view name, Unit unit, std::vector<std::string_view> states, std::vector<Part> parts,
             double learning_rate);
 
-  // Applies the rule of kernels/optimizer.h with these factors to the parts and their state tensors.
+  // Updates `parts` and their state tensors by Rule, such as kernels::AdamW. `factors` are the rule's
+  // members, such as the learning rate.
   template <template <class> class Rule, class... Factors>
   void Run(std::span<const Part* const> parts, double grad_scale, Factors... factors);
   const Tensor& FirstStateOf(const Part& part);
@@ -194,7 +196,8 @@ class Muon : public AdamW {
     Tensor tensor;
     double factor;
   };
-  // Orthogonalizes `u` by the five iterations, in type T. Overwrites `u`.
+  // Orthogonalizes the matrix `u` by the five iterations of x in the comment of Muon, in type T. Overwrites
+  // `u`.
   template <class T>
   Scaled Orthogonalize(const Tensor& u);
   // Returns the i-th temporary tensor with this shape and dtype, whose memory is kept for later calls.

@@ -98,7 +98,8 @@ class Parameter {
     if (rows.defined()) touched_rows_.push_back(rows);
     any_row_ |= !rows.defined();
   }
-  // Declares that grad() has been filled with zeros. The next Backward then adds to them.
+  // Declares that grad() has been filled with zeros. The next Backward then adds to these zeros, and does not
+  // overwrite grad().
   void MarkZeroGrad() {
     ResetGrad();
     has_grad_ = true;

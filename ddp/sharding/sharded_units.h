@@ -9,9 +9,10 @@
 namespace gradsync::ddp {
 
 // Each rank keeps one part of weights, gradients and optimizer state. The weights of a unit are gathered
-// before they are read (ddp/sharding/gathered_weights.h). A unit's gradients are views of a buffer, and are
-// reduced to parts when backward has finished with the unit, in every pass of a step. Units alternate between
-// two buffers.
+// before they are read (ddp/sharding/gathered_weights.h). A unit's gradients are views of a buffer. When
+// backward has finished with the unit, a reduce-scatter of this buffer gives each rank the sum over all ranks
+// of its part of the gradients; this happens in every pass (micro-batch) of a step. There are two gradient
+// buffers, which consecutive units use in turn.
 //
 // All ranks send all buckets in the same order, even if a rank does not use some parameters: when backward
 // reaches the next unit, missing gradients of the unit before it are set to zero.
@@ -19,7 +20,8 @@ class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
-  // Throws std::logic_error if backward has already reached a unit that is earlier in the model.
+  // Throws std::logic_error if backward has already reached a unit that is earlier in the model than the unit
+  // of `param`.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }
@@ -41,12 +43,14 @@ class ShardedUnits : public ShardedStrategy {
 
  private:
   void BeginPass();
-  // Called when backward has reached unit i.
+  // Called when backward has reached unit i, or, with i = num_units_, its end: sends the gradients of the
+  // units that it has left, and gives unit i, if there is one, memory for its gradients.
   void EnterThrough(size_t i);
   void Leave(size_t i);
   comm::Work Send(size_t i) override;
   void Receive(size_t i) override;
-  // Returns where the reduce-scatter of bucket i writes this rank's part of the gradients of this pass.
+  // Returns the tensor to which the reduce-scatter of bucket i writes this rank's part of the gradients of
+  // this pass.
   model::Tensor Sum(size_t i) const {
     return num_earlier_passes() == 0 ? own_grads()[i] : OwnPart(i, grads_[i]);
   }

@@ -41,9 +41,9 @@ Kind<int64_t> Integer(int64_t min, int64_t max = std::numeric_limits<int32_t>::m
 Kind<double> PositiveNumber();
 // Accepts percentages above 0 % and up to 100 %: "2%" becomes 0.02.
 Kind<double> Percent();
-// Accepts positive numbers of bytes, as ParseByteCount reads them.
+// Accepts positive numbers of bytes, such as "4096" or "64KiB" (ParseByteCount).
 Kind<int64_t> Bytes();
-// Accepts positive numbers of elements, as ParseCount reads them.
+// Accepts numbers of elements from 1 to 2^50, such as "4096" or "512Ki" (ParseCount).
 Kind<int64_t> Elements();
 // Accepts durations of at least a millisecond, such as "500ms" or "2m".
 Kind<std::chrono::milliseconds> Duration();
@@ -107,7 +107,7 @@ class FlagTable {
            FlagMarks marks = FlagMarks::kNone) {
     AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help), target, marks);
   }
-  // Adds a flag without a default: the target stays empty if the command line does not have the flag.
+  // Adds a flag that may be missing: `target` then keeps its value, which is usually nullopt.
   template <class T>
   void Add(std::string name, std::optional<T>* target, const Kind<T>& kind, std::string help,
            FlagMarks marks = FlagMarks::kNone) {
@@ -134,7 +134,8 @@ class FlagTable {
         std::move(text), std::move(help), target, marks);
   }
 
-  // Allows paths on the command line without a flag in front of them.
+  // Allows paths on the command line without a flag in front of them. Parse appends them to `target` as
+  // absolute paths; --help describes them by `what`.
   void AllowPaths(std::vector<std::string>* target, std::string what);
 
   // Reads the command line: "--name=value", "--name value" and, for a Switch, "--name". Throws InvalidInput
@@ -151,9 +152,10 @@ class FlagTable {
   void Refuse(const std::vector<std::string_view>& names, std::string_view reason) const;
   void Refuse(FlagMarks marks, std::string_view reason) const;
   void RefuseAllBut(FlagMarks marks, std::string_view reason) const;
-  // Returns ("--NAME", value or default) as texts for each flag that has no mark of `except`.
+  // Returns ("--NAME", value or default) as texts for each flag of the program, except flags with one of the
+  // marks in `except`.
   std::vector<std::pair<std::string, std::string>> Values(FlagMarks except) const;
-  // Returns --NAME=VALUE for each flag on the command line that has no mark of `except`.
+  // Returns --NAME=VALUE for each flag on the command line, except flags with one of the marks in `except`.
   std::vector<std::string> Given(FlagMarks except) const;
   // Returns the text that the program prints for --help, --help=TOPIC or --version.
   std::string Usage() const;

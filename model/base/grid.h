@@ -28,8 +28,8 @@ struct Grid {
   size_t num_left = static_cast<size_t>(-1);
 
   bool fits() const;
-  // Appends at most `most` lines. If there are more rows than that, one line lists the names of the omitted
-  // rows. If `most` is also less than three, appends nothing.
+  // Appends at most `most` lines. If there are more than `most` rows, one of these lines has the names of the
+  // omitted rows. If there are more than `most` rows, and `most` is less than three, appends nothing.
   void AddTo(size_t most, Lines* lines) const;
   std::string ToString() const;
 };

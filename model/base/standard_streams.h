@@ -7,7 +7,8 @@ namespace gradsync {
 void KeepStandardStreams();
 
 // Flushes stdout and returns the exit status of the program. This is `status`, except if `status` is kDone
-// and something printed on stdout could not be written: then prints the reason on stderr and returns kFailed.
+// (success) and something printed on stdout could not be written: then prints the reason on stderr and
+// returns kFailed.
 int WithWrittenOutput(int status);
 
 }  // namespace gradsync

@@ -29,7 +29,8 @@ double TrimmedMean(std::span<const double> values, double trimmed = kTrimmed);
 
 // Returns the number of values whose distance from the median is more than mads * 1.4826 * MAD and also more
 // than min_relative * median. MAD is the median absolute deviation; 1.4826 * MAD estimates the standard
-// deviation of normally distributed values. The second bound is for samples that hardly vary.
+// deviation of normally distributed values. Without the second bound, values of a sample that hardly varies
+// would count although they differ little.
 size_t CountOutliers(std::span<const double> values, double mads, double min_relative);
 
 }  // namespace gradsync

@@ -13,13 +13,15 @@ std::optional<int64_t> ParseInteger(std::string_view text);
 // Parses a non-negative count, with or without a binary prefix: "4096", "512Ki", "3Mi", "1Gi". Rejects "3M",
 // because M may mean 10^6 or 2^20. Returns nullopt if `text` is not a count, or the count is 2^63 or more.
 std::optional<int64_t> ParseCount(std::string_view text);
-// Parses a count of bytes like ParseCount, optionally followed by "B": "8B", "64KiB", "12Mi".
+// Parses a number of bytes, with or without a binary prefix and a "B": "8", "8B", "64KiB", "12Mi". Other
+// texts give nullopt.
 std::optional<int64_t> ParseByteCount(std::string_view text);
 
 // Formats a count exactly, with the largest binary prefix that divides it: "3Mi", "1536Ki", "1000".
 // ParseCount reads the result back.
 std::string FormatCount(int64_t count);
-// Like FormatCount, for bytes: "1MiB", "1536KiB", "1000".
+// Formats a number of bytes exactly, with the largest binary prefix that divides it: "1MiB", "1536KiB",
+// "1000".
 std::string FormatByteCount(int64_t bytes);
 
 // Formats a number of bytes with three significant digits: "37.1 MiB".

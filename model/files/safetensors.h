@@ -36,7 +36,8 @@ class SafetensorsFile {
   static SafetensorsFile Open(std::string path) { return SafetensorsFile(std::move(path)); }
 
   const std::string& path() const { return path_; }
-  // Returns the tensors' entries in the order of their data in the file.
+  // Returns the name, dtype, shape, offset and size of each tensor, in the order of the tensors' data in the
+  // file.
   const std::vector<Entry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   // Returns the entry of the tensor `name`; null if there is none.
@@ -45,8 +46,8 @@ class SafetensorsFile {
   // Reads one tensor. Throws InvalidInput if the file has no tensor `name`, and std::runtime_error if reading
   // fails.
   Tensor Load(std::string_view name, const DevicePtr& device) const;
-  // Like Load, into an existing tensor. Also throws InvalidInput if the shape or dtype of `target` differs
-  // from the tensor in the file.
+  // Reads the tensor `name` into `target`, with the errors of Load. Also throws InvalidInput if the shape or
+  // dtype of `target` differs from the tensor in the file.
   void LoadInto(std::string_view name, const Tensor& target) const;
 
  private:

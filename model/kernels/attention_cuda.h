@@ -19,7 +19,8 @@ struct HeadTile {
   int64_t positions;  // offset of the head's first number in (batch, num_heads, seq)
 };
 
-// Divides the dynamic shared memory of a CUDA block: each Take returns the next `bytes`.
+// Divides the dynamic shared memory of a CUDA block: each call of Take returns a pointer to the next `bytes`
+// bytes.
 class SharedMemory {
  public:
   template <class T>
@@ -38,15 +39,18 @@ class SharedMemory {
 // Number, float or double, is the type of computations. Tensor cores are not used, because they would round
 // the inputs of products.
 //
-// A block has 16 x 16 threads. Thread (ty, tx) computes rows ty * kRows + i and columns tx + 16 * j.
+// A block has 16 x 16 threads. Of a product of tiles, thread (ty, tx) computes rows ty * kRows + i, with
+// kRows = kTile / 16 and i < kRows, and columns tx + 16 * j.
 template <class NumberOf, int kDimOf>
 struct Tiles {
   using Number = NumberOf;
   static constexpr int kDim = kDimOf;
-  // f64 needs twice the memory of f32. With 80 columns, tiles of 64 rows would be too large for the gradient
-  // kernel on GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per block.
+  // A tile of f64 needs twice the memory of one of f32. With 80 columns, tiles of 64 rows would be too large
+  // for the gradient kernel on GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per
+  // block.
   static constexpr int kTile = sizeof(Number) == 8 || kDim == 80 ? 32 : 64;
-  // Rows are one element longer than kDim, so that the elements of a column are in different memory banks.
+  // In memory, rows of a (kTile, kDim) tile are one element longer than kDim, so that the elements of a
+  // column are in different memory banks.
   static constexpr int kStride = kDim + 1;
   static constexpr int kScoreStride = kTile + 1;
   static constexpr int kBytes = kTile * kStride * sizeof(Number);
@@ -85,7 +89,8 @@ struct Tiles {
   struct Sums {
     Number at[kRows][kCols] = {};
 
-    // Adds the product p x to the sums, or p^T x if kTransposed. p is (kTile, kTile) and x is (kTile, kDim).
+    // Adds this thread's elements of the product p x, or p^T x if kTransposed, to `at`. p is a (kTile, kTile)
+    // tile, and x a (kTile, kDim) tile.
     template <bool kTransposed>
     __device__ void AddProduct(const Number* p, const Number* x) {
 #pragma unroll 4
@@ -119,7 +124,8 @@ struct Tiles {
   };
 };
 
-// Copies kTile positions of a head to shared memory. Positions beyond the end of the sequence become zeros.
+// Copies kTile positions of a head, from position `first` on, from the tensor x to `tile` in shared memory.
+// Positions beyond the end of the sequence become zeros.
 template <class Tiles, class T>
 __device__ void LoadTile(const HeadShape& shape, const T* x, int64_t columns, int64_t first,
                          typename Tiles::Number* tile) {

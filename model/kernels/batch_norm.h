@@ -44,8 +44,9 @@ struct BatchNorm {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradients below. g is dy where y > 0 (without a relu: everywhere) and 0 elsewhere, x' = (x -
-// mean) * r, and sums and means are over the pixels of a channel:
+// Computes the gradients of BatchNorm's inputs bias, weight, residual and x. g is dy where y > 0 (without a
+// relu: everywhere) and 0 elsewhere, x' = (x - mean) * r, and sums and means are over the pixels of a
+// channel:
 //
 //   dbias = sum of g    dweight = sum of g * x'    dresidual = g
 //   dx = weight * r * (g - mean of g - x' * mean of (g * x'))

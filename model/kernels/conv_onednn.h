@@ -22,17 +22,18 @@ class OneDnnConvs {
   template <class T>
   bool Forward(const ConvShape& shape, const T* x, const T* weight, T* y);
 
-  // Computes the weight's gradient, and writes it to dweight or, if `accumulate`, adds it to dweight.
+  // Computes the gradient of the convolution's weight, and writes it to dweight or, if `accumulate`, adds it
+  // to dweight.
   template <class T>
   bool WeightGrad(const ConvShape& shape, const T* x, const T* dy, float* dweight, bool accumulate);
 
-  // Writes the input's gradient to dx. Dx is T or float.
+  // Writes the gradient of the convolution's input to dx. Dx is T or float.
   template <class T, class Dx>
   bool InputGrad(const ConvShape& shape, const T* weight, const T* dy, Dx* dx);
 
-  // Adds the input's gradient to dx, for a 1 x 1 kernel with stride 1 and no padding. It is computed as a
-  // forward convolution of dy with the transposed weight, because oneDNN's forward convolutions can add to
-  // their output, and its backward convolutions cannot.
+  // Adds the gradient of the convolution's input to dx, for a 1 x 1 kernel with stride 1 and no padding. It
+  // is computed as a forward convolution of dy with the transposed weight, because oneDNN's forward
+  // convolutions can add to their output, and its backward convolutions cannot.
   void AddInputGrad(const ConvShape& shape, const float* weight, const float* dy, float* dx);
 
  private:
@@ -44,8 +45,8 @@ class OneDnnConvs {
     dnnl::memory::desc scratchpad;
   };
 
-  // A convolution that reads the weight, and a oneDNN reorder that first converts the weight to the
-  // convolution's layout.
+  // Two oneDNN primitives: a convolution that reads the weight, and a reorder that first converts the weight
+  // from the caller's layout to the convolution's.
   struct WeightReader {
     template <class Desc>
     WeightReader(const dnnl::engine& engine, const dnnl::memory::desc& stored, const Desc& desc);
@@ -100,7 +101,8 @@ class OneDnnConvs {
   Cache<WeightWriter> weight_grad_;
 };
 
-// Returns the device's OneDnnConvs, and sets the calling thread's number of OpenMP threads to the device's.
+// Returns the device's OneDnnConvs, which holds the oneDNN convolutions that have been made so far, and sets
+// the calling thread's number of OpenMP threads to the device's.
 OneDnnConvs& OneDnnConvsOf(Device& device);
 
 }  // namespace gradsync::model::kernels

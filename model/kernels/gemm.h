@@ -29,8 +29,8 @@ struct Gemm {
   int64_t m, n, k;
   Operand<T> a;  // (m, k)
   Operand<T> b;  // (k, n)
-  // (m, n), row-major, with c_stride elements from the start of a row to the next. c must not overlap a or b.
-  // If c.accumulate is false, c is not read.
+  // The result c is (m, n), row-major, with c_stride elements from the start of a row to the next. c must not
+  // overlap a or b. If c.accumulate is false, c is not read.
   Destination<C*> c;
   int64_t c_stride;
   const C* addend = nullptr;  // stored like c, must not overlap c; null if accumulating

@@ -49,7 +49,8 @@ struct Nesterov {
   }
 };
 
-// Computes keep * value + add * grad. In place of a gradient, `grad` may be any tensor of the value's shape.
+// The sum of two tensors with factors: computes keep * value + add * grad, where `grad` is any tensor of the
+// value's shape. Muon uses it.
 template <class T>
 struct Blend {
   T keep, add;
@@ -68,7 +69,8 @@ struct UpdatedTensor {
   int64_t n;
 };
 
-// Applies a rule to all elements of `tensors`, with gradients multiplied by `grad_scale` (for clipping).
+// Applies `rule`, such as AdamW, to all elements of `tensors`. Gradients are first multiplied by `grad_scale`
+// (for clipping).
 template <template <class> class Rule, class T>
 struct Update {
   std::span<const UpdatedTensor<T>> tensors;
@@ -79,9 +81,10 @@ struct Update {
   void OnCuda(Device& device) const;
 };
 
-// Applies `rule` to element i and returns the new value; does not write tensor.copy. Reads all inputs before
-// it writes, because the compiler must assume that the arrays overlap. If kScaled is false, the gradient is
-// not even multiplied by 1, because a compiler may fuse a product and a sum, which rounds differently.
+// Applies `rule` to element i and returns the new value; does not write tensor.copy. Reads the element's
+// value, gradient and states before it writes any of them, because the compiler must assume that the arrays
+// overlap. If kScaled is false, `grad_scale` is ignored: the gradient is not even multiplied by 1, because a
+// compiler may fuse a product and a sum, which rounds differently.
 template <bool kScaled, class Rule, class T>
 constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T grad_scale, int64_t i) {
   T value = tensor.value[i];

@@ -29,8 +29,8 @@ class RopeTables {
   RopeTables(const RopeTables&) = delete;
   RopeTables& operator=(const RopeTables&) = delete;
 
-  // Returns a table of at least `seq` rows. If the existing table has fewer rows, makes a longer one, and for
-  // this waits for the device.
+  // Returns the table of cosines and sines for `head_dim` and `theta`, with at least `seq` rows. If the
+  // existing table has fewer rows, makes a longer one, and for this waits for the device.
   const T* Get(int64_t seq, int64_t head_dim, double theta) {
     RopeTable<T>& table = tables_[{head_dim, theta}];
     if (table.rows < seq) {
@@ -45,7 +45,8 @@ class RopeTables {
   }
 
  private:
-  // Computes in f64, because large angles have few digits after the point in f32.
+  // Returns the cosines and sines of a table with `seq` rows. Computes angles in f64, because large angles
+  // have few digits after the point in f32.
   static std::vector<T> Rotations(int64_t seq, int64_t head_dim, double theta) {
     std::vector<T> values;
     for (int64_t position = 0; position < seq; ++position) {

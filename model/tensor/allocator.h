@@ -25,8 +25,9 @@ std::unique_ptr<MemorySource> HostMemory();
 // Keeps every freed block for later requests. After the first training steps, a step takes all its memory
 // from kept blocks, and calls neither the operating system nor the GPU driver. Thread safe.
 //
-// Sizes are rounded up. A kept block is reused for a request of its own size, or of a size that it exceeds by
-// at most an eighth. Cleverer matching would gain nothing, because every step requests the same sizes.
+// Requested sizes are rounded up to a multiple of 64 bytes, and from 1 KiB on by less than an eighth. A kept
+// block is reused for a request of its own size, or of a size that it exceeds by at most an eighth. Cleverer
+// matching would gain nothing, because every step requests the same sizes.
 class CachingAllocator {
  public:
   struct Stats {
@@ -47,8 +48,8 @@ class CachingAllocator {
   void* Allocate(size_t bytes);
   void Free(void* memory);
 
-  // CountIn adds memory that was allocated elsewhere, such as memory shared between processes, to the
-  // statistics; CountOut subtracts it.
+  // CountIn adds memory that was allocated elsewhere, such as memory shared between processes, to bytes_held
+  // and bytes_in_use of Stats; CountOut subtracts it.
   void CountIn(size_t bytes);
   void CountOut(size_t bytes);
 

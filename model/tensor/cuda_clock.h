@@ -27,15 +27,16 @@ class CudaAnchor {
   int64_t host_ns_ = 0;
 };
 
-// Keeps the newest anchor of a device. CudaDevice::Resource<CudaClock>() returns this object. Thread safe.
+// Keeps the newest CudaAnchor of a device. CudaDevice::Resource<CudaClock>() returns this object. Thread
+// safe.
 class CudaClock {
  public:
   explicit CudaClock(Device& device);
 
-  // Makes a new anchor, keeps it and returns it. This waits until the compute stream is empty, and some tens
-  // of microseconds more, so call it between training steps.
+  // Makes a new CudaAnchor, keeps it as the newest and returns it. This waits until the compute stream is
+  // empty, and some tens of microseconds more, so call it between training steps.
   std::shared_ptr<const CudaAnchor> Anchor();
-  // Returns the newest anchor.
+  // Returns the newest anchor, at first the one that the constructor has made.
   std::shared_ptr<const CudaAnchor> anchor() const;
 
  private:

@@ -68,7 +68,7 @@ constexpr size_t kPackBytes = 16;
 template <class T>
 constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;
 
-// Returns whether all arrays start at multiples of 16 bytes.
+// Returns whether all arguments are addresses that are multiples of 16 bytes.
 template <class... Ts>
 bool ArePacked(const Ts*... arrays) {
   return ((reinterpret_cast<uintptr_t>(arrays) % kPackBytes == 0) && ...);
@@ -152,7 +152,8 @@ __device__ inline void Store(T* out, Wide<T> value, bool accumulate) {
   *out = Narrow<T>(accumulate ? Widen(*out) + value : value);
 }
 
-// The elements of one memory access: 16 bytes of elements if N is at least 4, else one element.
+// The elements that a thread with N elements reads or writes in one memory access: 16 bytes of elements if N
+// is at least 4, else one element.
 template <int N, class T>
 struct alignas(N < 4 ? sizeof(T) : kPackBytes) Chunk {
   static constexpr int kNumel = N < 4 ? 1 : kPackBytes / sizeof(T);
