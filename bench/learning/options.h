@@ -59,7 +59,7 @@ struct ConvergencePlan {
   ConvergenceOptions options;
   TrainingPlan training;
   // For each variant, its copies with the combinations of option values that --tune tries before the measured
-  // trainings. If --tune tries no options of a variant, its list has only the variant itself.
+  // trainings. If --tune tries no options of a variant, its list has one entry.
   std::vector<std::vector<TrainingVariant>> settings;
   int64_t evaluated_every = 0;  // steps
 

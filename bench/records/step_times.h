@@ -12,7 +12,7 @@ namespace gradsync::bench {
 // The parts of one rank's time in a training step, in ns. Parts do not overlap, and their sum is the time of
 // the step. If a part is not known by itself, it is empty, and its time is included in another part.
 //
-// The waits of one rank are longer than the time that communication costs, because the rank also waits while
+// The waits of one rank may be longer than the time that communication costs, because it also waits while
 // another rank still computes. Tools compute the cost of communication in a step from all ranks: the maximum
 // of averaged() over ranks minus the maximum of worked() over ranks.
 //
