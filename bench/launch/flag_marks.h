@@ -8,8 +8,8 @@ namespace gradsync::bench {
 // The flag chooses the rows of the result table (strategies, backends, sizes of buckets), or for how long
 // they are measured. With --choose, later starts of the ranks get other values.
 inline constexpr FlagMarks kChoosesRows{1 << 0};
-// The flag chooses batch sizes or sequence lengths; the result table compares strategies only at equal batch
-// size and sequence length.
+// The flag chooses batch sizes or sequence lengths; the result table compares rows only at equal batch size
+// and sequence length.
 inline constexpr FlagMarks kChoosesSettings{1 << 1};
 // The flag is about steps of another framework (PyTorch), which are measured in turn with gradsync's steps.
 inline constexpr FlagMarks kChoosesPeers{1 << 2};
