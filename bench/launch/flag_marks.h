@@ -8,26 +8,28 @@ namespace gradsync::bench {
 // The flag chooses the rows of the result table (strategies, backends, sizes of buckets), or for how long
 // they are measured. With --choose, later starts of the ranks get other values.
 inline constexpr FlagMarks kChoosesRows{1 << 0};
-// The flag chooses batch sizes or sequence lengths; rows are compared within each combination of these.
+// The flag chooses batch sizes or sequence lengths; the result table compares rows only at equal batch size
+// and sequence length.
 inline constexpr FlagMarks kChoosesSettings{1 << 1};
 // The flag is about steps of another framework (PyTorch), which are measured in turn with gradsync's steps.
 inline constexpr FlagMarks kChoosesPeers{1 << 2};
 // The flag chooses how often the benchmark starts its ranks again (--repeats, --precision, --choose).
 inline constexpr FlagMarks kChoosesLaunches{1 << 3};
 inline constexpr FlagMarks kOutput{1 << 4};
-// The start of a job does not check that all ranks have an equal value of this flag, as it does for other
-// flags: the value may differ by host (--interface), or other code compares it (--world_size).
+// For flags without this mark, ranks check when they connect that all have an equal value. A flag with this
+// mark is not compared there: its value may differ by host (--interface), or other code compares it
+// (--world_size).
 inline constexpr FlagMarks kOfOneHost{1 << 5};
 // The flag may be given together with --max_memory, which only estimates memory. Flags without this mark are
 // refused then, because they have no effect.
 inline constexpr FlagMarks kNeedsMemory{1 << 6};
-// Both marks are for flags that only language models have. kOfTransformers: the flag sets a size of the
-// model. kOfSequences: the flag is about the text or the length of its sequences.
+// kOfTransformers and kOfSequences mark flags that affect only language models. kOfTransformers: the flag
+// sets a size of the model. kOfSequences: the flag is about the text or the length of its sequences.
 inline constexpr FlagMarks kOfTransformers{1 << 7};
 inline constexpr FlagMarks kOfSequences{1 << 8};
 
-// The marks of flags whose values a tool chooses itself when it suggests a command to measure two rows of the
-// result table again. All other flags keep the values of the run.
+// A tool may suggest a command that measures two rows of the result table again. It chooses the values of
+// flags with one of these marks itself; all other flags keep their values of the measured run.
 inline constexpr FlagMarks kChoosesRun =
     kChoosesRows | kChoosesSettings | kChoosesPeers | kChoosesLaunches | kOutput;
 

@@ -12,7 +12,8 @@ namespace gradsync::bench {
 LinkFields DescribeLink(const comm::ProcessGroup& group);
 
 // Returns the kind of a network interface: "loopback", "veth", "ethernet", "infiniband" or "other".
-// `directory` is /sys/class/net/<name of the interface>, and `driver` the name of its driver.
+// `directory` is /sys/class/net/<name of the interface>, and `driver` is the name of the interface's driver
+// in Linux.
 std::string ReadInterfaceKind(const std::string& directory, std::string_view driver);
 
 }  // namespace gradsync::bench

@@ -8,8 +8,8 @@
 #include "model/tensor/device.h"
 #include "model/tensor/tensor.h"
 
-// Exchanges numbers and texts between the ranks of a process group. All ranks must call a function, with
-// equally many numbers.
+// Exchanges numbers and texts between the ranks of a process group. All ranks must call each function
+// together, with equally many numbers.
 namespace gradsync::bench {
 
 // Returns, on every rank, the sum (or what `op` says) over all ranks of each element of `numbers`.
@@ -38,11 +38,12 @@ std::vector<T> GatherOverRanks(const std::vector<T>& numbers, comm::ProcessGroup
 // Returns rank 0's `text` on every rank. It may have at most 63 bytes.
 std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
-// Returns the number of ranks whose text equals the text of this rank, including this rank.
+// Returns the number of ranks whose `text` equals this rank's `text`, this rank included.
 int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
 // Returns the number of ranks that compute on the same GPU as this rank, itself included; 0 if it computes on
-// the CPU. Compares the UUIDs of GPUs, because their numbers may differ between processes.
+// the CPU. Compares the UUIDs of the ranks' GPUs, because one GPU may have different numbers in two
+// processes.
 int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device);
 
 }  // namespace gradsync::bench

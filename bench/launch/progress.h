@@ -6,8 +6,8 @@
 
 namespace gradsync::bench {
 
-// Shows the progress of a run and its remaining time on stderr: on a terminal, one line that is updated;
-// otherwise, a new line every `line_every_ns`.
+// Shows a benchmark's finished steps and its remaining time on stderr: on a terminal, one line that is
+// updated; otherwise, a new line every `line_every_ns`.
 class Progress {
  public:
   // `total` is the number of steps; if it is 0, steps continue for `budget_ns`. `launches` is how often the

@@ -33,7 +33,8 @@ struct LaunchId {
 inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
 
 // Reads the launch from the environment variable GRADSYNC_LAUNCH, which SetLaunch or the user has set. The
-// run_id of the result is empty. Throws InvalidInput if the variable has another format.
+// variable has no run_id, so the run_id of the returned LaunchId is empty. Throws InvalidInput if the
+// variable has another format.
 LaunchId ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 
@@ -85,7 +86,7 @@ class Rank {
     return reduced;
   }
 
-  // Starts the display of progress on rank 0: steps done of `num_steps`, or the time left of `budget`.
+  // Starts the display of progress on rank 0, for a run of `num_steps` steps or of the duration `budget`.
   void Expect(int64_t num_steps) {
     progress_.emplace(num_steps, /*budget_ns=*/0, launches_left(), is_first());
   }
@@ -95,7 +96,8 @@ class Rank {
   void Step(std::string_view what) { progress_->Step(what); }
 
   void Print(const std::string& text) const;
-  // Keeps the first non-empty `fault` of the run. Conclude throws std::runtime_error with it on rank 0.
+  // Keeps `fault`, a text about something that failed, if it is not empty and none is kept yet. On rank 0,
+  // Conclude throws std::runtime_error with the kept text.
   void AddFault(const std::string& fault) {
     if (fault_.empty()) fault_ = fault;
   }

@@ -26,13 +26,15 @@ struct RankOptions {
   int64_t seed = 0;
   std::string out = {};
   std::optional<int64_t> repeats = {};  // number of launches, for programs that have the flag
-  // The program starts its ranks again, at most --repeats times, until the confidence interval of each
-  // difference has at most this half-width, as a fraction of the baseline's step.
+  // The program starts its ranks again, at most --repeats times, until the differences between strategies and
+  // the baseline strategy are known precisely. This is the largest allowed half-width of their confidence
+  // intervals, as a fraction of the baseline's step time.
   std::optional<double> precision = {};
   // If true, the ranks are started several times. The first time all variants (strategies with options) are
   // measured, later only those that the first time did not show to be slower.
   bool choose = false;
-  // False for a program that only communicates, which has no flag --threads_per_rank. Set this before AddTo.
+  // False for a program that only communicates, which has no flag --threads_per_rank. Must be set before the
+  // call of AddTo, which adds the flags.
   bool computes = true;
 
   void AddTo(FlagTable& flags);
@@ -42,12 +44,13 @@ struct RankOptions {
   int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
   // Adds device, numbers of threads, precision and the link's rate limit (GRADSYNC_LINK_RATE) to a record.
   void Describe(ConfigFields& config) const;
-  // Returns the path of --out. Without --out, returns results/<name> in the workspace (under `bazel run`) or
-  // in the current directory.
+  // Returns the directory that --out names. Without --out, returns results/<name> in the workspace (under
+  // `bazel run`) or in the current directory.
   std::string OutputDirectory(std::string_view name) const;
 };
 
-// Thrown if this host has too little memory. what() has the needed and the available memory.
+// Thrown if this host has too little memory. Its what() says how much memory is needed and how much is
+// available.
 class TooLittleMemory : public InvalidInput {
  public:
   using InvalidInput::InvalidInput;
@@ -57,7 +60,7 @@ class TooLittleMemory : public InvalidInput {
 // time allows: "<boot id> 0,1,4". Ranks with equal texts share these CPUs.
 std::string ReadOwnCpus();
 // Returns the largest number of compute threads that every rank can have without sharing a CPU with another
-// rank; at least 1. The argument has the text of ReadOwnCpus of each rank.
+// rank; at least 1. `cpus_of_ranks` has, for each rank, the text that ReadOwnCpus returned there.
 int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
 // Returns the CPU or, with --device=cuda, the GPU whose number is the local rank modulo the number of GPUs.

@@ -19,23 +19,25 @@ class RankJob {
   virtual void Run() = 0;
 };
 
-// The parts in which benchmark programs differ. RunRankProgram does the rest.
+// What differs between benchmark programs: functions that RunRankProgram, their common main function, calls.
 struct RankProgram {
   const char* experiment;  // name of the benchmark in records
   FlagTable& flags;
   RankOptions& options;
   // Decides from the flags what to measure, and returns the backends ("gloo", "hierarchical:inner=shm") for
   // which process groups are needed. Called once in every process. Throws InvalidInput if flags contradict
-  // each other or the number of ranks.
+  // each other, or do not fit the number of ranks.
   std::function<std::vector<std::string>(const comm::World& world)> plan;
   // Throws InvalidInput or TooLittleMemory if this host cannot run the measurement. Called once before this
   // program starts the ranks; if torchrun, mpirun or srun started them, called in each rank.
   std::function<void(const comm::World& world)> check;
-  // Makes the object that measures on one rank. `rank` outlives this object. Throws InvalidInput if an
-  // input file that the flags name (such as --weights) cannot be used.
+  // Makes the object that measures on one rank. `rank` lives longer than this object, which may keep a
+  // reference to it. Throws InvalidInput if an input file that the flags name (such as --weights) cannot be
+  // used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
   // Answers a question for which no ranks are needed (such as the memory estimate), and prints the answer.
-  // Returns true if the program has nothing more to do. May be empty.
+  // Returns true if the program then ends without a measurement. This function may be empty: then the program
+  // always measures.
   std::function<bool(const comm::World& world)> answer = {};
 };
 

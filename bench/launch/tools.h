@@ -29,7 +29,7 @@ Command AnswerCommand(const char* argv0, const std::string& records, const std::
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
 // The command exits with status kNo if the half-width of some confidence interval of the latest run is larger
-// than `precision` times the baseline's step.
+// than `precision` times the step time of the baseline strategy.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
 // A command for --choose, to be run after the first launch (the first start of all ranks). It prints the
 // flags with which the later launches measure the strategies that may be the fastest, and a line with the

@@ -5,7 +5,7 @@
 
 namespace gradsync::bench {
 
-// A text, as bytes, divided into a training part and a held-out part, on which no model is trained.
+// A text, as bytes, in two parts: models are trained on one; their loss is measured on the other (held out).
 struct Corpus {
   std::string name;  // the last part of the path, for users
   std::string training;

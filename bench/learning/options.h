@@ -31,11 +31,11 @@ struct LearningRateSchedule {
 Kind<LearningRateSchedule> LearningRateSchedules();
 
 // The command line of //bench:convergence, which trains a language model with each strategy and compares the
-// losses. `training` has the flags that it shares with //bench:ddp.
+// losses. `training` has the flags that //bench:convergence shares with //bench:ddp.
 struct ConvergenceOptions {
   ConvergenceOptions();
 
-  // training.steps is for how many steps each model is trained, and training.corpus the path of the text.
+  // training.steps is the number of steps of each training; training.corpus is the path of the text.
   TrainingOptions training;
   int64_t text_bytes = int64_t{1} << 20;
   int64_t seeds = 5;
@@ -50,15 +50,16 @@ struct ConvergenceOptions {
   void AddTo(FlagTable& flags);
 };
 
-// What the options ask for: the variants (strategies with options) to train, and how.
+// What //bench:convergence does: the variants (strategies with options) that it trains, in `training`, and
+// the settings that it tries before.
 struct ConvergencePlan {
-  // Throws InvalidInput if options contradict each other, or if the text file that they name cannot be used.
+  // Throws InvalidInput if flags contradict each other.
   ConvergencePlan(const ConvergenceOptions& given, const FlagTable& flags);
 
   ConvergenceOptions options;
   TrainingPlan training;
   // For each variant, its copies with the combinations of option values that --tune tries before the measured
-  // trainings. A variant without options to try has one entry, itself.
+  // trainings. If --tune tries no options of a variant, its list has one entry.
   std::vector<std::vector<TrainingVariant>> settings;
   int64_t evaluated_every = 0;  // steps
 

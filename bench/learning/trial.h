@@ -26,8 +26,8 @@ struct TrialStep {
 // in the same order.
 class Trial {
  public:
-  // All arguments that are passed by reference must outlive the trial. The strategy communicates in `group`;
-  // barriers, initial weights and losses are exchanged in `run`.
+  // All arguments that are passed by reference must outlive the trial. The strategy sends gradients and
+  // weights over the process group `group`; barriers, initial weights and losses use the process group `run`.
   Trial(const ConvergencePlan& plan, const TrainingVariant& variant, int64_t seed, const Corpus& text,
         const model::DevicePtr& device, comm::RecordingProcessGroup& run, comm::RecordingProcessGroup& group);
 

@@ -19,8 +19,8 @@ struct TunedOption {
   bool operator==(const TunedOption&) const = default;
 };
 
-// The largest number of settings that may be tried for a variant. There is a limit because the best of many
-// settings looks better than it is, by chance.
+// The largest number of settings that may be tried for a variant. There is a limit because the lowest
+// measured loss of many settings is partly low by chance.
 inline constexpr size_t kMostSettings = 9;
 
 // "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9"
@@ -30,10 +30,10 @@ Kind<std::vector<TunedOption>> TunedOptions();
 // does not set it; then --tune may try values of it.
 bool IsOpen(const TrainingVariant& variant, const std::string& option);
 
-// Returns the variants to try: `variant` with each combination of the values of those options that IsOpen
-// accepts, or only `variant` if there are none. If there are several, each has `tuned` set. Throws
-// InvalidInput, with a line that starts with --tune, if an option does not allow a value, or if there are
-// more than kMostSettings combinations.
+// Returns the variants that --tune tries: copies of `variant`, one for each combination of values of the
+// `options` that IsOpen accepts; only `variant` if it accepts none. If there are several, `tuned` is true in
+// each. Throws InvalidInput, with a line that starts with --tune, if an option does not allow a value, or if
+// there are more than kMostSettings combinations.
 std::vector<TrainingVariant> ListSettings(const TrainingVariant& variant,
                                           std::span<const TunedOption> options, size_t element_bytes);
 

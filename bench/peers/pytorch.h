@@ -42,9 +42,9 @@ struct PeerStep {
   int64_t peak_bytes_in_use = 0;
 };
 
-// The Python process of this rank. Weights and gradients are exchanged with it in files. All ranks must make
-// the same calls. Each call throws std::runtime_error if the Python process fails or does not answer in time;
-// the constructor also throws CollectiveError.
+// The Python process of this rank. Weights and gradients pass between it and this process in files. All ranks
+// must call the same functions in the same order. Each call throws std::runtime_error if the Python process
+// fails or does not answer in time; the constructor also throws CollectiveError.
 class PyTorchPeer {
  public:
   class Process;
@@ -59,9 +59,10 @@ class PyTorchPeer {
   const Fields& libraries() const { return libraries_; }
   const std::string& clock() const { return clock_; }
 
-  // Makes a model for each strategy in `bucket_bytes`, with the weights of rank 0's `model`. The value of a
-  // strategy in `bucket_bytes` is its bucket size. Compiles the models of strategies whose name ends with
-  // kCompiledSuffix. `config` has the sizes of the model, the optimizer and the dtype.
+  // `bucket_bytes` has the bucket size in bytes of each strategy, by the strategy's name. The Python process
+  // makes a PyTorch model for each of these strategies, with the weights of rank 0's `model`. It compiles the
+  // model by torch.compile if the strategy's name ends with kCompiledSuffix. `config` has the sizes of the
+  // model, the optimizer and the dtype.
   void Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const model::Model& model);
 
@@ -72,9 +73,9 @@ class PyTorchPeer {
   // Trains `num_steps` steps on one batch, and returns the mean time of each part of a step.
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
 
-  // Takes one training step from the weights that Begin was given. Returns a file with the parameters after
-  // this step, under their names, and their gradients, under "grad." and the name. The next call of Train
-  // overwrites the file.
+  // The Python process takes one training step from the weights of the model that Begin was given. Returns
+  // the file that it writes: the parameters after this step, under their names, and their gradients, each
+  // under "grad." plus the parameter's name. The next call of Train overwrites the file.
   model::SafetensorsFile Train(const std::string& strategy, const model::Batch& batch);
 
  private:

@@ -37,8 +37,9 @@ struct Experiment {
 // another exit status than kLacking (too little memory).
 using Alternatives = std::vector<Experiment>;
 
-// Returns the benchmark runs of `options.preset` in the order in which the suite executes them. A run that
-// trains a large model has alternatives that need less memory, for hosts with too little.
+// Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Each entry
+// has one run, or, for a large model, also runs that need less memory; the suite starts these only if the
+// host has too little memory.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

@@ -18,8 +18,8 @@ class ControlGroups {
     int64_t all = 0, throttled = 0;
   };
 
-  // `root` is the directory where control groups are mounted. `own` is the file that names the control group
-  // of this process.
+  // `root` is the directory where control groups are mounted. `own` is the path of the file in which Linux
+  // names the control group of this process.
   explicit ControlGroups(const std::string& root = "/sys/fs/cgroup",
                          const std::string& own = "/proc/self/cgroup");
 
@@ -28,7 +28,8 @@ class ControlGroups {
   int64_t MemoryLeftBytes() const;
   // Returns the number of CPUs whose time the quotas allow, such as 1.5; infinity without a quota.
   double CpuQuota() const;
-  // Returns the largest `all` and the largest `throttled` of any control group that limits this process.
+  // Returns the counts of periods (`all` and `throttled`), each as the maximum over the control groups that
+  // limit this process.
   Periods CpuPeriods() const;
 
  private:

@@ -262,14 +262,15 @@ constexpr bool Contains(RecordPart part, std::string_view name) {
 
 }  // namespace schema
 
-// A name that the table allows in this part of a record.
+// A name that the table above (kSchema) lists for the part `kPart` of a record, such as its samples.
 template <RecordPart kPart>
 class NameIn {
  public:
   consteval NameIn(const char* literal) : text_(literal) {
     if (!schema::Contains(kPart, text_)) throw "not a name of this part in bench/records/names.h";
   }
-  // Makes a name from any text, also if the table lacks it. `text` must outlive the name.
+  // Makes a name from any text, without a check that the table kSchema lists it. `text` must outlive the
+  // name.
   static constexpr NameIn Of(std::string_view text) { return NameIn(text, 0); }
 
   constexpr std::string_view text() const { return text_; }

@@ -31,7 +31,7 @@ using Value = std::variant<bool, int64_t, double, std::string>;
 // Values by name, in the order in which the names were first set.
 class Fields {
  public:
-  // Sets the value of `name`. An existing value is replaced at its place in the order.
+  // Sets the value of `name`. If `name` exists, it keeps its place in the order.
   void Set(std::string_view name, Value value);
   template <std::integral T>
   requires(!std::same_as<T, bool>) void Set(std::string_view name, T value) {
@@ -43,7 +43,8 @@ class Fields {
   }
 
   const Value* Find(std::string_view name) const;
-  // Returns the value, or `fallback` if it is missing or has another type. DoubleOr also accepts integers.
+  // These functions return the value of `name`, or `fallback` if it is missing or has another type. DoubleOr
+  // also accepts integers.
   bool BoolOr(std::string_view name, bool fallback) const;
   int64_t IntOr(std::string_view name, int64_t fallback) const;
   double DoubleOr(std::string_view name, double fallback) const;
@@ -123,7 +124,7 @@ class SampleSeries {
   Map by_name_;
 };
 
-// What one collective of a step sent: a bucket of gradients or weights.
+// The gradients or weights (a bucket) that a step communicates in one collective operation.
 struct BucketRecord {
   int64_t bytes = 0;
   int64_t tensors = 0;
@@ -184,12 +185,13 @@ std::string MachineOf(const Record& record);
 
 // Returns the first line of a record, without the newline. Bytes that are not UTF-8 are replaced.
 std::string ToJsonLine(const Record& record);
-// Returns a line that adds the samples, buckets, checks and facts of `more` to the file's record number `of`.
+// Returns a continuation line of a records file. It adds the samples, buckets, checks and facts of `more` to
+// the record whose number in that file is `of`.
 std::string ToContinuationLine(int64_t of, const Record& more);
 
-// Appends the samples of `more` to those of `record`, and copies the checks, the facts and, if `more` has
-// any, the buckets. If the series of samples would get unequal lengths, changes nothing and returns a line
-// that says so; otherwise returns an empty text.
+// Appends the samples of `more` to those of `record`. Sets the checks and facts of `more` in `record`, and
+// replaces the buckets of `record` if `more` has any. If the series of samples would get unequal lengths,
+// changes nothing and returns a line that says so; otherwise returns an empty text.
 std::string Append(const Record& more, Record* record);
 
 // Reads the next line of a file, given without its newline: appends a record to `records`, or, for a

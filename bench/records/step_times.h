@@ -12,9 +12,9 @@ namespace gradsync::bench {
 // The parts of one rank's time in a training step, in ns. Parts do not overlap, and their sum is the time of
 // the step. If a part is not known by itself, it is empty, and its time is included in another part.
 //
-// A rank waits until communication has finished, and also because another rank still computes. So these waits
-// are not yet the time that communication costs, which tools compute from all ranks: the maximum of
-// averaged() over ranks minus the maximum of worked() over ranks.
+// The waits of one rank may be longer than the time that communication costs, because it also waits while
+// another rank still computes. Tools compute the cost of communication in a step from all ranks: the maximum
+// of averaged() over ranks minus the maximum of worked() over ranks.
 //
 // On a GPU the times of single waits are not known. There, sync_wait is only the time from the end of
 // backward until every gradient is averaged; all other waits are included in forward, backward and optimizer.
@@ -32,13 +32,13 @@ struct StepTimes {
   // averaged, and all waits in forward, in hooks and in the update that forward_wait and backward_wait do not
   // count.
   Part sync_wait{};
-  // The sum of `backward`, `hooks` and all waits for communication, for those of PyTorch's strategies that
-  // report only this sum; else empty.
+  // The sum of `backward`, `hooks` and all waits for communication. Only those of PyTorch's strategies that
+  // cannot report these parts singly have it; else empty.
   Part backward_and_sync{};
   Part optimizer{};  // the update, without its waits, except on a GPU
 
-  // Sums of parts: each of the next four functions returns the previous one's sum plus more parts. The result
-  // is empty if a part that it needs is not known.
+  // Sums of parts: each of the next four functions returns the previous one's sum plus more parts. A sum is
+  // empty if one of its parts is not known.
   Part computed() const;  // forward and backward
   Part worked() const;    // adds the strategy's own work
   Part averaged() const;  // adds all waits
