@@ -40,10 +40,11 @@ class RunningProgram {
   // Returns the id of that child process of the program which has `name=value` in its environment, such as a
   // rank with RANK=1; 0 if there is no such child yet.
   pid_t ChildWith(const std::string& name, const std::string& value) const;
-  // Returns the text that the program has written so far.
+  // out returns what the program has written to its standard output so far, err the same for standard error.
   std::string out() const { return out_.text(); }
   std::string err() const { return err_.text(); }
-  // Waits for the end of the program; after `patience`, kills it. The destructor also kills it.
+  // Waits for the end of the program, and kills it after `patience`. The destructor also kills a program that
+  // still runs.
   ProgramResult Wait(std::chrono::seconds patience = kPatience);
 
  private:

@@ -46,9 +46,9 @@ std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
 std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 
 // Returns a source of sequences at random positions of a file, whose bytes are the token ids; the target of
-// each token is the next token of the file. All ranks together get the same sequences in a step, whatever the
-// number of ranks. Throws InvalidInput if the file cannot be read or is not longer than max_seq_len bytes, or
-// if vocab_size is smaller than 256.
+// each token is the next token of the file. If the number of ranks changes but the number of rows of all
+// ranks together does not, all ranks together still get the same sequences in a step. Throws InvalidInput if
+// the file cannot be read or is not longer than max_seq_len bytes, or if vocab_size is smaller than 256.
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 

@@ -15,8 +15,8 @@
 
 namespace gradsync::bench {
 
-// kInterleaved: the variants take one step each, in turn. kBlocks: one variant takes all its steps before the
-// next one begins.
+// The order of the variants' steps. kInterleaved: the variants take one step each, in turn. kBlocks: one
+// variant takes all its steps before the next one begins.
 enum class Order { kInterleaved, kBlocks };
 constexpr std::string_view Name(Order order) { return order == Order::kBlocks ? "blocks" : "interleaved"; }
 
@@ -36,7 +36,7 @@ struct TrainingOptions {
   TrainingOptions();
 
   std::string model = "tiny";
-  // Replace sizes of the transformer that `model` names, if they are given.
+  // If given, each of these replaces a size of the transformer that `model` names.
   std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;
   std::optional<int64_t> width;  // overrides ResNet-50's width
   std::string weights;           // a file of weights; if empty, weights are drawn from the seed
@@ -47,7 +47,7 @@ struct TrainingOptions {
   std::vector<int64_t> bucket_bytes = {kDefaultBucketBytes};
   std::optional<Sweep> sweep;  // sizes of buckets, for programs with flags for them
 
-  // Variants are compared in every combination of the following values (a setting).
+  // One value of each of the next three lists makes a setting. All variants are compared in every setting.
   std::vector<int64_t> batch_sizes = {4};         // of one rank, in one pass of forward and backward
   std::vector<int64_t> accumulation_steps = {1};  // numbers of passes in a step
   std::vector<int64_t> seq_lens = {128};          // sequence lengths of a language model
@@ -76,8 +76,9 @@ struct TrainingOptions {
 
   PeerOptions peers;
 
-  // True for //bench:convergence, which compares losses and not times. AddTo then leaves out the flags about
-  // timing, checks and PyTorch. Set this before AddTo.
+  // True for //bench:convergence, which compares losses and not times. AddTo then leaves out flags that this
+  // program does not need, such as those about timing, checks and PyTorch. So set this before AddTo is
+  // called.
   bool learns = false;
 
   void AddTo(FlagTable& flags);

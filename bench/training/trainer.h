@@ -27,38 +27,40 @@
 
 namespace gradsync::bench {
 
-// What one rank measured in a training step. If several steps were taken together, times and counts are means
-// over these steps. For PyTorch's strategies, most fields are unknown.
+// What one rank measured in a training step, or in several steps that it took together. Times are then means
+// over the timed steps. For PyTorch's strategies, only `times` and `begin_ns` are set.
 struct StepResult {
   StepTimes times;
   std::vector<StepMarks> marks = {};  // when the phases of each step began
   // The times in which the last step waited for collectives; empty on a GPU, and without a tracer.
   std::vector<StepWait> waits = {};
-  // Time when this rank left the barrier before the step, on the host's clock.
+  // When this rank began the first timed step, after the barrier, on the host's steady clock.
   std::optional<int64_t> begin_ns = {};
-  // Time in ns during which at least one collective was in flight, from the end of forward to the end of the
-  // step. For a strategy that may communicate earlier, counted from the beginning of the step.
+  // Time in ns of a step during which at least one collective was in flight. It is counted from the end of
+  // forward to the end of the step, but from the beginning of the step if the strategy may communicate before
+  // the last backward pass.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
-  std::optional<int64_t> allocations = {};  // number of allocations from the device's memory source
-  // Bytes in use on the device when the last step's forward begins, before the optimizer, and after it.
+  std::optional<int64_t> allocations = {};  // of all steps, from the device's memory source
+  // Bytes in use on the device in the last step: when Strategy::BeginStep has returned (built_bytes), before
+  // the optimizer's update, and after it.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
-// Returns a record with only the samples of a step. `position` is the number of timed steps, of all
-// strategies, that were taken before.
+// Returns a record that has nothing but the samples of this result. `position` becomes a sample too; it is
+// the number of timed results, of all strategies, before this one.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
   bool decay_vectors = true;  // see model::AdamW::Options
-  // If not null, is told when the phases and the collectives of each step begin and end, for a profiler. Must
-  // outlive the trainer.
+  // Unless it is null, the trainer tells this sink when the phases and the collectives of each step begin and
+  // end, for a profiler. The sink must outlive the trainer.
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
-  // True if at most one strategy exists at a time; then a strategy may free memory that another one would
-  // need. Restart must be called before each strategy is made, except before the first.
+  // True if at most one strategy exists at a time. Then a strategy may free memory that another strategy
+  // would need. Restart must be called before each strategy is made, except before the first.
   bool is_alone = false;
   bool restarts = true;  // false if Restart is never called again; then the initial weights are not kept
 };
@@ -71,8 +73,8 @@ struct Turn {
   int64_t lead_in_steps = 0;           // number of untimed steps after the barrier, before the timed steps
   // A step divides its batch into this number of parts of equally many rows, and runs forward and backward of
   // one part after the other. The gradient is the mean of the parts' gradients. The strategy communicates in
-  // the backward pass of the last part only, unless its needs_every_pass() is true. In the measured times,
-  // everything before that pass counts as forward.
+  // the backward pass of the last part only, unless Strategy::needs_every_pass() is true. In the measured
+  // times, everything before the backward pass of the last part counts as forward.
   int64_t accumulation_steps = 1;
   // If the Euclidean norm of all gradients together is larger than clip_norm, all gradients are multiplied by
   // clip_norm / norm, as by PyTorch's clip_grad_norm_. With a strategy that does not average gradients, each
@@ -100,10 +102,11 @@ class Trainer {
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 
-  // Removes all gradients. Moves weights that lie in a strategy's memory into the trainer's memory, where
-  // backward then stores new gradients too. Allocates the trainer's memory for gradients if there is none.
+  // Removes all gradients. Moves weights that lie in a strategy's memory back into the trainer's memory.
+  // Allocates the trainer's memory for gradients if there is none; backward then stores new gradients there.
   void BeginGradients();
-  // Removes all gradients and moves weights as BeginGradients does, but allocates no memory for gradients.
+  // Removes all gradients, and moves weights that lie in a strategy's memory back into the trainer's memory.
+  // Unlike BeginGradients, allocates no memory for gradients.
   void ResetGradients();
 
   RangeSink* ranges() const { return options_.ranges; }
@@ -120,16 +123,19 @@ class Trainer {
   // it.
   void Restart();
 
-  // Waits for all ranks, and then takes the steps that `turn` asks for, without barriers between them. If the
-  // model has buffers (as batch norms have), forward of the last step begins with a broadcast of rank 0's
-  // buffers. Afterwards the parameters have the gradients of the last step, if the strategy keeps them, and
-  // turn.group has the log of the collectives. Operations are reported to `tracer`, unless it is null.
+  // Waits for all ranks, and then takes turn.lead_in_steps untimed and turn.num_steps timed steps, without
+  // barriers between them. If the model has buffers (as batch norms have), forward of the last step, or of
+  // every step if there are untimed ones, begins with a broadcast of rank 0's buffers. Afterwards the
+  // parameters have the gradients of the last step, if the strategy keeps them, and turn.group has the log of
+  // the collectives of all these steps. The operations of the timed steps are reported to `tracer`, unless it
+  // is null.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
   // Takes turn.num_steps steps without timing them. Afterwards the parameters have the whole weights, and
   // whole gradients of the last step in memory that does not belong to the strategy, so that they can be
   // checked.
   void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
-  // For tests: replaces the clocks. `timer` times the phases of steps, and `now` the strategy's own work.
+  // For tests: replaces the trainer's clocks. `timer` times the phases of steps. `now` returns the time in
+  // ns, and times Strategy::BeginStep and the strategy's hooks.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
   // Returns what Step is doing, for error messages: "start", "forward", "backward", "synchronisation", ...
   std::string_view phase() const { return phase_; }
@@ -174,8 +180,9 @@ class Trainer {
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
   std::vector<model::Tensor> losses_;  // loss of each part of the last batch
-  // If there is a profiler (TrainerOptions::ranges), strategies communicate in these groups, each of which
-  // reports the collectives of the group that is its key.
+  // Used only if there is a profiler (TrainerOptions::ranges). A strategy that is made for a group (the key)
+  // then communicates in the value, which passes each collective to that group and reports it to the
+  // profiler.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;
