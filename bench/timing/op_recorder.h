@@ -16,7 +16,7 @@
 
 namespace gradsync::bench {
 
-// A named piece of a step, between a call of Begin and the matching call of End.
+// A named range of a step, from a call of OpRecorder::Begin to the matching call of End.
 struct TracedOp {
   std::string name;
   int64_t begin_ns = 0;  // on the host's steady clock (comm::Now)

@@ -17,10 +17,10 @@ namespace gradsync::bench {
 // broadcast of buffers, a row for collectives that wait in the queue, and rows for collectives in flight.
 //
 // A phase includes the times in which it waited for communication. Each of these times is an event `wait`
-// inside the phase; its argument `sequence` is the number of the collective. StepTimes::waits(), the time of
-// all waits in a step, is the length of the whole phase `sync_exposed`, plus the lengths of those events
-// `wait` outside this phase whose argument `counted` is true. On a GPU there are no events `wait`, because
-// the times of single waits are not known.
+// inside the phase; its argument `sequence` is the number of the collective. StepTimes::waits(), the waiting
+// time of a step, is the length of the whole phase `sync_exposed`, plus the lengths of those events `wait`
+// outside this phase whose argument `counted` is true. On a GPU there are no events `wait`, because the times
+// of single waits are not known.
 class TraceLog {
  public:
   // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". The trace shows the strategies in the

@@ -42,7 +42,7 @@ std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
 
 // The batch sources that the following functions return make token ids, i32 of shape (batch, seq).
 
-// Returns a source of inputs and targets that are drawn uniformly from [0, vocab_size).
+// Returns a source whose inputs and targets are integers, drawn uniformly from [0, vocab_size).
 std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 
 // Returns a source of sequences at random positions of a file, whose bytes are the token ids; the target of

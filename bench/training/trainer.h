@@ -41,7 +41,7 @@ struct StepResult {
   // the last backward pass.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
-  std::optional<int64_t> allocations = {};  // of all steps, from the device's memory source
+  std::optional<int64_t> allocations = {};  // how often all steps took memory from its source
   // Bytes in use on the device in the last step: when Strategy::BeginStep has returned (built_bytes), before
   // the optimizer's update, and after it.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
@@ -140,7 +140,7 @@ class Trainer {
   // Returns what Step is doing, for error messages: "start", "forward", "backward", "synchronisation", ...
   std::string_view phase() const { return phase_; }
 
-  // Returns the loss that this rank computed last, before the update.
+  // Returns the loss of this rank's last batch, with the weights before the update.
   double loss() const;
 
   // Returns the number of floating-point operations of forward and backward of a batch. Runs a forward pass
@@ -151,7 +151,8 @@ class Trainer {
   // and gradients and optimizer state unless the strategy has its own.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
-  // Updates the weights with the current gradients, which are clipped to `clip_norm` first.
+  // Updates the weights with the current gradients. First scales all gradients down together if their
+  // Euclidean norm is larger than `clip_norm`.
   void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity());
 
   // Computes, in this process alone, the mean of the gradients of all ranks' batches. The batches are
