@@ -23,7 +23,7 @@ namespace gradsync::bench {
 // of single waits are not known.
 class TraceLog {
  public:
-  // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". The trace shows the strategies in the
+  // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". The file names the strategies in the
   // order of `strategies`.
   TraceLog(int rank, std::string origin, std::vector<std::string> strategies);
 

@@ -11,8 +11,8 @@
 
 namespace gradsync::bench {
 
-// Returns for how many tensor elements one rank needs memory to train a transformer on `positions` tokens, or
-// a ResNet on `batch_size` images of image_size x image_size pixels.
+// Returns the numbers of tensor elements for which one rank needs memory, if it trains a transformer on
+// `positions` tokens, or a ResNet on `batch_size` images of image_size x image_size pixels.
 TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions);
 TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64_t image_size);
 

@@ -38,8 +38,8 @@ struct TrainingPlan : TrainingOptions {
   // sizes, sequence lengths, ...), such as the dtype and the optimizer.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
-  // Returns for how many tensor elements a rank needs memory, with the largest batch size and sequence
-  // length.
+  // Returns the numbers of tensor elements for which one rank needs memory, if it trains with the largest
+  // batch size and the longest sequences.
   TrainingSize Size() const;
   // Return the configuration of the model that --model names, with the sizes that other flags replace. The
   // transformer's context_length is the longest of --seq_len.

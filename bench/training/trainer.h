@@ -41,7 +41,7 @@ struct StepResult {
   // the last backward pass.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
-  std::optional<int64_t> allocations = {};  // how often all steps took memory from its source
+  std::optional<int64_t> allocations = {};  // in all steps, from the device's memory source
   // Bytes in use on the device in the last step: when Strategy::BeginStep has returned (built_bytes), before
   // the optimizer's update, and after it.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
@@ -54,7 +54,7 @@ Record MakeSamples(const StepResult& step, int64_t position);
 struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
-  bool decay_vectors = true;  // see model::AdamW::Options
+  bool decay_vectors = true;  // if false, AdamW applies no weight decay to parameters with one dimension
   // Unless it is null, the trainer tells this sink when the phases and the collectives of each step begin and
   // end, for a profiler. The sink must outlive the trainer.
   RangeSink* ranges = nullptr;
@@ -86,8 +86,8 @@ struct Turn {
 // Returns the value of a tensor of one element.
 double ToDouble(const model::Tensor& scalar);
 
-// Owns one rank's copy of the model and its optimizer, and trains it. All strategies train this copy, so that
-// all of them compute in the same memory.
+// Owns one rank's copy of the model and its optimizer, and trains it. All strategies of gradsync train this
+// copy, so that all of them compute in the same memory.
 class Trainer {
  public:
   // `group` is used for barriers and to send rank 0's initial weights to all ranks; strategies may use other
@@ -130,9 +130,9 @@ class Trainer {
   // the collectives of all these steps. The operations of the timed steps are reported to `tracer`, unless it
   // is null.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
-  // Takes turn.num_steps steps without timing them. Afterwards the parameters have the whole weights, and
-  // whole gradients of the last step in memory that does not belong to the strategy, so that they can be
-  // checked.
+  // Takes turn.num_steps steps without timing them. Afterwards the parameters have the whole weights, and the
+  // whole gradients of the last step, so that they can be checked. These gradients lie in memory that does
+  // not belong to the strategy.
   void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
   // For tests: replaces the trainer's clocks. `timer` times the phases of steps. `now` returns the time in
   // ns, and times Strategy::BeginStep and the strategy's hooks.
@@ -143,8 +143,8 @@ class Trainer {
   // Returns the loss of this rank's last batch, with the weights before the update.
   double loss() const;
 
-  // Returns the number of floating-point operations of forward and backward of a batch. Runs a forward pass
-  // to count them.
+  // Returns the number of floating-point operations of forward and backward of a batch of this rank. Runs a
+  // forward pass to count them.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
   // Returns how many bytes of the trainer's memory a strategy with these traits needs: weights and buffers,
@@ -157,8 +157,8 @@ class Trainer {
 
   // Computes, in this process alone, the mean of the gradients of all ranks' batches. The batches are
   // computed one after the other and not as one large batch, because a batch norm depends on the whole batch.
-  // If `loss_scale` is the one of a strategy, the gradients of each batch are bitwise equal to those that its
-  // rank computes with this strategy.
+  // If `loss_scale` is the one of a strategy, each batch's gradients are bitwise equal to those that the
+  // batch's rank computes with this strategy.
   void ComputeGradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
                              double loss_scale = 1);
 
@@ -171,8 +171,8 @@ class Trainer {
   // the last part, whose loss it returns.
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
-  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `keep` is not null, copies the whole
-  // gradients to it before the update.
+  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `keep` is not null, appends copies of
+  // the whole gradients to it before the update.
   StepTimes TakeStep(const Turn& turn, bool communicates, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);
 
@@ -182,8 +182,8 @@ class Trainer {
   const CpuClock cpu_clock_;
   std::vector<model::Tensor> losses_;  // loss of each part of the last batch
   // Used only if there is a profiler (TrainerOptions::ranges). A strategy that is made for a group (the key)
-  // then communicates in the value, which passes each collective to that group and reports it to the
-  // profiler.
+  // communicates in the group of the value instead, which passes each collective on to the key and reports it
+  // to the profiler.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;

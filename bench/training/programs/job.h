@@ -16,8 +16,9 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 //
 // For each setting (batch size, sequence length, ...), the strategies are timed; they take one step each, in
 // turn, or with --order=blocks one strategy after the other. All strategies of gradsync train the same copy
-// of the model. Then the result of a strategy is compared with that of one process that trains on the batches
-// of all ranks. If the result of a strategy that averages is wrong, the program fails after all comparisons.
+// of the model. Then, unless --verify=false, the result of a strategy is compared with that of one process
+// that trains on the batches of all ranks. If the result of a strategy that averages is wrong, the program
+// fails after all comparisons.
 //
 // After randomly drawn timed steps of gradsync's strategies, the ranks also compare their gradients with each
 // other (or weights, if the strategy divides the optimizer's state). If a strategy that averages leaves them
