@@ -59,7 +59,8 @@ ProgramResult RunProgram(const std::string& path, const std::vector<std::string>
 std::string FreshDirectory();
 
 // Returns the records of all *.jsonl files in a directory, in the order of the files' names. A line that is
-// no record fails the test, except an incomplete one if `running`, when programs still write the files.
+// no record fails the test. If `running` is true, programs may still write the files, so an incomplete line
+// is skipped and does not fail the test.
 std::vector<Record> RecordsIn(const std::string& directory, bool running = false);
 
 // Returns the contents of a file; empty if the file does not exist.

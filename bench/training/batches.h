@@ -55,8 +55,8 @@ std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab
 // Returns a source of sequences at random positions of `text`, whose bytes are the token ids, as CorpusTokens
 // does for a file. The text must have more bytes than the longest sequence.
 std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed);
-// Fills row `row` of a batch on the host from the seq + 1 bytes of `window`: the inputs are all bytes but the
-// last, the targets all bytes but the first.
+// Fills row `row` of a batch on the host from the seq + 1 bytes of `window`, which are token ids: the inputs
+// are all bytes but the last, the targets all bytes but the first.
 void FillRow(std::span<const char> window, int64_t row, const model::Batch& batch);
 
 }  // namespace gradsync::bench

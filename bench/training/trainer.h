@@ -137,7 +137,8 @@ class Trainer {
   // For tests: replaces the trainer's clocks. `timer` times the phases of steps. `now` returns the time in
   // ns, and times Strategy::BeginStep and the strategy's hooks.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
-  // Returns what Step is doing, for error messages: "start", "forward", "backward", "synchronisation", ...
+  // Returns the name of the phase in which Step is, for error messages: "start", "forward", "backward",
+  // "synchronisation", ...
   std::string_view phase() const { return phase_; }
 
   // Returns the loss of this rank's last batch, with the weights before the update.
@@ -147,8 +148,9 @@ class Trainer {
   // forward pass to count them.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
-  // Returns how many bytes of the trainer's memory a strategy with these traits needs: weights and buffers,
-  // and gradients and optimizer state unless the strategy has its own.
+  // Returns how many bytes of the trainer's memory a strategy with these traits needs: those of the weights
+  // and of the model's buffers (as of batch norms), and those of gradients and of optimizer state unless the
+  // strategy allocates its own.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
   // Updates the weights with the current gradients. First scales all gradients down together if their
