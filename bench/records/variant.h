@@ -49,10 +49,10 @@ struct Variant {
   bool operator==(const Variant&) const = default;
 };
 
-// The value of `backend` for a strategy that never communicates.
+// The value of Variant::backend for a strategy that never communicates.
 inline constexpr char kNoBackend[] = "none";
-// A value of --backend that is no backend: it measures an all-reduce by a plain loop in shared memory
-// (bench/collectives/memory_limit.h), with which backends are compared.
+// A value of --backend that is no backend. It measures an all-reduce by a plain loop in shared memory
+// (bench/collectives/memory_limit.h); the backends' speeds are compared with the speed of this loop.
 inline constexpr char kMemoryLimit[] = "memory_limit";
 inline constexpr char kPyTorch[] = "pytorch";
 

@@ -40,10 +40,11 @@ class RunningProgram {
   // Returns the id of that child process of the program which has `name=value` in its environment, such as a
   // rank with RANK=1; 0 if there is no such child yet.
   pid_t ChildWith(const std::string& name, const std::string& value) const;
-  // Returns the text that the program has written so far.
+  // out returns what the program has written to its standard output so far, err the same for standard error.
   std::string out() const { return out_.text(); }
   std::string err() const { return err_.text(); }
-  // Waits for the end of the program; after `patience`, kills it. The destructor also kills it.
+  // Waits for the end of the program, and kills it after `patience`. The destructor also kills a program that
+  // still runs.
   ProgramResult Wait(std::chrono::seconds patience = kPatience);
 
  private:
@@ -58,7 +59,8 @@ ProgramResult RunProgram(const std::string& path, const std::vector<std::string>
 std::string FreshDirectory();
 
 // Returns the records of all *.jsonl files in a directory, in the order of the files' names. A line that is
-// no record fails the test, except an incomplete one if `running`, when programs still write the files.
+// no record fails the test. If `running` is true, programs may still write the files, so an incomplete line
+// is skipped and does not fail the test.
 std::vector<Record> RecordsIn(const std::string& directory, bool running = false);
 
 // Returns the contents of a file; empty if the file does not exist.

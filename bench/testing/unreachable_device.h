@@ -10,10 +10,11 @@ namespace gradsync::bench {
 
 // Returns a device that claims to be a GPU. Code that reads or writes its memory, other than by the device's
 // Copy and Zero, ends the process with a segmentation fault. So a test notices code that treats such memory
-// as the host's. The device has no kernels.
+// as the host's. The device has no kernels, so it cannot compute.
 model::DevicePtr UnreachableDevice();
 
-// Returns a process group of one rank, for tensors of any device. Its collectives do nothing.
+// Returns a process group of one rank, for tensors of any device. Its collectives copy their input to their
+// output, if they have an output, and do nothing else.
 std::unique_ptr<comm::ProcessGroup> LoneGroup();
 
 }  // namespace gradsync::bench

@@ -8,7 +8,7 @@
 // Counts the floating-point operations of matrix products, convolutions and attention from their shapes. A
 // multiplication and the addition of its result count as two operations. Elementwise operations count as
 // zero, because memory limits their speed. For causal attention only the lower half of the (seq, seq) matrix
-// counts, and values that backward recomputes do not count again.
+// counts. If backward computes values of forward again, these operations do not count again.
 namespace gradsync::bench {
 
 struct Flops {

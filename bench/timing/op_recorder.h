@@ -16,7 +16,7 @@
 
 namespace gradsync::bench {
 
-// A named piece of a step, between a call of Begin and the matching call of End.
+// A named range of a step, from a call of OpRecorder::Begin to the matching call of End.
 struct TracedOp {
   std::string name;
   int64_t begin_ns = 0;  // on the host's steady clock (comm::Now)
@@ -28,21 +28,22 @@ struct TracedOp {
 struct ComputedOp {
   std::string name;
   Flops flops;
-  // When the device ended the previous operation or, if later, the last range, on the host's steady clock; 0
-  // if there was neither. If forward waits for weights before the operation, the wait lies between begin_ns
-  // and end_ns, and StepProfile subtracts it.
+  // When the device began the operation, on the host's steady clock: it is the end of the previous operation
+  // or of the last range (TracedOp) before this operation, whichever is later; 0 if there was neither. If
+  // forward waits for weights before the operation, the wait lies between begin_ns and end_ns, and
+  // StepProfile subtracts it.
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
 
-// Records when the device begins and ends each range of a step (in the order of their beginnings), and each
-// operation of its forward pass. On a GPU the times are those of CUDA events on the compute stream, because
-// the host runs ahead of the GPU.
+// Records when the device begins and ends each range of a step (a TracedOp), in the order of their
+// beginnings, and when it ends each operation of the forward pass. On a GPU the times are those of CUDA
+// events on the compute stream, because the host runs ahead of the GPU.
 class OpRecorder : public model::Tracer {
  public:
   OpRecorder() = default;
-  // Times operations of `device`. Begin and End also call the same function of `next`, unless it is null.
-  // `device` and `next` must outlive this object.
+  // Records what `device` computes. Begin and End of this object also call Begin and End of the tracer
+  // `next`, unless it is null. `device` and `next` must outlive this object.
   explicit OpRecorder(model::Device& device, model::Tracer* next = nullptr);
 
   void Begin(std::string_view name) override;
@@ -50,11 +51,13 @@ class OpRecorder : public model::Tracer {
   void Computed(std::string_view name, const model::Tensor& output,
                 std::span<const model::Var> inputs) override;
 
-  // Returns the ranges, all of which must have ended. Blocks until the device has finished them.
+  // Returns the ranges that began since the last Clear(). For each of them End must have been called. Blocks
+  // until the device has reached their ends.
   const std::vector<TracedOp>& ops();
-  // Returns the operations of the forward pass. Blocks until the device has finished them.
+  // Returns the operations of the forward pass since the last Clear(). Blocks until the device has computed
+  // them.
   const std::vector<ComputedOp>& computed();
-  // Removes all ranges and operations, for the next step. All ranges must have ended.
+  // Removes all recorded ranges and operations; call this before the next step. All ranges must have ended.
   void Clear();
 
  private:

@@ -29,9 +29,9 @@ struct StepMarks {
 class PhaseTimer {
  public:
   virtual ~PhaseTimer() = default;
-  // Records a mark after all work that was issued before. kStepBegin must be a step's first mark; with CUDA
-  // it blocks until the compute stream is idle, to compare the clocks of the GPU and the host. Other marks
-  // never block.
+  // Records when the device has done all work that was issued before this call; Read returns this time for
+  // `mark`. kStepBegin must be the first mark of a step. With CUDA, kStepBegin blocks until the compute
+  // stream is idle, to compare the clocks of the GPU and the host. Other marks never block.
   virtual void Take(Mark mark) = 0;
   // Returns the times of the marks of the last step, 0 for marks that were not recorded. Blocks until the
   // device has reached all marks.
@@ -39,11 +39,12 @@ class PhaseTimer {
 };
 
 // Makes a timer, which `device` must outlive. For the CPU the timer reads the host's steady clock. For CUDA
-// it records events on the compute stream, and converts their times to the host's steady clock, which also
-// times communication.
+// it records events on the compute stream, and converts their times to the host's steady clock. So they can
+// be compared with the times of collectives, which the host's steady clock measures.
 std::unique_ptr<PhaseTimer> MakePhaseTimer(model::Device& device);
 
-// Returns what records call the clock of a timer: "steady_clock, host, ns" or "CUDA events, device, ns".
+// Returns the text that names the clock of such a timer in records: "steady_clock, host, ns" or "CUDA events,
+// device, ns".
 std::string_view ClockName(const model::Device& device);
 
 }  // namespace gradsync::bench

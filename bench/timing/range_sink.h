@@ -29,8 +29,8 @@ class RangeSink : public model::Tracer {
   virtual uint64_t Start(RangeKind kind, std::string_view name) = 0;
   virtual void Stop(uint64_t range) = 0;
 
-  // A sink can be the tracer of a device. Then the device calls Begin and End for each operation of backward
-  // and for the broadcast of buffers, and each becomes a nested range of kind kOp.
+  // A sink can be the tracer of a model::Device. Then Begin and End are called for each operation of backward
+  // and for the broadcast of buffers, and each of these becomes a nested range of kind kOp.
   void Begin(std::string_view name) final { Push(RangeKind::kOp, name); }
   void End() final { Pop(); }
 };

@@ -5,19 +5,19 @@
 
 namespace gradsync::bench {
 
-// A span of time in which a rank waited for a collective, on the host's steady clock. Known only if the CPU
-// computes, because the host does not see what a GPU waits for.
+// A span of time in which a rank waited for a collective, on the host's steady clock. Such waits are known
+// only if the CPU computes, because the host does not see what a GPU waits for.
 struct StepWait {
   int64_t sequence = 0;  // number of the collective, as in the log of its process group
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  // Whether StepTimes::waits() includes this wait. It does not include waits in the strategy's BeginStep (a
-  // part of begin_step) and waits for the broadcast of buffers (a part of forward).
+  // Whether StepTimes::waits(), the waiting time of a step, includes this wait. Two kinds of waits are left
+  // out: those in the strategy's BeginStep, which count as begin_step, and those for the broadcast of
+  // buffers, which count as forward.
   bool is_counted = true;
 };
 
-// Returns the length of the interval [begin_ns, end_ns) minus the time that waits with is_counted == true
-// take in it.
+// Returns how many ns of the interval [begin_ns, end_ns) are outside all waits with is_counted == true.
 int64_t WithoutWaitsNs(int64_t begin_ns, int64_t end_ns, std::span<const StepWait> waits);
 
 }  // namespace gradsync::bench

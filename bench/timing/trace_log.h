@@ -16,13 +16,14 @@ namespace gradsync::bench {
 // row for the phases of a step (forward, backward, ...), a row for the operations of backward and the
 // broadcast of buffers, a row for collectives that wait in the queue, and rows for collectives in flight.
 //
-// A phase includes the times in which it waited for communication. Each of these is an event `wait` inside
-// the phase, with the number of the collective. StepTimes::waits() is the whole phase `sync_exposed`, plus
-// those events `wait` outside it whose argument `counted` is true. On a GPU there are no events `wait`,
-// because the times of single waits are not known.
+// A phase includes the times in which it waited for communication. Each of these times is an event `wait`
+// inside the phase; its argument `sequence` is the number of the collective. StepTimes::waits(), the waiting
+// time of a step, is the length of the whole phase `sync_exposed`, plus the lengths of those events `wait`
+// outside this phase whose argument `counted` is true. On a GPU there are no events `wait`, because the times
+// of single waits are not known.
 class TraceLog {
  public:
-  // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". The trace shows the strategies in the
+  // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". The file names the strategies in the
   // order of `strategies`.
   TraceLog(int rank, std::string origin, std::vector<std::string> strategies);
 

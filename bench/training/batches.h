@@ -42,21 +42,21 @@ std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
 
 // The batch sources that the following functions return make token ids, i32 of shape (batch, seq).
 
-// Returns a source of inputs and targets that are drawn uniformly from [0, vocab_size).
+// Returns a source whose inputs and targets are integers, drawn uniformly from [0, vocab_size).
 std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 
 // Returns a source of sequences at random positions of a file, whose bytes are the token ids; the target of
-// each token is the next token of the file. All ranks together get the same sequences in a step, whatever the
-// number of ranks. Throws InvalidInput if the file cannot be read or is not longer than max_seq_len bytes, or
-// if vocab_size is smaller than 256.
+// each token is the next token of the file. If the number of ranks changes but the number of rows of all
+// ranks together does not, all ranks together still get the same sequences in a step. Throws InvalidInput if
+// the file cannot be read or is not longer than max_seq_len bytes, or if vocab_size is smaller than 256.
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 
 // Returns a source of sequences at random positions of `text`, whose bytes are the token ids, as CorpusTokens
 // does for a file. The text must have more bytes than the longest sequence.
 std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed);
-// Fills row `row` of a batch on the host from the seq + 1 bytes of `window`: the inputs are all bytes but the
-// last, the targets all bytes but the first.
+// Fills row `row` of a batch on the host from the seq + 1 bytes of `window`, which are token ids: the inputs
+// are all bytes but the last, the targets all bytes but the first.
 void FillRow(std::span<const char> window, int64_t row, const model::Batch& batch);
 
 }  // namespace gradsync::bench

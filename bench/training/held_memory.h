@@ -14,9 +14,9 @@ namespace gradsync::bench {
 // Returns how many bytes of memory these tensors use. Bytes that belong to several tensors count once.
 int64_t DistinctBytes(std::span<const model::Tensor> tensors);
 
-// Adds to `facts` how many bytes of weights, gradients and optimizer state this rank keeps between two steps,
-// and, for strategies that average exactly, how many bytes it should keep and send according to the ZeRO
-// paper. Call this after a step, and before the next one.
+// Adds to `facts` how many bytes of weights, gradients and optimizer state this rank keeps between two steps.
+// For strategies that average exactly, also adds how many bytes a rank should keep, and how many it should
+// send in a step, according to the ZeRO paper. Call this after a step, and before the next one.
 void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
                     int64_t accumulation_steps, FactFields& facts);
 

@@ -34,18 +34,20 @@ struct TrainingPlan : TrainingOptions {
   // All variants that are compared: gradsync's strategies first, then PyTorch's.
   std::vector<TrainingVariant> variants;
 
-  // Sets the variant of a record, and the part of its configuration that does not depend on batch size and
-  // sequence length.
+  // Sets the variant of `record`, and the fields of its configuration that are equal in all settings (batch
+  // sizes, sequence lengths, ...), such as the dtype and the optimizer.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
-  // Returns the numbers of elements for the largest batch size and sequence length.
+  // Returns the numbers of tensor elements for which one rank needs memory, if it trains with the largest
+  // batch size and the longest sequences.
   TrainingSize Size() const;
   // Return the configuration of the model that --model names, with the sizes that other flags replace. The
   // transformer's context_length is the longest of --seq_len.
   model::TransformerConfig transformer_config() const;
   model::ResNetConfig resnet_config() const;
   int64_t longest_seq_len() const;
-  // Returns the backends of the variants, each once. The first one is also used for barriers and checks.
+  // Returns, each once, the backends (with options) of those variants of gradsync that communicate; the first
+  // of --backend if there are none. The first backend of the result is also used for barriers and checks.
   std::vector<std::string> GroupBackends() const;
 
   // is_alone returns whether at most one strategy exists at a time. restarts returns whether the initial

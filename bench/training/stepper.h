@@ -25,21 +25,23 @@ class Stepper {
   const Setting& setting() const { return setting_; }
   const TrainingVariant& variant() const { return variant_; }
 
-  // Takes one training step and returns its times. If the strategy averages weights only after several steps,
-  // takes all these steps, and returns the means of their times. For a strategy of gradsync, reports
-  // operations to `tracer`, unless it is null, and leaves the gradients in the trainer's parameters.
+  // Takes one training step and returns its times. If a turn of the variant has several steps
+  // (TrainingVariant::turn_steps), takes all of them, and returns the means of the times of the timed ones.
+  // For a strategy of gradsync, reports operations to `tracer`, unless it is null, and leaves the gradients
+  // in the trainer's parameters.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
   // Returns the factor by which the strategy multiplies the loss before backward.
   virtual double loss_scale() const = 0;
-  // Sets the weights to rank 0's initial weights and takes one training step (as many as Step, if the
-  // strategy averages weights only after several), so that the caller can check the gradients and new
-  // weights. Afterwards the trainer's parameters have both, whole. Call this after other steps, because a
-  // strategy may change its buckets after its first step, and the check is to cover the final buckets.
+  // Sets the weights to rank 0's initial weights and takes one training step; a strategy of gradsync takes
+  // variant().period() steps. Afterwards the trainer's parameters have the whole gradients and the whole new
+  // weights, so that the caller can check them. Call this after other steps, because a strategy may change
+  // its buckets after its first step, and the check is to cover the final buckets.
   virtual void StepFromStart(const model::Batch& batch) = 0;
-  // Like StepFromStart, takes one training step for a check, but from the current weights. Throws
-  // std::logic_error for PyTorch's strategies.
+  // Takes variant().period() training steps from the current weights, for a check. Afterwards the trainer's
+  // parameters have the whole gradients and the whole new weights. For a strategy of PyTorch, throws
+  // std::logic_error and takes no step.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
   // Gathers whole weights into the trainer's parameters, if the strategy keeps only a part of them on each
@@ -49,7 +51,7 @@ class Stepper {
   // Adds to `record` what is known after the first timed step, such as the sizes of the strategy's buckets
   // and the bytes of memory that it keeps between steps.
   virtual void Introduce(Record& record) const = 0;
-  // Adds facts about all steps so far, such as the peak memory.
+  // Adds to `facts` what is known from all steps so far, such as the peak memory.
   virtual void Describe(FactFields& facts) const = 0;
 
  private:

@@ -32,14 +32,14 @@ struct TrainingTask {
   std::unique_ptr<model::Model> model;
   std::unique_ptr<BatchSource> source;
   std::vector<Setting> settings;  // at least one; measured in this order
-  // If not null, is told when the phases, operations and collectives of each step begin and end. With --nvtx
-  // another sink takes its place.
+  // Unless it is null, this sink is told when the phases, operations and collectives of each step begin and
+  // end. With --nvtx, the sink that MakeNvtxSink returns is used in its place.
   std::unique_ptr<RangeSink> ranges = {};
 };
 
-// Makes the model, the source of batches, and a Setting for each batch size, accumulation and sequence
-// length. `seed` decides the initial weights and the batches. If --weights names a file, only rank 0 reads
-// it. Throws InvalidInput if the file does not fit the model.
+// Makes the model, the source of batches, and a Setting for each combination of batch size, number of
+// accumulation steps and sequence length. `seed` decides the initial weights and the batches. If --weights
+// names a file, only rank 0 reads it. Throws InvalidInput if the file does not fit the model.
 TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World& world,
                       const model::DevicePtr& device);
 

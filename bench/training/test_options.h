@@ -28,7 +28,8 @@ inline TrainingPlan Parse(const std::vector<const char*>& arguments) {
   return PlanOf(TrainingOptions(), arguments);
 }
 
-// Returns the line with which these arguments are refused; "no error" if they are not.
+// Returns the message of the InvalidInput that Parse throws for these arguments; "no error" if it does not
+// throw.
 inline std::string RefusalOf(const std::vector<const char*>& arguments) {
   return comm::ErrorOf<InvalidInput>([&] { Parse(arguments); });
 }

@@ -27,38 +27,40 @@
 
 namespace gradsync::bench {
 
-// What one rank measured in a training step. If several steps were taken together, times and counts are means
-// over these steps. For PyTorch's strategies, most fields are unknown.
+// What one rank measured in a training step, or in several steps that it took together. Times are then means
+// over the timed steps. For PyTorch's strategies, only `times` and `begin_ns` are set.
 struct StepResult {
   StepTimes times;
   std::vector<StepMarks> marks = {};  // when the phases of each step began
   // The times in which the last step waited for collectives; empty on a GPU, and without a tracer.
   std::vector<StepWait> waits = {};
-  // Time when this rank left the barrier before the step, on the host's clock.
+  // When this rank began the first timed step, after the barrier, on the host's steady clock.
   std::optional<int64_t> begin_ns = {};
-  // Time in ns during which at least one collective was in flight, from the end of forward to the end of the
-  // step. For a strategy that may communicate earlier, counted from the beginning of the step.
+  // Time in ns of a step during which at least one collective was in flight. It is counted from the end of
+  // forward to the end of the step, but from the beginning of the step if the strategy may communicate before
+  // the last backward pass.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
-  std::optional<int64_t> allocations = {};  // number of allocations from the device's memory source
-  // Bytes in use on the device when the last step's forward begins, before the optimizer, and after it.
+  std::optional<int64_t> allocations = {};  // in all steps, from the device's memory source
+  // Bytes in use on the device in the last step: when Strategy::BeginStep has returned (built_bytes), before
+  // the optimizer's update, and after it.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
-// Returns a record with only the samples of a step. `position` is the number of timed steps, of all
-// strategies, that were taken before.
+// Returns a record that has nothing but the samples of this result. `position` becomes a sample too; it is
+// the number of timed results, of all strategies, before this one.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
-  bool decay_vectors = true;  // see model::AdamW::Options
-  // If not null, is told when the phases and the collectives of each step begin and end, for a profiler. Must
-  // outlive the trainer.
+  bool decay_vectors = true;  // if false, AdamW applies no weight decay to parameters with one dimension
+  // Unless it is null, the trainer tells this sink when the phases and the collectives of each step begin and
+  // end, for a profiler. The sink must outlive the trainer.
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
-  // True if at most one strategy exists at a time; then a strategy may free memory that another one would
-  // need. Restart must be called before each strategy is made, except before the first.
+  // True if at most one strategy exists at a time. Then a strategy may free memory that another strategy
+  // would need. Restart must be called before each strategy is made, except before the first.
   bool is_alone = false;
   bool restarts = true;  // false if Restart is never called again; then the initial weights are not kept
 };
@@ -71,8 +73,8 @@ struct Turn {
   int64_t lead_in_steps = 0;           // number of untimed steps after the barrier, before the timed steps
   // A step divides its batch into this number of parts of equally many rows, and runs forward and backward of
   // one part after the other. The gradient is the mean of the parts' gradients. The strategy communicates in
-  // the backward pass of the last part only, unless its needs_every_pass() is true. In the measured times,
-  // everything before that pass counts as forward.
+  // the backward pass of the last part only, unless Strategy::needs_every_pass() is true. In the measured
+  // times, everything before the backward pass of the last part counts as forward.
   int64_t accumulation_steps = 1;
   // If the Euclidean norm of all gradients together is larger than clip_norm, all gradients are multiplied by
   // clip_norm / norm, as by PyTorch's clip_grad_norm_. With a strategy that does not average gradients, each
@@ -84,8 +86,8 @@ struct Turn {
 // Returns the value of a tensor of one element.
 double ToDouble(const model::Tensor& scalar);
 
-// Owns one rank's copy of the model and its optimizer, and trains it. All strategies train this copy, so that
-// all of them compute in the same memory.
+// Owns one rank's copy of the model and its optimizer, and trains it. All strategies of gradsync train this
+// copy, so that all of them compute in the same memory.
 class Trainer {
  public:
   // `group` is used for barriers and to send rank 0's initial weights to all ranks; strategies may use other
@@ -100,10 +102,11 @@ class Trainer {
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 
-  // Removes all gradients. Moves weights that lie in a strategy's memory into the trainer's memory, where
-  // backward then stores new gradients too. Allocates the trainer's memory for gradients if there is none.
+  // Removes all gradients. Moves weights that lie in a strategy's memory back into the trainer's memory.
+  // Allocates the trainer's memory for gradients if there is none; backward then stores new gradients there.
   void BeginGradients();
-  // Removes all gradients and moves weights as BeginGradients does, but allocates no memory for gradients.
+  // Removes all gradients, and moves weights that lie in a strategy's memory back into the trainer's memory.
+  // Unlike BeginGradients, allocates no memory for gradients.
   void ResetGradients();
 
   RangeSink* ranges() const { return options_.ranges; }
@@ -120,38 +123,44 @@ class Trainer {
   // it.
   void Restart();
 
-  // Waits for all ranks, and then takes the steps that `turn` asks for, without barriers between them. If the
-  // model has buffers (as batch norms have), forward of the last step begins with a broadcast of rank 0's
-  // buffers. Afterwards the parameters have the gradients of the last step, if the strategy keeps them, and
-  // turn.group has the log of the collectives. Operations are reported to `tracer`, unless it is null.
+  // Waits for all ranks, and then takes turn.lead_in_steps untimed and turn.num_steps timed steps, without
+  // barriers between them. If the model has buffers (as batch norms have), forward of the last step, or of
+  // every step if there are untimed ones, begins with a broadcast of rank 0's buffers. Afterwards the
+  // parameters have the gradients of the last step, if the strategy keeps them, and turn.group has the log of
+  // the collectives of all these steps. The operations of the timed steps are reported to `tracer`, unless it
+  // is null.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
-  // Takes turn.num_steps steps without timing them. Afterwards the parameters have the whole weights, and
-  // whole gradients of the last step in memory that does not belong to the strategy, so that they can be
-  // checked.
+  // Takes turn.num_steps steps without timing them. Afterwards the parameters have the whole weights, and the
+  // whole gradients of the last step, so that they can be checked. These gradients lie in memory that does
+  // not belong to the strategy.
   void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
-  // For tests: replaces the clocks. `timer` times the phases of steps, and `now` the strategy's own work.
+  // For tests: replaces the trainer's clocks. `timer` times the phases of steps. `now` returns the time in
+  // ns, and times Strategy::BeginStep and the strategy's hooks.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
-  // Returns what Step is doing, for error messages: "start", "forward", "backward", "synchronisation", ...
+  // Returns the name of the phase in which Step is, for error messages: "start", "forward", "backward",
+  // "synchronisation", ...
   std::string_view phase() const { return phase_; }
 
-  // Returns the loss that this rank computed last, before the update.
+  // Returns the loss of this rank's last batch, with the weights before the update.
   double loss() const;
 
-  // Returns the number of floating-point operations of forward and backward of a batch. Runs a forward pass
-  // to count them.
+  // Returns the number of floating-point operations of forward and backward of a batch of this rank. Runs a
+  // forward pass to count them.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
-  // Returns how many bytes of the trainer's memory a strategy with these traits needs: weights and buffers,
-  // and gradients and optimizer state unless the strategy has its own.
+  // Returns how many bytes of the trainer's memory a strategy with these traits needs: those of the weights
+  // and of the model's buffers (as of batch norms), and those of gradients and of optimizer state unless the
+  // strategy allocates its own.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
-  // Updates the weights with the current gradients, which are clipped to `clip_norm` first.
+  // Updates the weights with the current gradients. First scales all gradients down together if their
+  // Euclidean norm is larger than `clip_norm`.
   void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity());
 
   // Computes, in this process alone, the mean of the gradients of all ranks' batches. The batches are
   // computed one after the other and not as one large batch, because a batch norm depends on the whole batch.
-  // If `loss_scale` is the one of a strategy, the gradients of each batch are bitwise equal to those that its
-  // rank computes with this strategy.
+  // If `loss_scale` is the one of a strategy, each batch's gradients are bitwise equal to those that the
+  // batch's rank computes with this strategy.
   void ComputeGradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
                              double loss_scale = 1);
 
@@ -164,8 +173,8 @@ class Trainer {
   // the last part, whose loss it returns.
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
-  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `keep` is not null, copies the whole
-  // gradients to it before the update.
+  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `keep` is not null, appends copies of
+  // the whole gradients to it before the update.
   StepTimes TakeStep(const Turn& turn, bool communicates, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);
 
@@ -174,8 +183,9 @@ class Trainer {
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
   std::vector<model::Tensor> losses_;  // loss of each part of the last batch
-  // If there is a profiler (TrainerOptions::ranges), strategies communicate in these groups, each of which
-  // reports the collectives of the group that is its key.
+  // Used only if there is a profiler (TrainerOptions::ranges). A strategy that is made for a group (the key)
+  // communicates in the group of the value instead, which passes each collective on to the key and reports it
+  // to the profiler.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;
