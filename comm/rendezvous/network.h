@@ -38,7 +38,8 @@ std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
 std::string OwnAddress(Deadline deadline);
 // Returns 127.0.0.1, or ::1 if loopback of this host has only that address.
 std::string LoopbackAddress(Deadline deadline);
-// Return whether a host name or address belongs to this host, and whether it means only loopback.
+// IsOwnAddress returns whether `host`, a name or address, belongs to this host. IsLoopback returns whether it
+// means only loopback.
 bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);
 // Returns whether a name other than "localhost" resolves to loopback on this host. A host's own name often

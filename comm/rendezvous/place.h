@@ -26,7 +26,7 @@ class Place {
   std::optional<Rank0> Find() const;
   // Writes the file atomically, and makes the directory if it does not exist. Throws std::runtime_error.
   void Publish(const Rank0& rank0) const;
-  // Removes the file if rank 0 wrote it in this run.
+  // Removes the file if it contains `run` (Rank0::run), so that another run's file stays.
   void Withdraw(const std::string& run) const;
 
  private:

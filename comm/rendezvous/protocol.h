@@ -45,7 +45,7 @@ struct Frame {
 };
 
 inline constexpr char kProtocol[] = "gradsync rendezvous 4";
-// The largest payloads, in bytes, of a process that has not joined, and of a rank. Real ones are much
+// The largest payloads, in bytes, of a process that has not joined, and of a rank. Usual payloads are much
 // smaller. A value that a rank stores may have a line for each of thousands of ranks.
 inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;

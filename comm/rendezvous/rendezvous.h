@@ -20,10 +20,10 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Waits for all ranks, and returns, in rank order, the value that each rank gave for this rank. `own` has
-  // one value per rank, or one value for all ranks. All ranks must call this. Throws CollectiveError, one
-  // line, when ranks are missing after the timeout ("rank 0: rank 1 did not arrive at file:///x within 60.0
-  // s; arrived: 0, 2"), rank 0 is gone, or any rank has failed here.
+  // Waits for all ranks, and returns, in rank order, the value that each rank gave for this rank. `own` is
+  // what this rank gives: own[r] is for rank r, or its only value is for all ranks. All ranks must call this.
+  // Throws CollectiveError, one line, when ranks are missing after the timeout ("rank 0: rank 1 did not
+  // arrive at file:///x within 60.0 s; arrived: 0, 2"), rank 0 is gone, or any rank has failed here.
   std::vector<std::string> Exchange(const std::vector<std::string>& own);
 
   std::vector<std::string> hosts() const;

@@ -39,12 +39,13 @@ class Store {
   // Waits until a rank has set the key, and returns its value; nullopt if none has by the deadline.
   virtual std::optional<std::string> Get(const std::string& key, Deadline deadline) = 0;
   // Waits until each of `size` ranks has called Meet with this key and its own index. Returns one value of
-  // each rank: the value that the rank has at this rank's index, or its only value. The value is nullopt for
-  // a rank that has not called by the deadline.
+  // each rank, by index: own[index] of that rank's `own`, where `index` is the caller's, or its only value.
+  // The value is nullopt for a rank that has not called by the deadline.
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
-  // Makes the job fail: sends `cause` to all ranks if rank 0 is in reach. Only the first call has an effect.
+  // Makes the job fail with `cause`, which rank 0 sends to all ranks; has no effect if rank 0 is out of
+  // reach. Only the first call by any rank has an effect.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
   // Returns the cause if this rank knows that the job failed by a bad argument of a rank; else nullopt.
   virtual std::optional<std::string> bad_argument() = 0;

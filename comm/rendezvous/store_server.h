@@ -39,8 +39,8 @@ class StoreServer : public Store {
   ~StoreServer() override;
 
   // Returns the hosts of all ranks when all ranks have joined. If ranks are missing at the deadline, the job
-  // fails with the message that `missing` returns; its argument tells whether a rank has joined. Throws
-  // JobFailed.
+  // fails with the message that `missing` returns; `missing` receives a function that returns whether a given
+  // rank has joined. Throws JobFailed.
   std::vector<std::string> WaitForRanks(
       Deadline deadline,
       const std::function<std::string(const std::function<bool(int)>& has_joined)>& missing);
@@ -55,7 +55,7 @@ class StoreServer : public Store {
 
  private:
   struct Connection;
-  // The ranks that call Meet with the same key. Only the last rank that calls wakes the other ranks.
+  // State of one call of Meet by several ranks with the same key. The last rank that calls wakes the others.
   struct Meeting {
     std::vector<std::optional<std::vector<std::string>>> values;  // values by index
     int num_missing = 0;
@@ -68,9 +68,10 @@ class StoreServer : public Store {
   // If there are too many connections of strangers, rejects the oldest. Its client may connect again.
   void RejectOldest();
   void Serve(Connection& connection);
-  // Returns whether the client has joined as a rank, and has been told that all ranks have joined.
+  // Lets a client join as a rank. Returns true if all ranks have joined and the client has been told so.
   bool Admit(Connection& connection);
-  // Returns the answer to kJoin. Waits until all ranks have joined or the job has failed.
+  // Returns the answer to kJoin, a client's request to join as `rank`. Waits until all ranks have joined or
+  // the job has failed.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   void Answer(Connection& connection);
   // Returns the answer that every request receives after the job has failed.

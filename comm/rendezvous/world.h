@@ -38,7 +38,7 @@ struct World {
   std::shared_ptr<Job> job{};
 
   int NameOf(int index) const { return MemberName(members, index); }
-  // Both are false for a process without a launcher.
+  // launched_by_self and launched_by_other are both false for a process without a launcher.
   bool launched_by_self() const { return launcher == "self"; }
   bool launched_by_other() const { return !launched_by_self() && launcher != "none"; }
 };

@@ -27,7 +27,8 @@ class SharedBuffers {
   void Add(const SharedMemory* memory, size_t bytes);
   void Remove(const SharedMemory* memory);
   Location Find(const void* data) const;
-  // Returns the address of this place in the part of `rank`. The buffer must not have been removed.
+  // Returns the address of `place` in the part of `rank`. The caller must not have removed the buffer by
+  // Remove.
   std::byte* At(int rank, const Location& place) const;
 
  private:
@@ -60,9 +61,11 @@ class ShmCollectives {
 
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
 
-  // Writes the notice. Returns true if other ranks need nothing more from this rank for this collective.
+  // Writes the notice of `request`. Returns true if the notice is all that other ranks need from this rank
+  // for this collective: the input is in the notice, or empty.
   bool Begin(const Request& request);
-  // Runs the collective, or what remains of it after Begin. Throws PeerError, std::runtime_error.
+  // Runs the collective and waits for the other ranks. Writes the notice first if Begin has not written it.
+  // Throws PeerError, std::runtime_error.
   void Run(const Request& request);
 
  private:
@@ -75,8 +78,9 @@ class ShmCollectives {
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);
   void CheckSame() const;
-  // Return the inputs of all ranks, in memory that this rank can read. PublishedInputs returns nullopt unless
-  // all inputs are in the notices, and SharedInputs unless all inputs are in one shared buffer.
+  // Both return the addresses at which this rank reads the inputs of all ranks, by rank. PublishedInputs
+  // returns nullopt unless the notices contain all inputs. SharedInputs returns nullopt unless all inputs are
+  // in one shared buffer.
   std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 

@@ -63,7 +63,8 @@ class ShmMesh {
   // std::runtime_error.
   std::unique_ptr<SharedMemory> Share(size_t bytes);
 
-  // Makes every wait throw PeerError, here and on the other ranks.
+  // Makes WaitForAll throw PeerError, on this rank and on the other ranks, unless the steps for which it
+  // waits are made.
   void Abort() noexcept;
 
  private:
@@ -82,7 +83,7 @@ class ShmMesh {
   bool HasReached(int rank, uint32_t steps) const;
   // Sleeps until the rank has made another step or aborted, or until `at_most` has passed.
   void Sleep(int rank, std::chrono::nanoseconds at_most) const;
-  // Throws PeerError if a rank has ended that had not made this number of steps.
+  // Throws PeerError if a rank has ended before it made `steps` steps, or if this rank has called Abort.
   void ThrowIfGone(uint32_t steps) const;
   void SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadline deadline) const;
   FileDescriptor ReceiveFile(int rank, size_t expected_bytes, Deadline deadline) const;

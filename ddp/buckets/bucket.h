@@ -54,7 +54,8 @@ struct BucketPlan {
   std::vector<Bucket> buckets;
 
   int64_t numel() const;
-  // Returns the least number of bytes that each of `world_size` ranks sends in all collectives of the plan.
+  // Returns the least number of bytes that each of `world_size` ranks sends, on average, in the collectives
+  // of all buckets together.
   double SentBytes(int world_size) const;
 };
 
@@ -68,9 +69,9 @@ struct BucketLimits {
   size_t alignment_bytes = 1;
 };
 
-// Puts parameters into buckets in the given order, each bucket as full as the limits allow. A parameter
-// larger than the limit gets its own bucket; a change of dtype starts a new bucket. Limits of 0 throw
-// InvalidInput.
+// Puts parameters into buckets in the given order, each bucket as full as `limits` allows. A parameter larger
+// than the limit of its bucket gets its own bucket. A parameter of another dtype than the one before it
+// starts a new bucket. Limits of 0 throw InvalidInput.
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
 
 // Returns a plan with one bucket for each list of parameters. The parameters of a list have one dtype, and
@@ -98,13 +99,14 @@ BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t 
 // Moves a parameter's value from a bucket back to the parameter's own memory (Parameter::TakeBack).
 void KeepValue(model::Parameter& param);
 
-// Moves the values of a plan's parameters back to their own memory. If `keeps` is false, they are lost.
+// Moves the values of a plan's parameters from buckets back to the parameters' own memory. If `keeps` is
+// false, the values in the buckets are not copied and are lost.
 void TakeBackValues(const BucketPlan& plan, bool keeps);
 
 // The next functions allocate memory by ProcessGroup::Allocate, so all ranks must call them in the same
 // order. MakeBuffers returns a zeroed buffer for each bucket.
 std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
-// Returns uninitialised memory of the size of the largest bucket.
+// Returns one uninitialised tensor of bytes, as large as the plan's largest bucket.
 model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group);
 // MakeStorage returns one zeroed buffer for all buckets of a plan, and PlaceBuffers returns the buckets as
 // views of it, each on a cache line. For a plan of PlanPlaced, the buffer's size does not depend on the order
@@ -130,12 +132,13 @@ inline void PlaceGrads(const BucketPlan& plan, std::span<const model::Tensor> bu
   ForEachPlace(plan, buffers, [](model::Parameter& param, model::Tensor view) { param.PlaceGrad(view); });
 }
 
-// PlaceGrads moves the gradients of one bucket into `buffer`. After ReleaseGrads, they are in new memory,
-// with undefined contents.
+// PlaceGrads moves the gradients of one bucket into `buffer`. ReleaseGrads lets the bucket's gradients leave
+// the buffer for new memory, with undefined contents.
 void PlaceGrads(const Bucket& bucket, const model::Tensor& buffer);
 void ReleaseGrads(const Bucket& bucket);
 
-// CopyIn and CopyOut copy gradients into the bucket's buffer and back, the other two functions copy values.
+// CopyIn and CopyOut copy gradients into the bucket's buffer and back. CopyValuesIn and CopyValuesOut do the
+// same with the parameters' values.
 void CopyIn(const Bucket& bucket, const model::Tensor& buffer);
 void CopyOut(const Bucket& bucket, const model::Tensor& buffer);
 void CopyValuesIn(const Bucket& bucket, const model::Tensor& buffer);

@@ -14,7 +14,8 @@ class BufferBroadcast {
   // All `buffers` must be on one device.
   explicit BufferBroadcast(std::vector<model::Tensor> buffers);
 
-  // Returns when the buffers equal those of rank 0. Sends nothing without buffers. Throws CollectiveError.
+  // Returns when this rank's buffers equal those of rank 0. Sends nothing if there are no buffers. Throws
+  // CollectiveError.
   void Run(comm::ProcessGroup& group) const;
 
  private:

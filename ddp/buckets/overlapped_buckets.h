@@ -30,7 +30,7 @@ class OverlappedBuckets : public Strategy {
 
   size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }
   bool has_bucket(const model::Parameter& param) const { return bucket_of_.contains(&param); }
-  // Returns the number of buckets that have been sent in this pass.
+  // Returns the number of buckets that have been sent since BeginStep.
   size_t num_sent() const { return works_.size(); }
   // Sends all unsent buckets up to the i-th. The caller guarantees that the gradients of these buckets are
   // complete, although OnGradReady has not been called for all of them.
@@ -38,10 +38,11 @@ class OverlappedBuckets : public Strategy {
 
   // Issues the collective of bucket i.
   virtual comm::Work Send(size_t i) = 0;
-  // Called when the collective of a bucket is done.
+  // ReceiveThrough calls this when the collective of bucket i is done, so that a strategy can use the result.
   virtual void Receive(size_t /*i*/) {}
 
-  // Waits for the buckets up to the i-th, in plan order, and calls Receive for each of them, once per step.
+  // Waits for the collectives of the buckets up to and including the i-th, in plan order. Calls Receive for
+  // each of these buckets, but only once per step.
   void ReceiveThrough(size_t i);
   void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
 

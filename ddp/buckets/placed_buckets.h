@@ -60,7 +60,7 @@ class PlacedBuckets : public OverlappedBuckets {
   std::vector<model::Parameter*> order_;  // order in which buckets are filled
   model::Tensor storage_;                 // memory of all buckets
   std::vector<model::Tensor> buffers_;    // views of storage_, by bucket
-  // The memory of each gradient, if the option views is 0.
+  // If the option views is 0: the memory outside the buckets in which each gradient is stored.
   std::unordered_map<model::Parameter*, model::Tensor> places_;
   std::vector<TouchedRows> rows_;  // the buckets that send only rows
 };

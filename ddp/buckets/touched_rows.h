@@ -21,20 +21,20 @@ class TouchedRows {
  public:
   // Returns the gradients that are cheaper to send by rows: the messages of all ranks are together smaller
   // than the gradient. Call this on all ranks at the end of a step in which whole gradients were sent. The
-  // maximum number of rows in a message is the number of ids in rank 0's batch, including repeated ids, which
-  // depends only on the shape of the batch. Gradients must be on the CPU, because on CUDA the host would have
-  // to wait for the ids. Runs one broadcast; throws CollectiveError.
+  // maximum number of rows in a message is the number of ids in rank 0's batch, including repeated ids, but
+  // at most the rows of the embedding. It depends only on the shape of the batch. Gradients must be on the
+  // CPU, because on CUDA the host would have to wait for the ids. Runs one broadcast; throws CollectiveError.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
-  // Returns the number of bytes of the messages of all ranks.
+  // Returns the number of bytes of the messages that all ranks together send in one step.
   size_t bytes() const { return everyones_.nbytes(); }
 
   // Call these in each step, on all ranks:
   //
   // Zeroes the gradient, so that backward can add to it. Call this before forward. The gradient's memory must
-  // stay the same in all steps, and no other code may write to it: Begin zeroes only the rows that were
-  // summed last.
+  // stay the same in all steps, and no other code may write to it: after a step that sent rows, Begin zeroes
+  // only those rows.
   void Begin();
   // Sends this rank's rows. Call this when the gradient is ready.
   comm::Work Send();
