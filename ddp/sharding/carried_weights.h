@@ -20,7 +20,7 @@ class CarriedWeights {
 
   // Returns this rank's parts of the weights, by bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
-  // Makes every p.value() a view of this object's memory, copying the value if it is not there yet. Until
+  // Makes every p.value() a view of this object's memory, into which Gather writes; copies no elements. Until
   // Complete, each read of a parameter waits for the last all-gather of its bucket.
   void Place();
   // Begins to all-gather the ranks' parts(), the buckets of the first layers first. Call Wait before an
