@@ -95,8 +95,8 @@ struct Graph {
   // Returns the rows of the parameter that one use reads, as a lookup in an embedding does. If this function
   // returns nullopt, or is empty, the use reads all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // Called during a rank's backward pass, before it computes the gradient of use number `use`: one entry of
-  // the list that `uses` returns.
+  // Called during a rank's backward pass, before it computes a gradient; `use` is here the index of the
+  // parameter to which this gradient belongs.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;   // three, because a strategy may change its layout after the first step
   int num_passes = 1;  // passes per step, each with new data; a power of two
