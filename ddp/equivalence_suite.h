@@ -48,7 +48,8 @@ inline std::vector<Tested> AveragingStrategies() {
   return all;
 }
 
-// Returns the strategies that can train with Muon, which needs whole matrices on a rank.
+// Returns the strategies that can train with the optimizer Muon, for which each matrix must be whole on the
+// rank that updates it.
 inline std::vector<Tested> StrategiesOfMatrices() {
   std::vector<Tested> all = AveragingStrategies();
   std::erase_if(all, [](const Tested& tested) {
@@ -67,7 +68,8 @@ inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   return switches;
 }
 
-// Returns every combination of values of these options (SwitchesOf), for every strategy that has some.
+// For every strategy of AveragingStrategies() that has switches (options whose only values are 0 and 1),
+// returns one Tested for each combination of their values.
 inline std::vector<Tested> EveryCombination() {
   std::vector<Tested> all;
   for (const Tested& tested : AveragingStrategies()) {
@@ -93,12 +95,14 @@ struct Graph {
   // Returns the rows of the parameter that one use reads, as a lookup in an embedding does. If this function
   // returns nullopt, or is empty, the use reads all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // Called during a rank's backward pass, before the gradient of a use is computed.
+  // Called during a rank's backward pass, before it computes a gradient; `use` is here the index of the
+  // parameter to which this gradient belongs.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;   // three, because a strategy may change its layout after the first step
   int num_passes = 1;  // passes per step, each with new data; a power of two
-  // If true, the optimizer is AdamW. It rounds, but equal gradients give equal weights, as it updates each
-  // element alone. If false, it is gradient descent, which does not round here.
+  // If true, the optimizer is AdamW. AdamW rounds, but it updates each element alone, so ranks with equal
+  // gradients get equal weights. If false, the optimizer is gradient descent, which rounds nothing with the
+  // data of this test.
   bool adamw = false;
   bool muon = false;                                            // uses Muon instead of AdamW or SGD
   double grad_scale = 1;                                        // used only with AdamW and Muon
@@ -108,7 +112,8 @@ struct Graph {
 
 using Values = std::vector<std::vector<float>>;
 
-// The parameters after training, the tensors that a next forward would read, and the last gradients.
+// The parameters after training (`params`), the weights or bf16 copies that another forward would read
+// (`read`), and the gradients of the last step (`grads`).
 struct Result {
   Values params;
   Values read;
@@ -134,8 +139,9 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
   return model.Loss(rank, step, graph.uses ? graph.uses(rank, step) : model.Once(), visit, rows);
 }
 
-// Divides the parameters into units of about `bytes` bytes, which forward reads one after the other, as
-// strategies with sharded weights need. Omits a parameter that a rank reads after a later unit.
+// Divides the parameters into units of about `bytes` bytes, which strategies with sharded weights need.
+// Forward must read the units one after the other, so a parameter is left out if a rank reads it after a
+// parameter of a later unit.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);
@@ -168,7 +174,7 @@ inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, c
   return std::make_unique<model::AdamW>(model.params(), model::AdamW::Options{kRate});
 }
 
-// Takes a step of gradient descent without the optimizer class that strategies use.
+// Subtracts kRate times the gradient from each parameter, without the optimizer class that strategies use.
 inline void Descend(const TestModel& model) {
   for (model::Parameter* param : model::Trained(model.params())) {
     const model::Tensor update = param->grad().Clone();
@@ -227,7 +233,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   StrategyContext context = {.params = model->params(), .group = group, .options = {}};
   context.options.bucket_bytes = bucket_bytes;
   context.options.spoil_weights = device->is_cpu();
-  // Worlds of odd and even size test both values.
+  // Tests use even and odd numbers of ranks, so they cover both values of is_alone.
   context.options.is_alone = group.size() % 2 == 1;
   if (context.options.is_alone) context.optimizer = optimizer.get();
   context.options.values = tested.values;
@@ -259,7 +265,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     strategy->Update(*optimizer, graph.grad_scale);
   }
   // When the strategy is destroyed, the parameters' own memory must hold the weights. A strategy whose ranks
-  // keep only parts of the weights needs CompleteValues before; the others may call it.
+  // keep only parts of the weights needs CompleteValues before it is destroyed; the others may call it.
   if (TraitsOf(tested.strategy).shards_values || group.size() % 2 == 1) strategy->CompleteValues();
   strategy.reset();
   return {ValuesOf(*model), ReadFrom(*model), grads};

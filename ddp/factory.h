@@ -14,7 +14,8 @@ namespace gradsync::ddp {
 // Returns the names of all strategies, beginning with the simplest.
 std::vector<std::string> StrategyNames();
 
-// Returns `none`, and the strategies whose gradients equal those of a single process on the whole batch.
+// Returns the names of `none`, which sends nothing, and of the strategies whose gradients equal those of a
+// single process on the whole batch.
 std::vector<std::string> ExactStrategyNames();
 // Returns those of ExactStrategyNames() in which each rank updates all weights: they all-reduce gradients.
 std::vector<std::string> AllReduceStrategyNames();

@@ -18,7 +18,7 @@
 #include "ddp/test_model.h"
 #include "model/base/test_errors.h"  // IWYU pragma: export
 
-// Tests what a strategy sends, and when, relative to the computation of gradients. They need no clock:
+// Tests what a strategy sends, and when, relative to the computation of gradients. These tests need no clock:
 // communication overlaps with backward if an all-reduce is issued before the last gradient is computed. Each
 // source file that includes this header is a test program of its own.
 namespace gradsync::ddp {
@@ -57,7 +57,8 @@ class LoggingGroup : public comm::ProcessGroup {
         return Log("reduce_scatter", output);
       case comm::Collective::kAllGather:
         for (int rank = 0; rank < size(); ++rank) {
-          // No CopyFrom, because Tensor counts it as a write, and collectives do not count.
+          // Not CopyFrom: Tensor counts it as a write to the tensor, and a real all-gather's writes are not
+          // counted.
           const Tensor part = output.Slice(rank * input.numel(), input.shape());
           std::memmove(part.raw_data(), input.raw_data(), input.nbytes());
         }
@@ -82,7 +83,7 @@ class LoggingGroup : public comm::ProcessGroup {
   bool has_common_memory = false;
 
  private:
-  // A collective that has been issued. Wait writes into the log.
+  // A collective that has been issued. Its Wait appends "wait" and the name of the collective to the log.
   class Issued : public comm::Work::State {
    public:
     Issued(LoggingGroup& group, std::string name) : group_(group), name_(std::move(name)) {}
@@ -132,7 +133,8 @@ class ScheduleTest : public testing::Test {
     strategy_ = MakeStrategy(name, context);
   }
 
-  // Takes one step and returns its events. The event "grad i" is the computation of parameter i's gradient.
+  // Takes one step without an update, and returns the log: collectives, waits and gradients, in order. The
+  // entry "grad i" means that backward computes the gradient of parameter i.
   std::vector<std::string> Step() { return Step(model_.Once()); }
   std::vector<std::string> Step(const std::vector<size_t>& uses, const TestModel::RowsOfUse& rows = {}) {
     log_.clear();
@@ -149,7 +151,8 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Like Step, and then updates the weights with an optimizer that has no state.
+  // Calls Step, appends "update" to the log, updates the weights with an optimizer that has no state, and
+  // returns the log.
   Events StepAndUpdate() {
     Step();
     log_.push_back("update");
@@ -157,7 +160,7 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Returns whether BeginStep of this strategy moves all gradients to other memory.
+  // Returns whether BeginStep of this strategy moves all gradients out of the memory where they were before.
   bool PlacesGradients(const std::string& name) {
     Make(name);
     bool places = true;

@@ -27,8 +27,9 @@ struct StrategyOptions {
   // For tests on the CPU: if true, gathered weights become NaN when they are freed.
   bool spoil_weights = false;
   // True if no other strategy trains these parameters until this strategy is destroyed or Reset is called. A
-  // strategy that keeps only parts of the weights may then return the parameters' own memory to the system
-  // (on the CPU). The caller must write the weights again after the strategy is destroyed, and before Reset.
+  // strategy that keeps the weights elsewhere, in parts or in memory that ranks share, may then return the
+  // parameters' own memory to the system (on the CPU). This may lose the parameters' values, so the caller
+  // must write them again after the strategy is destroyed, and before Reset.
   bool is_alone = false;
   // The strategy's options, by name; missing options have their defaults. MakeStrategy throws InvalidInput
   // for values that the traits do not allow.
@@ -71,7 +72,9 @@ struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;
   StrategyOptions options;
-  // The optimizer that Update will get, if known; with it, State() is complete before the first update.
+  // The optimizer that the caller will pass to Strategy::Update, or null if it is not known yet. With it, a
+  // strategy that shards the optimizer's state has this state, as State() returns it, before the first
+  // update.
   const model::Optimizer* optimizer = nullptr;
   // Groups of parameters that are gathered and freed together, in forward order (model::Model::units).
   std::vector<std::vector<model::Parameter*>> units = {};

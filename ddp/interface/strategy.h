@@ -20,9 +20,9 @@ struct BucketPlan;  // ddp/buckets/bucket.h
 //   strategy.Finish();
 //   strategy.Update(optimizer);
 //
-// A step may have several passes (forward and backward of a part of the batch), whose gradients are added.
-// The caller calls OnGradReady in the last pass only. If needs_every_pass() is true, the caller calls
-// OnGradReady in every pass, and EndPass after every pass except the last.
+// A step may have several passes (forward and backward of a part of the batch), whose gradients are added. If
+// needs_every_pass() is false, the caller calls OnGradReady in the last pass only. If it is true, the caller
+// calls OnGradReady in every pass, and EndPass after every pass except the last.
 //
 // A strategy of MakeStrategy throws std::logic_error, naming the parameter, if a gradient is ready for an
 // unknown parameter, or not exactly once for each parameter.
@@ -30,7 +30,8 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Called before forward. A strategy that stores gradients in buckets moves them there.
+  // Called before forward. A strategy that keeps gradients in buckets may make p.grad() a view of its bucket
+  // here.
   virtual void BeginStep() {}
   // Called during backward, once for each parameter, as soon as its gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
@@ -38,8 +39,8 @@ class Strategy {
   // and in backward by OnUse (the argument on_use of Backward).
   virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
-  // Returns whether OnGradReady and EndPass must be called in every pass, as told above. When EndPass
-  // returns, no parameter has a gradient.
+  // Returns whether the caller must call OnGradReady in every pass of a step, and EndPass after every pass
+  // except the last. When EndPass returns, no parameter has a gradient.
   virtual bool needs_every_pass() const { return false; }
   virtual void EndPass() {}
   // Called after backward. On return every p.grad() is what Update needs: the mean over ranks, unless the
@@ -57,8 +58,8 @@ class Strategy {
   // Returns whether the weights are in memory that all ranks of a host share. The host then has one copy of
   // the weights, and no rank gathers weights.
   virtual bool places_values() const { return false; }
-  // This rank's parts (shards) of the values and gradients of all parameters, if the strategy keeps no more
-  // between steps. Empty lists mean that the rank keeps whole values or gradients.
+  // This rank's parts (shards) of the values and gradients of all parameters. An empty list `values` means
+  // that the rank keeps whole values between steps; an empty list `grads` means whole gradients.
   struct Parts {
     std::vector<model::Tensor> values = {}, grads = {};
   };
@@ -66,15 +67,16 @@ class Strategy {
   // Returns how many bytes less this rank sends in a step because it sends only the touched rows of
   // embeddings; nullopt if the strategy sends all rows.
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
-  // Returns the work of the update on the rank that has most, divided by the mean over ranks; nullopt if
-  // every rank updates all weights, or the ranks divide the work evenly.
+  // Returns the multiplications that the update needs on the rank with the most of them, divided by the mean
+  // over ranks. Returns nullopt if every rank updates all weights, or the ranks divide the work evenly.
   virtual std::optional<double> largest_work() const { return std::nullopt; }
 
   // Makes every p.grad() the whole mean over ranks, which needs time and memory. Only checks call this,
   // between Finish and Update; the result of Update stays the same.
   virtual void CompleteGradients() {}
-  // Makes every p.value() the whole value on this rank, and removes the hooks of SetOnRead. All ranks must
-  // call this, between steps. It needs time, and memory until the next step.
+  // Gathers the parts of all ranks, so that every p.value() is the whole value on this rank, and removes the
+  // hooks of Parameter::SetOnRead. All ranks must call this, between steps. It needs time, and memory for the
+  // whole values until the next step.
   virtual void CompleteValues() {}
   // Returns what the strategy keeps from step to step, for saving and loading, without the optimizer's state.
   virtual std::vector<model::NamedTensor> State() { return {}; }

@@ -17,8 +17,8 @@ constexpr std::string_view Name(Agreement agreement) {
   return agreement == Agreement::kExact ? "exact" : agreement == Agreement::kLossy ? "lossy" : "drifts";
 }
 
-// An option of a strategy, written NAME=VALUE on the command line and in a record; the value is a number. By
-// default the option is a switch with the values 0 and 1.
+// An option of a strategy, written NAME=VALUE on the command line and in a benchmark's record; the value is a
+// number. By default the option is a switch with the values 0 and 1.
 struct Option {
   // Other code finds an option by its role, not by its name.
   enum class Role {
@@ -26,11 +26,12 @@ struct Option {
     // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
     kPeriod,
     kStart,  // number of steps at the start that average gradients exactly
-    // If not 0, all-gathers of weights still run when a step ends, and the next forward waits for them.
-    // Benchmarks then time several steps together, without barriers between the steps.
+    // If the option is not 0, all-gathers of weights still run when a step ends, and the next forward waits
+    // for them. Benchmarks then time several steps together, without barriers between the steps.
     kCarry,
-    // If not 0, gradients are reduced in every pass (micro-batch) of a step. If 0, the gradients of all
-    // passes are first added on each rank, which needs at most one additional copy of all gradients.
+    // If the option is not 0, ranks reduce gradients in every pass (micro-batch) of a step. If it is 0, each
+    // rank first adds the gradients of all its passes, which needs at most one additional copy of all
+    // gradients.
     kPasses,
     kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
   };
@@ -96,7 +97,8 @@ struct Traits {
   bool owns_update = false;  // Update does more than Optimizer::Step, or communicates
   // True if the strategy has its own optimizer state, and does not use that of Update's optimizer.
   bool owns_state = false;
-  // True if each rank keeps one part of the optimizer's state. With kWithinHost each host has all parts.
+  // True if each rank keeps one part of the optimizer's state. If the option of role kWithinHost is set, each
+  // host has all parts of the state.
   bool shards_state = false;
   bool divides_matrices = true;  // with shards_state: parts end within matrices
   bool shards_grads = false;     // each rank keeps one part of the gradients between steps
@@ -107,23 +109,26 @@ struct Traits {
   // True if BeginStep moves every gradient into the strategy's own storage.
   bool places_gradients = false;
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
-  // Returns the memory in addition to gradient_copies, as a multiple of the memory of all gradients. It may
-  // depend on options, the number of ranks and the largest unit, as a fraction of all elements. Null means 0.
+  // Returns the memory of buffers that is not counted in gradient_copies, as a multiple of the memory of all
+  // gradients. `largest_unit` is the fraction of all elements that the largest unit has. A null pointer means
+  // 0.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The strategy's options, except the size of buckets.
   std::span<const Option> options = {};
   // Returns how many times a step gathers all weights. It may depend on options and on `units`: the size of
-  // each unit, as a fraction of all elements, in forward order. If null, a strategy with shards_state gathers
-  // them once.
+  // each unit, as a fraction of all elements, in forward order. If the pointer is null, a strategy with
+  // shards_state gathers all weights once per step, and any other never.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
-  // Makes the Reference with which checks compare; if null, they compare with one process on the whole batch.
+  // Makes the Reference, whose gradients or weights checks compare with those of the strategy. If the pointer
+  // is null, checks compare its gradients with those of one process on the whole batch.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
   // The name of the comparable strategy of PyTorch (bench/peers/pytorch_training.py): "ddp" is
   // DistributedDataParallel, and "ddp_view" is the same with gradient_as_bucket_view. Empty if PyTorch has
-  // none. Comparable only if all options without keeps_twin have their default values.
+  // none. The two are comparable only if all options whose keeps_twin is false have their default values.
   std::string_view pytorch_twin = {};
-  // Relative tolerance for PyTorch's gradients, in addition to the rounding of sums. If infinite, PyTorch's
-  // results are not checked, because PyTorch's weights do not follow from the mean gradient.
+  // The largest relative error that benchmarks allow for the gradients of pytorch_twin, if the allowance for
+  // rounding is smaller. If infinite, PyTorch's results are not checked, because PyTorch's weights do not
+  // follow from the mean gradient.
   double twin_differs_by = 0;
   // The unit of the option published_size, a paper's bucket size: bytes if true, elements if false.
   bool published_in_bytes = false;

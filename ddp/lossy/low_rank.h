@@ -7,9 +7,9 @@
 namespace gradsync::ddp {
 
 // Compresses a gradient as PowerSGD does: a matrix G (first dimension x all others) is sent as two thin
-// factors, P and Q. E is the part of earlier gradients that has not been sent; it is zero at first. If the
-// factors are not `min_compression` times smaller than the gradient, the whole gradient is sent as P, and
-// there is no Q and no E. The gradient is f32, on the CPU.
+// factors, P and Q. E is the part of earlier gradients that has not been sent; it is zero at first. P and Q
+// are used only if `min_compression` times their number of elements is below that of the gradient. Otherwise
+// the whole gradient is sent as P, and there is no Q and no E. The gradient is f32, on the CPU.
 class LowRank {
  public:
   // `rank` is the number of columns of P and Q. `stream` selects the random numbers of the first Q. Throws
@@ -22,8 +22,8 @@ class LowRank {
     return min_compression_ * static_cast<double>(rank_ * (rows_ + columns_)) >=
            static_cast<double>(param_->numel());
   }
-  // Set the memory of P and Q: it begins `offset` elements into `storage`. PlaceQ is needed unless
-  // is_whole(). Call Reset() after PlaceQ.
+  // These functions make P and Q views of `storage` that begin at element `offset`. Call PlaceP, and PlaceQ
+  // unless is_whole() (then there is no Q). Call Reset() after PlaceQ, because it fills Q.
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 

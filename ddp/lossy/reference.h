@@ -23,8 +23,8 @@ class Reference {
   // Computes the next result for parameter p on every rank. If the strategy changes gradients, `of_ranks` has
   // the gradient of each rank, and the result is the gradient that all ranks have after Finish. If it
   // averages weights, `of_ranks` has each rank's weights at the end of a period (the steps between two
-  // synchronisations), and the result is the weights that follow. Called once for each step or period and
-  // each parameter, because some references have state.
+  // synchronisations), and the result is the weights with which all ranks begin the next period. A check must
+  // call this once for each parameter in each step or period, because some references have state.
   virtual Vector Next(size_t p, std::span<const Vector> of_ranks) = 0;
 };
 
@@ -39,14 +39,16 @@ struct ReferenceContext {
 // returns, the reference is the plain mean of the ranks' gradients.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
-// Rounds gradients to bf16, averages them, and rounds the mean to bf16. If `rounds` is false, the result is
-// the plain mean of the gradients or, for local SGD, of the weights.
+// If `rounds` is true, the reference rounds each rank's gradient to bf16, averages the results in f64, and
+// rounds the mean to bf16. If `rounds` is false, it is the plain mean of the gradients or, for local SGD, of
+// the weights.
 std::unique_ptr<Reference> MeanReference(bool rounds);
 
-// PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix (first dimension x all others). If
-// the two factors of rank `rank` are not `min_compression` times smaller than the gradient, the gradient is
-// averaged directly. The factor Q of the p-th parameter has the shape (rank, columns), and its first values
-// are those of FillTruncatedNormal(1, seed 0, stream p of kLowRank).
+// PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix (first dimension x all others), sent
+// as two factors, P and Q, with `rank` columns each. A gradient is averaged directly unless `min_compression`
+// times the number of elements of P and Q is below its own. The transposed Q of the p-th parameter, of shape
+// (rank, columns of the gradient), begins as random numbers of FillTruncatedNormal with standard deviation 1,
+// seed 0 and stream p of Purpose::kLowRank.
 std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
                                              double min_compression);
 

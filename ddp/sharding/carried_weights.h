@@ -6,12 +6,12 @@
 
 namespace gradsync::ddp {
 
-// Whole weights on every rank, of which each rank updates one part. The parts of the other ranks arrive
+// Holds whole weights on every rank, of which each rank updates one part. The parts of the other ranks arrive
 // during the next forward: a read of a parameter waits for the all-gather of its bucket.
 class CarriedWeights {
  public:
-  // `plan` has buckets in reverse forward order, padded so that each rank has an equal part. `plan` and
-  // `group` must outlive this object.
+  // `plan` has buckets of weights in reverse forward order, padded so that all ranks have parts of equal
+  // size. `plan` and `group` must outlive this object.
   CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
   // Waits for pending gathers, and leaves the weights in the parameters' own memory.
   ~CarriedWeights();
@@ -20,13 +20,15 @@ class CarriedWeights {
 
   // Returns this rank's parts of the weights, by bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
-  // Moves the parameters' values into this object's memory. From now on, each read waits for the all-gather.
+  // Makes every p.value() a view of this object's memory, into which Gather writes; copies no elements. Until
+  // Complete, each read of a parameter waits for the last all-gather of its bucket.
   void Place();
-  // Starts to gather the parts, those of the first layers first. Call Wait before this.
+  // Begins to all-gather the ranks' parts(), the buckets of the first layers first. Call Wait before an
+  // update writes parts(), because the gathers of the last call read them.
   void Gather();
-  // Waits for all gathers.
+  // Waits for all gathers that Gather has begun.
   void Wait();
-  // Waits for all gathers, so that later reads need not wait.
+  // Waits for all gathers that Gather has begun, and removes the hooks, so that later reads need not wait.
   void Complete();
 
  private:

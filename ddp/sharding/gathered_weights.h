@@ -31,8 +31,8 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 // The weights of a unit are gathered in forward, and again in backward, because an operation reads its weight
 // again to compute gradients. Units share memory, except that `window` consecutive units do not: while one is
 // read, the next `window` - 1 units are being gathered. The last `window` units of forward stay gathered for
-// backward. The order of gathers is equal on all ranks and does not depend on what a rank reads. Parameters
-// that are read at any time are gathered once per step.
+// backward. The order of gathers is equal on all ranks and does not depend on what a rank reads. The
+// parameters that are in no unit of the plan (PlanOfUnits::AtAnyTime) are gathered once per step.
 //
 // If parameters have bf16 copies, parts are f32, and the gathered weights are bf16.
 class GatheredWeights {
@@ -46,25 +46,26 @@ class GatheredWeights {
 
   // Returns this rank's parts of the values, by bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
-  // Call this when an update has written parts(), before the next step. Converts parts() to bf16 if the
-  // gathered weights are bf16.
+  // Call this after each update of parts(), before the next step. If the gathered weights are bf16, it rounds
+  // the f32 parts() to separate bf16 parts, which the gathers send; otherwise it does nothing.
   void PublishParts();
 
   // Begins a step: from now on, a read of a parameter waits for the gather of its bucket.
   void BeginStep();
-  // Call this before each pass (forward and backward).
+  // Call this before each pass (forward and backward). Forward then gathers each unit anew.
   void BeginPass();
-  // Call this when backward has finished with bucket i - 1 and will read bucket i next, for each i in
-  // increasing order, up to the number of units. Then Use(i) waits for the weights of bucket i.
+  // Call this in backward for i = 0, 1, ... up to the number of units, when backward has finished with bucket
+  // i - 1 and will next read bucket i. If i > 0, it frees bucket i - 1 and starts the gather of a later
+  // bucket. Then Use(i) waits for the weights of bucket i.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 
-  // Gathers the whole value of every parameter, into memory that is valid until Parameter::TakeBack. Later
-  // reads gather nothing. All ranks must call this.
+  // Gathers the whole value of every parameter into new memory, and makes p.value() a view of it until
+  // Parameter::TakeBack. Later reads gather nothing, until BeginStep. All ranks must call this.
   void Complete();
 
-  // Returns the collectives of a step of `num_passes` passes in order: the gathers, and `reductions`, each of
-  // which is sent when backward has finished with its bucket.
+  // Returns the collectives of a step of `num_passes` passes, in order: the gathers, and in backward the
+  // buckets of `reductions`. The strategy reduces each of these when backward has finished with it.
   BucketPlan PlanWith(const BucketPlan& reductions, size_t num_passes) const;
 
  private:
@@ -72,8 +73,8 @@ class GatheredWeights {
   // forward has already reached a later unit.
   void Read(size_t i, const model::Parameter& param);
   void GatherThrough(size_t i);
-  // Frees the memory of bucket `left`, and then starts to gather bucket `next`. An argument that is the
-  // number of units means no bucket.
+  // Frees the memory of bucket `left`, and then starts to gather bucket `next`. If `left` or `next` equals
+  // the number of units, it stands for no bucket, and its half of the work is left out.
   void Replace(size_t left, size_t next);
   void Gather(size_t i);
 

@@ -14,21 +14,24 @@ inline constexpr Option kGather = {.name = "gather",
                                    .role = Option::Role::kCarry,
                                    .words = kGatherWords};
 
-// A sharded strategy whose gradients are views of buckets, as in `core`. After the update of a bucket, an
-// all-gather writes the weights over the bucket's gradients, which are no longer needed. With gather=forward
-// (kGather) the all-gathers begin when all parts are updated, in the order of the layers, and in the next
-// forward each read of a weight waits for its all-gather (ddp/sharding/carried_weights.h). Every rank then
-// has its own whole weights, even if ranks could share memory.
+// A sharded strategy in which every p.grad() is a view of a bucket, so that gradients are sent without a
+// copy. After the update of a bucket, an all-gather writes the weights over the bucket's gradients, which are
+// no longer needed. With gather=forward (kGather) the all-gathers begin when all parts are updated, in the
+// order of the layers, and in the next forward each read of a weight waits for its all-gather
+// (ddp/sharding/carried_weights.h). Every rank then has its own whole weights, even if ranks could share
+// memory.
 class PlacedParts : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return carried_.has_value(); }
-  // Waits until all weights are gathered, because Update writes them. Update waits for gradients itself.
+  // Waits until all weights are gathered, because Update writes them. It does not wait for the reductions of
+  // gradients: Update does.
   void Finish() override;
   void Reset() override;
   void CompleteGradients() override;
   void CompleteValues() override;
-  // With gather=forward, the gathers for which forward waits come first.
+  // Returns the collectives of a step. With gather=forward, the gathers for which forward waits are the first
+  // of them.
   BucketPlan plan() const override;
 
  protected:
@@ -43,7 +46,8 @@ class PlacedParts : public ShardedStrategy {
   std::optional<CarriedWeights> carried_;     // with gather=forward
 };
 
-// Returns, for Traits::more_copies, 1 with gather=forward, whose weights have their own buffer; else 0.
+// An implementation of Traits::more_copies. Returns 1 with gather=forward, because whole weights then have a
+// buffer of their own besides the gradients'; else 0.
 double WeightsBuffer(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

@@ -12,8 +12,8 @@ namespace gradsync::ddp {
 
 // Pads a bucket so that the parts of all ranks have equal size.
 void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
-// Returns buckets in reverse forward order, padded so that each rank has an equal part. `traits` must have
-// the options small_first and small_last.
+// Returns buckets in reverse forward order, padded so that all ranks have parts of equal size. Reads the
+// options small_first and small_last, which `traits` must have.
 BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 
 // Each rank updates one part of every bucket, and keeps the optimizer's state for this part only: "ZeRO",
@@ -26,19 +26,20 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // nothing. Two barriers replace the gathers: after all ranks have read the old weights, and after all have
 // written the new ones.
 //
-// With MakeSharded, `group_` may have only the ranks of one host. Then every host has all parts ("MiCS",
-// arXiv:2205.00119; PyTorch's hybrid sharding): gradients are reduced to parts within each host, and each
-// part is then all-reduced between the hosts. No weights are sent between hosts.
+// A strategy of MakeSharded may shard within each host: `group_` then has only the ranks of this host, and
+// every host has all parts ("MiCS", arXiv:2205.00119; PyTorch's hybrid sharding). Gradients are reduced to
+// parts within each host, and each part is then all-reduced between the hosts. No weights are sent between
+// hosts.
 class ShardedStrategy : public OverlappedBuckets {
  public:
-  // Leaves the weights in the parameters' own memory. If no rank has whole weights, call CompleteValues
-  // first.
+  // Leaves the weights in the parameters' own memory. If ranks have only parts of the weights, call
+  // CompleteValues before the strategy is destroyed.
   ~ShardedStrategy() override;
 
   void BeginStep() override;
   // Waits for the collectives of this pass, and begins the next pass.
   void EndPass() override;
-  // Runs one all-reduce.
+  // Sums the squares of this rank's part, and adds the sums of all ranks with one all-reduce.
   double SquaredNorm(std::span<model::Parameter* const> params) override;
   void Update(model::Optimizer& optimizer, double grad_scale) override;
   std::vector<model::NamedTensor> State() override;
@@ -55,9 +56,10 @@ class ShardedStrategy : public OverlappedBuckets {
   // `plan` has the buckets in the order in which gradients are reduced, padded so that all parts of a bucket
   // have equal size. If `in_common` is true, ranks that can share memory keep one copy of the weights.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
-  // Call this at the end of the constructor. Sets the memory of this rank's parts of gradients and weights,
-  // by bucket. If `own_values` is empty, the weights stay in the parameters' memory. Makes the optimizer of
-  // these parts with the settings of `like`; if `like` is null, the first update makes the optimizer.
+  // A derived class calls this at the end of its constructor. `own_grads` and `own_values` become the memory
+  // of this rank's parts of gradients and weights, by bucket. If `own_values` is empty, the weights stay in
+  // the parameters' memory. Makes the optimizer that updates these parts, with the settings of `like`; if
+  // `like` is null, the first update makes it.
   void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
                 std::vector<model::Tensor> own_values = {});
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
@@ -66,12 +68,15 @@ class ShardedStrategy : public OverlappedBuckets {
   // Returns the number of passes (micro-batches) that have ended in this step.
   size_t num_earlier_passes() const { return num_earlier_passes_; }
 
-  // Returns memory into which all weights of bucket i are gathered during the update. Buckets i and i - 2 may
-  // share it. If SetParts got values, or ranks share the values, only CompleteGradients uses this memory.
+  // Returns memory for the whole bucket i. Update gathers the bucket's new weights into it, unless SetParts
+  // got `own_values` or ranks share the weights; CompleteGradients may gather gradients into it. Buckets i
+  // and i - 2 may share this memory.
   virtual model::Tensor GatherBuffer(size_t i) = 0;
-  // Called when an update has written the values of SetParts.
+  // Called when the parts `own_values` of SetParts have new weights: after each update, and before the first
+  // step. A derived class sends or converts them here.
   virtual void PublishValues() {}
-  // Implements CompleteGradients with all-gathers, for strategies that keep only one part of each gradient.
+  // Makes every p.grad() the whole mean gradient, with one all-gather for each bucket. Strategies that keep
+  // only this rank's part of each gradient call it in CompleteGradients.
   void GatherGradients();
 
   int64_t part_numel(size_t i) const { return plan_.buckets[i].numel / group_.size(); }
@@ -110,7 +115,8 @@ class ShardedStrategy : public OverlappedBuckets {
 };
 
 // Makes a strategy of class S from the context. If the option of role kWithinHost is set and there are
-// several hosts, the strategy shards among the ranks of each host.
+// several hosts, the ranks of each host divide gradients and state among themselves, and every host has all
+// parts.
 template <class S>
 std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContext& context) {
   if (ValueOf(traits, Option::Role::kWithinHost, context.options) == 0 ||
