@@ -30,7 +30,8 @@ class JobFailed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// All functions throw JobFailed if any rank has called Fail, std::runtime_error if rank 0 is out of reach.
+// Set, Get and Meet throw JobFailed if any rank has called Fail, and std::runtime_error if rank 0 is out of
+// reach.
 class Store {
  public:
   virtual ~Store() = default;

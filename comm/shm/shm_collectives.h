@@ -73,7 +73,8 @@ class ShmCollectives {
   using Vectors = std::vector<std::byte*>;  // vectors by rank
 
   bool IsShort(const Request& request, const SharedBuffers::Location& place) const;
-  // Returns what `rank` has written in shared memory about the collective that this rank has begun last.
+  // Returns the notice that `rank` has written in shared memory for the collective that the calling rank has
+  // begun last.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);

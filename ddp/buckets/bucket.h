@@ -113,8 +113,9 @@ model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& grou
 // of parameters.
 model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
-// Returns the buckets as views of one smaller buffer, in which a bucket reuses memory of earlier buckets, but
-// not of the `window` - 1 buckets directly before it. The plan may be empty.
+// Returns a buffer for each bucket, as a view of one zeroed tensor that is smaller than all buckets together.
+// A bucket's memory may overlap that of earlier buckets, but not of the `window` - 1 buckets directly before
+// it. The plan may be empty.
 std::vector<model::Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group);
 // Returns one buffer for each bucket, in memory that all ranks share (ProcessGroup::AllocateShared); no
 // buffers if the ranks share no memory.

@@ -36,7 +36,7 @@ class OverlappedBuckets : public Strategy {
   // complete, although OnGradReady has not been called for all of them.
   void SendThrough(size_t i);
 
-  // Issues the collective of bucket i.
+  // Starts the collective of bucket i, and returns its Work, for which ReceiveThrough waits.
   virtual comm::Work Send(size_t i) = 0;
   // ReceiveThrough calls this when the collective of bucket i is done, so that a strategy can use the result.
   virtual void Receive(size_t /*i*/) {}

@@ -36,7 +36,7 @@ class TouchedRows {
   // stay the same in all steps, and no other code may write to it: after a step that sent rows, Begin zeroes
   // only those rows.
   void Begin();
-  // Sends this rank's rows. Call this when the gradient is ready.
+  // Starts the all-gather of the ranks' messages. Call this when the gradient is ready.
   comm::Work Send();
   // Sets the gradient to the sum over ranks. Call this when Send's collective is done. Throws
   // CollectiveError.
