@@ -113,7 +113,7 @@ model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& grou
 // of parameters.
 model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
-// Returns a buffer for each bucket, as a view of one zeroed tensor that is no larger than all buckets together.
+// Returns a buffer for each bucket: a view of one zeroed tensor that is no larger than all buckets together.
 // A bucket's memory may overlap that of earlier buckets, but not of the `window` - 1 buckets directly before
 // it. The plan may be empty.
 std::vector<model::Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group);
