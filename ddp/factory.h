@@ -17,7 +17,8 @@ std::vector<std::string> StrategyNames();
 // Returns the names of `none`, which sends nothing, and of the strategies whose gradients equal those of a
 // single process on the whole batch.
 std::vector<std::string> ExactStrategyNames();
-// Returns those of ExactStrategyNames() in which each rank updates all weights: they all-reduce gradients.
+// Returns the names of ExactStrategyNames() whose Update is only Optimizer::Step on all weights
+// (Traits::owns_update is false). All of these strategies except `none` all-reduce gradients.
 std::vector<std::string> AllReduceStrategyNames();
 
 // Throws InvalidInput for an unknown strategy name.

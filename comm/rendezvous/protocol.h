@@ -18,7 +18,7 @@ namespace gradsync::comm {
 
 enum class FrameType : char {
   kHello = 'h',      // protocol, job, run, nonce
-  kChallenge = 'c',  // nonce, proof of rank 0; or kNo
+  kChallenge = 'c',  // nonce, proof of rank 0; the answer to kHello, unless it is kNo or kLater
   kJoin = 'j',       // proof, rank, host, terms; the answer is sent when all ranks have joined
   kSet = 's',        // key, value
   kGet = 'g',        // milliseconds, key; the answer is sent when the key is set or the time is over
@@ -29,7 +29,7 @@ enum class FrameType : char {
   kRefuse = 'r',  // cause: an argument cannot be used; later requests are answered by kRefused
   kYes = 'y',     // hosts, a value, a list of values, or nothing
   kNone = '0',    // the key has not been set
-  kLater = 'l',   // reason: another run is at this place; retry later
+  kLater = 'l',   // reason to retry later, such as another run at this place
   // The cause of the job's failure. Rank 0 also sends it, without a request, before it ends. Rank 0 closes
   // the connection after kFailed, kRefused, kLater and kNo.
   kFailed = 'x',

@@ -20,7 +20,8 @@ class StoreClient : public Store {
   StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
 
   // Joins the job; must be called before all other functions. Returns the hosts of all ranks when all have
-  // joined; nullopt if the job began without this process. Throws Refused, JobFailed, std::runtime_error.
+  // joined; nullopt if this process must connect again, for example because the job began without it. Throws
+  // Refused, JobFailed, std::runtime_error.
   std::optional<std::vector<std::string>> Join(int rank, const std::string& host, const std::string& terms,
                                                Deadline deadline);
   void Set(const std::string& key, std::string_view value, Deadline deadline) override;

@@ -26,7 +26,7 @@ class StoreServer : public Store {
  public:
   struct Options {
     JobIdentity job{};
-    std::string run{};   // the run that clients must name; if empty, any run is accepted
+    std::string run{};   // the run that clients must name (Rank0::run)
     int size = 2;        // size of the world
     std::string host{};  // host of rank 0
     // Compares a rank's settings (terms) with rank 0's. Returns the error that ends the job; empty if they

@@ -35,7 +35,7 @@ class ShmMesh {
   ShmMesh& operator=(const ShmMesh&) = delete;
 
   int rank() const { return rank_; }
-  // Returns the number by which error messages name this rank: its rank in the whole job.
+  // Returns the number by which error messages name `rank`: its rank in the whole job.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   std::byte* area(int rank) const { return control_->part(rank) + kAreaOffset; }

@@ -10,7 +10,7 @@
 
 namespace gradsync::ddp {
 
-// What makes the strategy `core` fast. Each of these options (kPlacedOptions) can be switched off:
+// The options that make the strategy `core` fast (kPlacedOptions). All are on by default, except rows:
 //
 //   views        gradients are stored in buckets: kernels write them there, all-reduces run there, the
 //                optimizer reads them there; else they are copied into and out of the buckets
@@ -44,8 +44,8 @@ class PlacedBuckets : public OverlappedBuckets {
   // `traits` must have kPlacedOptions.
   PlacedBuckets(const Traits& traits, const StrategyContext& context);
 
-  // Call this once per step, when all buckets have been received. In the first step, it replaces the plan by
-  // the final one, and moves the gradients to their new places.
+  // Call this once per step, when the collectives of all buckets are done. In the first step, it replaces the
+  // plan by the one of all later steps. The next BeginStep moves the gradients to their new places.
   void AdoptLayout();
 
  private:

@@ -54,8 +54,8 @@ std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shape
 
 // Gradient dropping, arXiv:1704.05021, algorithm 1: each rank adds its gradient to its memory, sends the
 // largest `percent` per cent of each tensor of this memory (at least one element; of equal elements the
-// first), and keeps the other elements. Tensors of one dimension are averaged directly. The memory is f32,
-// because the largest elements in f64 could be other elements.
+// first), and keeps the other elements if `keeps_error` is true. Tensors of one dimension are averaged
+// directly. The memory is f32, because the largest elements in f64 could be other elements.
 std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
                                          bool keeps_error);
 

@@ -34,7 +34,8 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 // backward. The order of gathers is equal on all ranks and does not depend on what a rank reads. The
 // parameters that are in no unit of the plan (PlanOfUnits::AtAnyTime) are gathered once per step.
 //
-// If parameters have bf16 copies, parts are f32, and the gathered weights are bf16.
+// If parameters have bf16 copies, parts are f32. The gathered weights of units are then bf16, and those of
+// PlanOfUnits::AtAnyTime are f32.
 class GatheredWeights {
  public:
   // If `spoils` is true, weights become NaN when they are freed (on the CPU).
