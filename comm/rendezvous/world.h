@@ -27,9 +27,8 @@ struct World {
   // The program that started the ranks: "self" (LaunchSelf), "torchrun", "mpirun" or "srun"; "mpirun or srun"
   // if the variables do not tell which; "none" for a process without a launcher.
   std::string launcher = "none";
-  // The launcher's name for this job, and the secret that only the job's ranks know; empty if there is none.
-  std::string job_name{};
-  std::string job_secret{};
+  std::string job_name{};    // GRADSYNC_JOB, else the launcher's name for this job; empty if both are missing
+  std::string job_secret{};  // GRADSYNC_SECRET, which only the job's ranks know; empty if it is not set
   // The identity of the host; if empty, the system's identity is used.
   std::string host{};
   // If this world is a part of a larger one, its ranks' numbers there, which error messages use; else empty.

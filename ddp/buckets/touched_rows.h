@@ -36,7 +36,9 @@ class TouchedRows {
   // stay the same in all steps, and no other code may write to it: after a step that sent rows, Begin zeroes
   // only those rows.
   void Begin();
-  // Starts the all-gather of the ranks' messages. Call this when the gradient is ready.
+  // Starts an all-gather of the messages of all ranks, and does not wait for it. A rank's message has the
+  // rows of the gradient that were touched in this step, or says that the whole gradient must be sent. Call
+  // this when the gradient is ready.
   comm::Work Send();
   // Sets the gradient to the sum over ranks. Call this when Send's collective is done. Throws
   // CollectiveError.

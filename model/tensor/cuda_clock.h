@@ -33,8 +33,9 @@ class CudaClock {
  public:
   explicit CudaClock(Device& device);
 
-  // Makes a new CudaAnchor, keeps it as the newest and returns it. This waits until the compute stream is
-  // empty, and some tens of microseconds more, so call it between training steps.
+  // Measures one moment on the GPU's clock and on the CPU's clock (a CudaAnchor), keeps it as the newest
+  // anchor and returns it. This waits until the compute stream is empty, and some tens of microseconds more,
+  // so call it between training steps.
   std::shared_ptr<const CudaAnchor> Anchor();
   // Returns the newest anchor, at first the one that the constructor has made.
   std::shared_ptr<const CudaAnchor> anchor() const;

@@ -98,7 +98,8 @@ struct SwiGlu {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradients of SwiGlu: dgate = dy * up * s * (1 + gate * (1 - s)), dup = dy * gate * s.
+// Computes the gradients of SwiGlu, with s = 1 / (1 + exp(-gate)):
+// dgate = dy * up * s * (1 + gate * (1 - s)), dup = dy * gate * s.
 template <class T>
 struct SwiGluGrad {
   const T *gate, *up, *dy;

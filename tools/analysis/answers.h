@@ -69,9 +69,9 @@ struct Choice {
   // is kEqual, the bound holds for all candidates. behind, lead, bounds and differences are fractions of the
   // baseline's step.
   double behind = 0;
-  // Lower bound of the lead of the only candidate. If it is the baseline, the step of every other row is
-  // longer than its step by at least this. If it is another row, the baseline's step is longer than its step
-  // by at least this. NaN if there are several candidates or none.
+  // Lower bound of the lead of the only candidate; NaN if there are several candidates or none. If the only
+  // candidate is the baseline, the step of every other row is longer than the baseline's by at least `lead`.
+  // If the only candidate is another row, the baseline's step is longer than that row's by at least `lead`.
   double lead = kNaN;
   // One-sided bounds (Hsu, see FindLeads) of the differences of rows to the baseline, for rows whose
   // two-sided interval contains 0 although the recommendation says that they are slower or faster. A bound of

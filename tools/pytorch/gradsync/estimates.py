@@ -42,8 +42,9 @@ class Interval:
         return not difference.low <= 0 <= difference.high
 
     def less(self, other: Interval) -> Interval:
-        """Returns the difference of this value and another value that was drawn with the same
-        errors."""
+        """Returns this value minus the other one, with the interval of the difference. Both must
+        have the same bootstrap draws: these are subtracted one by one, so that errors which both
+        values share cancel."""
         draws = [
             [a - b for a, b in zip(own, others, strict=True)]
             for own, others in zip(self.draws, other.draws, strict=True)

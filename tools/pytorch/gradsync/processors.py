@@ -10,8 +10,9 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class Processors:
-    """`available`: the number of processors that a rank may use. `computing`: the number that its
-    computation uses."""
+    """Processors of one rank. `computing`: the number that its computation keeps busy. `available`:
+    its share of the host's processors, which is their number divided by the number of ranks there,
+    but at least `computing`."""
 
     available: float
     computing: float

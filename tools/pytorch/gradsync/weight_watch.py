@@ -30,5 +30,5 @@ class WeightWatch:
         )
 
     def forget(self) -> None:
-        """Makes the next call of have_changed() count as the first call."""
+        """Forgets the kept weights, so that the next call of have_changed() returns False."""
         self._kept = None
