@@ -7,7 +7,8 @@
 
 namespace gradsync::comm {
 
-// Where rank 0 listens. `run` is a random text that identifies one start of rank 0; empty if not needed.
+// Where rank 0 listens. `run` is a random text that identifies one start of rank 0; it is empty at
+// tcp://host:port.
 struct Rank0 {
   HostPort address;
   std::string run;
@@ -21,10 +22,11 @@ class Place {
   Place(const std::string& url, const std::string& job_name);
 
   bool is_file() const { return !path_.empty(); }
-  // Returns where rank 0 listens; nullopt while there is no such file. Never blocks, even if the path is a
-  // FIFO.
+  // Returns where rank 0 listens; nullopt while rank 0 has not written its file (file:///directory only).
+  // Never blocks, even if the path is a FIFO.
   std::optional<Rank0> Find() const;
-  // Writes the file atomically, and makes the directory if it does not exist. Throws std::runtime_error.
+  // Writes where rank 0 listens to this job's file, atomically; makes the directory if it does not exist.
+  // Throws std::runtime_error if the file cannot be written.
   void Publish(const Rank0& rank0) const;
   // Removes the file if it contains `run` (Rank0::run), so that another run's file stays.
   void Withdraw(const std::string& run) const;

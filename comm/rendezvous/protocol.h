@@ -22,16 +22,18 @@ enum class FrameType : char {
   kJoin = 'j',       // proof, rank, host, terms; the answer is sent when all ranks have joined
   kSet = 's',        // key, value
   kGet = 'g',        // milliseconds, key; the answer is sent when the key is set or the time is over
-  // Fields: milliseconds, size, index, key, list of values; answered when all ranks have called Meet or time
-  // is over.
+  // A call of Store::Meet. Fields: milliseconds to wait, number of ranks that meet, index of this rank, key,
+  // list of this rank's values (see Pack). The answer is sent when all these ranks have called Meet or the
+  // time is over.
   kMeet = 'm',
   kFail = 'f',    // cause; later requests of all ranks are answered by kFailed
   kRefuse = 'r',  // cause: an argument cannot be used; later requests are answered by kRefused
   kYes = 'y',     // hosts, a value, a list of values, or nothing
   kNone = '0',    // the key has not been set
   kLater = 'l',   // reason to retry later, such as another run at this place
-  // The cause of the job's failure. Rank 0 also sends it, without a request, before it ends. Rank 0 closes
-  // the connection after kFailed, kRefused, kLater and kNo.
+  // kFailed and kRefused carry the cause of the job's failure. They answer every request after the failure.
+  // Before rank 0 ends, it also sends one of them to each rank without a request if the job has failed. Rank
+  // 0 closes the connection after it has sent kFailed, kRefused, kLater or kNo.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason
@@ -55,9 +57,9 @@ inline constexpr size_t kMaxKeyBytes = 256;
 std::string Pack(const std::vector<std::string>& list);
 std::optional<std::vector<std::string>> Unpack(std::string_view text);
 
-// A connection that carries frames. All calls throw std::runtime_error at the deadline or when the other
-// side, which the error calls rank 0, has closed the connection. After a missed deadline only Receive may be
-// called.
+// A connection between rank 0 and one other rank, which carries frames (type and payload). All calls throw
+// std::runtime_error at the deadline or when the other side, which the error calls rank 0, has closed the
+// connection. After a missed deadline only Receive may be called.
 class Channel {
  public:
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // a non-blocking socket
@@ -83,7 +85,7 @@ bool IsSameMac(const std::string& a, const std::string& b);
 
 // `hello` is the payload of the connection's first frame (kHello). `nonce` is rank 0's nonce.
 std::string ProofOfRank0(const std::string& secret, const std::string& hello, const std::string& nonce);
-// `rest` is the payload of kJoin without the proof at its start.
+// `rest` is the payload of the frame with which a rank joins (kJoin), without the proof at its start.
 std::string ProofOfRank(const std::string& secret, const std::string& hello, const std::string& nonce,
                         const std::string& rest);
 

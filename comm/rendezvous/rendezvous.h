@@ -15,7 +15,7 @@ namespace gradsync::comm {
 class Rendezvous {
  public:
   // Uses the world's job, or, if it has none, forms a new job with the world's ranks. Throws InvalidInput for
-  // a malformed url, CollectiveError like Exchange.
+  // a malformed url, and CollectiveError if ranks are missing after the timeout or the job has failed.
   Rendezvous(const World& world, std::chrono::milliseconds timeout);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;

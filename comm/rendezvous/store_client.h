@@ -12,7 +12,8 @@
 
 namespace gradsync::comm {
 
-// The store of a rank other than rank 0. Thread-safe, but concurrent calls wait for each other.
+// The key-value store as a rank other than rank 0 uses it: each call is a request to rank 0. Thread-safe, but
+// concurrent calls wait for each other.
 class StoreClient : public Store {
  public:
   // Connects, and checks that rank 0 knows the secret. Throws Refused if rank 0 rejects this process;
@@ -32,8 +33,8 @@ class StoreClient : public Store {
   std::optional<std::string> bad_argument() override;
 
  private:
-  // Sends a request and returns the answer. Throws Refused if the answer is kNo, JobFailed if it is kFailed
-  // or kRefused. Drops late answers to earlier requests.
+  // Sends a request and returns the answer. Throws Refused if rank 0 rejects this process (kNo), and
+  // JobFailed if the job has failed (kFailed, kRefused). Drops late answers to earlier requests.
   Frame Ask(FrameType type, const std::string& payload, Deadline deadline);
 
   const std::string secret_;

@@ -19,9 +19,10 @@
 
 namespace gradsync::comm {
 
-// The store in rank 0's process. One thread accepts connections, and each connection has a thread that
-// answers its requests. Rejects clients of another job, clients without the secret, and requests larger than
-// those of ranks. If too many clients have not proved the secret, rejects the oldest. Thread-safe.
+// The key-value store of a job, in rank 0's process. One thread accepts connections, and each connection has
+// a thread that answers its requests. Rejects clients of another job, clients without the secret, and
+// requests larger than those of ranks. If too many clients have not proved the secret, rejects the oldest.
+// Thread-safe.
 class StoreServer : public Store {
  public:
   struct Options {
@@ -29,8 +30,8 @@ class StoreServer : public Store {
     std::string run{};   // the run that clients must name (Rank0::run)
     int size = 2;        // size of the world
     std::string host{};  // host of rank 0
-    // Compares a rank's settings (terms) with rank 0's. Returns the error that ends the job; empty if they
-    // agree.
+    // Compares `terms`, the settings of a rank that joins (such as the world's size), with those of rank 0.
+    // Returns the error with which the job then fails; empty if the settings agree.
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
@@ -38,9 +39,9 @@ class StoreServer : public Store {
   // rank receives the cause even if it asks later.
   ~StoreServer() override;
 
-  // Returns the hosts of all ranks when all ranks have joined. If ranks are missing at the deadline, the job
-  // fails with the message that `missing` returns; `missing` receives a function that returns whether a given
-  // rank has joined. Throws JobFailed.
+  // Waits until all ranks have joined, and returns the identity of each rank's host (HostOf), in rank order.
+  // If ranks are missing at the deadline, the job fails with the message that `missing` returns; `missing`
+  // receives a function that returns whether a given rank has joined. Throws JobFailed.
   std::vector<std::string> WaitForRanks(
       Deadline deadline,
       const std::function<std::string(const std::function<bool(int)>& has_joined)>& missing);
@@ -65,7 +66,8 @@ class StoreServer : public Store {
 
   void WakeAll();
   void Accept();
-  // If there are too many connections of strangers, rejects the oldest. Its client may connect again.
+  // If too many connected clients have not yet proved the secret, rejects the one that connected first. It
+  // may connect again.
   void RejectOldest();
   void Serve(Connection& connection);
   // Lets a client join as a rank. Returns true if all ranks have joined and the client has been told so.

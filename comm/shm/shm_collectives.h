@@ -53,7 +53,8 @@ class SharedBuffers {
 // - Short vectors are part of the notice, and each rank computes the whole result.
 // - Vectors in one shared buffer on all ranks are read in place. In an all-reduce each rank sums its slice of
 //   all vectors, in rank order, and writes the result to all vectors.
-// - Other vectors are copied, in chunks, through windows: buffers of fixed size that all ranks have mapped.
+// - Vectors that are neither short nor in one shared buffer are copied, in chunks, through windows: buffers
+//   of fixed size that all ranks have mapped.
 class ShmCollectives {
  public:
   // Returns the number of bytes of shared memory that each rank needs.

@@ -22,7 +22,7 @@ namespace gradsync::comm {
 FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 
 // Synchronises the ranks of one host through memory that all ranks have mapped. Each rank has a step counter
-// there.
+// there: it counts points at which the rank may wait for others, not steps of training.
 //
 // Each pair of ranks also has a socket, which carries the descriptors of shared memory. The system closes the
 // socket when a process dies for any reason.
@@ -40,7 +40,8 @@ class ShmMesh {
   int size() const { return size_; }
   std::byte* area(int rank) const { return control_->part(rank) + kAreaOffset; }
 
-  // Counts one step. Ranks that have waited for this step see what this rank wrote before it.
+  // Adds 1 to this rank's step counter. Ranks that have waited for this step (WaitForAll) see what this rank
+  // wrote to shared memory before it.
   void Step();
   // Sets how long WaitForAll spins before it sleeps, and whether it yields its CPU while it spins, so that
   // the rank for which it waits may run there. With fewer CPUs than ranks, it spins only if it yields.
@@ -50,8 +51,8 @@ class ShmMesh {
   }
   // Sets how often a sleeping rank checks that the other ranks are alive.
   void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
-  // Returns when all ranks have made as many steps as this rank. Throws PeerError, which names a rank that
-  // has ended, or has made no step within the timeout.
+  // Returns when the step counter of every rank has reached this rank's counter. Throws PeerError, which
+  // names a rank that has ended, or whose counter has not changed within the timeout.
   void WaitForAll();
   void Meet() {
     Step();
@@ -68,7 +69,8 @@ class ShmMesh {
   void Abort() noexcept;
 
  private:
-  // The step counter of a rank, at the start of its part of the shared memory, on its own cache line.
+  // A rank's step counter (see Step). It is at the start of the rank's part of the shared memory, on its own
+  // cache line.
   struct Progress {
     std::atomic<uint32_t> steps;
     std::atomic<uint32_t> num_sleepers;  // ranks that must be woken

@@ -17,7 +17,8 @@ namespace gradsync::comm {
 // fails on one rank, the process group fails on all ranks. The destructor drops collectives that have not
 // been started, and never waits for another rank.
 //
-// See GroupMaker. Throws InvalidInput also for ranks of several hosts.
+// Returns when all ranks are connected. Throws CollectiveError if ranks are missing, and InvalidInput for bad
+// options, a device other than the CPU, or ranks of several hosts.
 std::unique_ptr<ProcessGroup> MakeShmGroup(const GroupOptions& options, const model::DevicePtr& device,
                                            std::shared_ptr<FirstCause> first_cause);
 

@@ -92,8 +92,8 @@ void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model
 // Returns a plan with one bucket for each parameter.
 BucketPlan PlanSingles(std::span<model::Parameter* const> order);
 
-// Returns the plan of bucketed strategies as published: buckets are filled in forward order, and the last
-// bucket is sent first, because backward completes the gradients of the last layers first.
+// Returns a plan whose buckets are filled in forward order. The last bucket is sent first, because backward
+// completes the gradients of the last layers first.
 BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t bucket_bytes);
 
 // Moves a parameter's value from a bucket back to the parameter's own memory (Parameter::TakeBack).

@@ -20,7 +20,8 @@ namespace gradsync::ddp {
 //   small_last   a bucket holds at most max(1 MiB, bytes of later gradients), whose computation can hide it
 //   rows         untouched rows of an embedding's gradient are not sent
 //
-// The loss is divided by the number of ranks, and all-reduces compute sums, so gradients need no division.
+// The caller divides the loss by the number of ranks (loss_scale), and all-reduces compute sums, so gradients
+// need no division.
 inline constexpr Option kPlacedOptions[] = {
     {.name = "views",
      .meaning = "1: gradients live in buckets, 0: they are copied in and out",
@@ -41,7 +42,7 @@ class PlacedBuckets : public OverlappedBuckets {
   double loss_scale() const override { return 1.0 / group_.size(); }
 
  protected:
-  // `traits` must have kPlacedOptions.
+  // `traits.options` must contain kPlacedOptions (views, ready_order, small_first, small_last, rows).
   PlacedBuckets(const Traits& traits, const StrategyContext& context);
 
   // Call this once per step, when the collectives of all buckets are done. In the first step, it replaces the

@@ -23,7 +23,8 @@ class TouchedRows {
   // than the gradient. Call this on all ranks at the end of a step in which whole gradients were sent. The
   // maximum number of rows in a message is the number of ids in rank 0's batch, including repeated ids, but
   // at most the rows of the embedding. It depends only on the shape of the batch. Gradients must be on the
-  // CPU, because on CUDA the host would have to wait for the ids. Runs one broadcast; throws CollectiveError.
+  // CPU, because on CUDA the host would have to wait for the ids. Broadcasts rank 0's maximum numbers of
+  // rows; throws CollectiveError.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
@@ -47,7 +48,8 @@ class TouchedRows {
  private:
   TouchedRows(model::Parameter& param, int64_t max_rows, comm::ProcessGroup& group);
 
-  // A message: the number of rows, or kWhole; the ids of the rows; from the next cache line on, the rows.
+  // A message holds the number of its rows, or kWhole if all ranks must send the whole gradient; then the ids
+  // of the rows; and, from the next cache line on, the rows.
   static constexpr int32_t kWhole = -1;
   int32_t* Head(const model::Tensor& messages, int rank) const;
   std::span<const int32_t> IdsFrom(int rank) const;

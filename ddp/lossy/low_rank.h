@@ -27,12 +27,14 @@ class LowRank {
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
-  // Adds the unsent part E to the gradient G: M = G + E. Computes P = M Q. The caller averages P over ranks.
+  // Computes the matrix M = G + E from the gradient G and the unsent part E, and the factor P = M Q. The
+  // caller then averages P over ranks.
   void MakeP();
-  // Orthonormalises P, and computes Q = M' P. The caller averages Q over ranks. If P is bitwise equal on all
-  // ranks, the orthonormalised P is also bitwise equal.
+  // Orthonormalises the columns of the averaged factor P, and computes the factor Q = M' P, where M' is the
+  // transpose of M. The caller then averages Q over ranks. If P is bitwise equal on all ranks, the
+  // orthonormalised P is also bitwise equal.
   void MakeQ();
-  // Computes G = P Q' and E = M - G.
+  // Computes the new gradient G = P Q' and the unsent part E = M - G.
   void Finish();
 
   // Sets the unsent part E to 0, and the factor Q to random numbers that are equal on all ranks.

@@ -9,9 +9,10 @@
 #include "ddp/interface/context.h"
 #include "model/tensor/tensor.h"
 
-// A reference computes the results that a lossy or drifting strategy must have: the equations of its paper,
-// for all ranks in one process and in f64. Tests, and the check at the end of every benchmark, compare the
-// strategy with its reference. References share no code with strategies, except initial random numbers.
+// A reference computes the results that a strategy must have if its gradients are not those of a single
+// process (Agreement: lossy or drifting). It computes the equations of the strategy's paper, for all ranks in
+// one process and in f64. Tests, and the check at the end of every benchmark, compare the strategy with its
+// reference. References share no code with strategies, except initial random numbers.
 namespace gradsync::ddp {
 
 class Reference {
@@ -35,8 +36,8 @@ struct ReferenceContext {
   const StrategyOptions& options;
 };
 
-// Makes the reference of a strategy with Traits::reference. In the first steps, whose number StartOf()
-// returns, the reference is the plain mean of the ranks' gradients.
+// Makes the reference of a strategy whose Traits::reference is not null. In the first steps, whose number
+// StartOf() returns, the reference's result is the plain mean of the ranks' gradients.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
 // If `rounds` is true, the reference rounds each rank's gradient to bf16, averages the results in f64, and
@@ -44,24 +45,24 @@ std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceCo
 // the weights.
 std::unique_ptr<Reference> MeanReference(bool rounds);
 
-// PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix (first dimension x all others), sent
-// as two factors, P and Q, with `rank` columns each. A gradient is averaged directly unless `min_compression`
-// times the number of elements of P and Q is below its own. The transposed Q of the p-th parameter, of shape
-// (rank, columns of the gradient), begins as random numbers of FillTruncatedNormal with standard deviation 1,
-// seed 0 and stream p of Purpose::kLowRank.
+// Makes the reference of PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix (first
+// dimension x all others), sent as two factors, P and Q, with `rank` columns each. A gradient is averaged
+// directly unless `min_compression` times the number of elements of P and Q is below its own. The transposed
+// Q of the p-th parameter, of shape (rank, columns of the gradient), begins as random numbers of
+// FillTruncatedNormal with standard deviation 1, seed 0 and stream p of Purpose::kLowRank.
 std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
                                              double min_compression);
 
-// Gradient dropping, arXiv:1704.05021, algorithm 1: each rank adds its gradient to its memory, sends the
-// largest `percent` per cent of each tensor of this memory (at least one element; of equal elements the
-// first), and keeps the other elements if `keeps_error` is true. Tensors of one dimension are averaged
-// directly. The memory is f32, because the largest elements in f64 could be other elements.
+// Makes the reference of gradient dropping, arXiv:1704.05021, algorithm 1: each rank adds its gradient to its
+// memory, sends the largest `percent` per cent of each tensor of this memory (at least one element; of equal
+// elements the first), and keeps the other elements if `keeps_error` is true. Tensors of one dimension are
+// averaged directly. The memory is f32, because the largest elements in f64 could be other elements.
 std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
                                          bool keeps_error);
 
-// DiLoCo, arXiv:2311.08105, algorithm 1, with PyTorch's Nesterov momentum as the outer optimizer: delta = old
-// weights - mean of new weights; velocity = momentum * velocity + delta; weights = old weights - rate *
-// (delta + momentum * velocity).
+// Makes the reference of DiLoCo, arXiv:2311.08105, algorithm 1, with PyTorch's Nesterov momentum as the outer
+// optimizer: delta = old weights - mean of new weights; velocity = momentum * velocity + delta; weights = old
+// weights - rate * (delta + momentum * velocity).
 std::unique_ptr<Reference> DilocoReference(std::function<Reference::Vector(size_t p)> weights, double rate,
                                            double momentum);
 

@@ -10,8 +10,9 @@ namespace gradsync::ddp {
 
 // A plan for sharded weights: every bucket is padded so that each rank has a part of equal size. The first
 // buckets hold the parameters of one unit each (StrategyContext::units), the last unit first: backward reads
-// them in this order, and forward in reverse order. One more bucket may follow, for parameters that are read
-// at any time: those of no unit, and those without a bf16 copy if others have one.
+// them in this order, and forward in reverse order. One more bucket may follow. It holds the parameters that
+// forward may read at any time: those of no unit. If some parameters have a bf16 copy, it also holds those
+// without one.
 struct PlanOfUnits {
   BucketPlan plan;
   size_t num_in_turn = 0;
@@ -53,7 +54,8 @@ class GatheredWeights {
 
   // Begins a step: from now on, a read of a parameter waits for the gather of its bucket.
   void BeginStep();
-  // Call this before each pass (forward and backward). Forward then gathers each unit anew.
+  // Begins a pass (forward and backward): until backward begins, reads of parameters are allowed. Forward
+  // then gathers each unit anew.
   void BeginPass();
   // Call this in backward for i = 0, 1, ... up to the number of units, when backward has finished with bucket
   // i - 1 and will next read bucket i. If i > 0, it frees bucket i - 1 and starts the gather of a later
