@@ -54,8 +54,9 @@ class OpRecorder : public model::Tracer {
   // Returns the ranges that began since the last Clear(). For each of them End must have been called. Blocks
   // until the device has reached their ends.
   const std::vector<TracedOp>& ops();
-  // Returns the operations of the forward pass since the last Clear(). Blocks until the device has computed
-  // them.
+  // Returns a ComputedOp for each operation of the forward pass since the last Clear(): its name, its number
+  // of floating-point operations, and when the device began and ended it. Blocks until the device has
+  // computed them.
   const std::vector<ComputedOp>& computed();
   // Removes all recorded ranges and operations; call this before the next step. All ranges must have ended.
   void Clear();

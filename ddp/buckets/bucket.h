@@ -19,8 +19,9 @@ struct Bucket {
   std::vector<model::Parameter*> params;
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
-  // If not 0, each rank sends only some rows of the bucket's only gradient (TouchedRows), in a message. This
-  // is the number of bytes of the messages of all ranks.
+  // If not 0, ranks send something else than the bucket's gradients: some rows of its only gradient
+  // (TouchedRows), the largest elements (`topk`) or a bf16 copy (`bf16_wire`). This is the number of bytes of
+  // the collective's whole vector: the messages of all ranks, or the copy.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
   // If more than 1, the number of hosts; the collective then runs within each host (comm::HostGroup).

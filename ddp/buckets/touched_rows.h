@@ -48,8 +48,9 @@ class TouchedRows {
  private:
   TouchedRows(model::Parameter& param, int64_t max_rows, comm::ProcessGroup& group);
 
-  // A message holds the number of its rows, or kWhole if all ranks must send the whole gradient; then the ids
-  // of the rows; and, from the next cache line on, the rows.
+  // A message begins with the number of its rows, or with kWhole if all ranks must send the whole gradient;
+  // then nothing else in it counts. Room for the ids of max_rows rows follows, of which the first are used.
+  // The rows begin at the first cache line after this room.
   static constexpr int32_t kWhole = -1;
   int32_t* Head(const model::Tensor& messages, int rank) const;
   std::span<const int32_t> IdsFrom(int rank) const;

@@ -28,7 +28,7 @@ class Disturbance {
   Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device, const std::vector<int>& cpus,
               const std::string& kernel = comm::BootIdentity());
 
-  // Returns the CPUs that one or more ranks of this host may use.
+  // Returns the names, as in /proc/stat ("cpu0"), of all CPUs that at least one rank of this host may use.
   const std::set<std::string>& cpus() const { return cpus_; }
 
   // Returns, in ns, minus the CPU time of this process; on the first rank of a host, plus the time that

@@ -119,10 +119,10 @@ class Prediction:
 
     `step_s`: the step, with a 95 % interval. `slowest_s`: the slowest rank's step, if ranks did not
     synchronise. `exposed_s`: for how long the step only waits for collectives. `slowed_s`: how much
-    longer backward takes because of concurrent communication. `floor_s`: the shortest time of the
-    step, in whatever order the collectives run. `copies_s`: the time of copies of gradients.
-    `broadcasts_s`: the time of ZeroRedundancyOptimizer's broadcasts. `replays`: the simulated
-    rounds of each launch.
+    longer backward takes because of concurrent communication; 0 under `fully_shard`. `floor_s`: the
+    shortest time of the step, in whatever order the collectives run. `copies_s`: the time of copies
+    of gradients. `broadcasts_s`: the time of ZeroRedundancyOptimizer's broadcasts. `replays`: the
+    simulated rounds of each launch.
     """
 
     step_s: Interval

@@ -143,11 +143,11 @@ class PlannedStep:
 
 
 def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[PlannedStep]]:
-    """Returns the recorded steps without synchronisation, with their collectives: for each round
-    the steps of all ranks.
+    """Returns the recorded steps without synchronisation, each with the collectives that
+    `fully_shard` would issue in it: for each round the steps of all ranks.
 
-    All ranks issue collectives in the order of rank 0's first step, so all steps have the same
-    collectives at different moments. Raises Refused, naming the launch's `place` (its file and
+    All ranks issue these collectives in the order of rank 0's first step, so all steps have the
+    same collectives at different moments. Raises Refused, naming the launch's `place` (its file and
     line), if there are no steps without synchronisation.
     """
     rounds = [
