@@ -23,8 +23,8 @@ void RunAlone(const Request& request);
 // writes it into request.output.
 void RunFromInputs(const Request& request, int rank, std::span<std::byte* const> inputs);
 
-// The properties of a Request that must be equal on all ranks; backends compare them to find ranks that issue
-// different collectives.
+// The properties of a Request that must be equal on all ranks; some backends, such as shm, compare them to
+// find ranks that issue different collectives.
 struct Signature {
   int64_t sequence = 0;
   int64_t bytes = 0;
