@@ -12,7 +12,8 @@
 
 #include "model/tensor/tensor.h"
 
-// The interface between strategies and communication backends.
+// The interface (ProcessGroup) through which strategies of gradient synchronisation call communication
+// backends.
 namespace gradsync::comm {
 
 enum class ReduceOp { kSum, kMean, kMax, kMin };
@@ -21,12 +22,13 @@ std::string_view Name(ReduceOp op);  // "sum", "mean", "max", "min"
 enum class Collective { kAllReduce, kBroadcast, kReduceScatter, kAllGather, kBarrier };
 std::string_view Name(Collective collective);  // "all_reduce", "broadcast", ...
 
-// When the caller of a collective will wait for it; equal on all ranks. kAtOnce promises that the caller
-// waits directly after the call. The backend may then run the collective on the calling thread.
+// Tells a collective when its caller will call Work::Wait. All ranks must pass the same value for one
+// collective. kAtOnce promises that the caller calls Work::Wait directly after it has issued the collective.
+// The backend may then run the collective on the thread that calls Work::Wait.
 enum class Waits { kLater, kAtOnce };
 
-// The time during which a collective moved data, in nanoseconds of Now(). It starts when a communication
-// thread or CUDA stream starts the collective, and ends when the collective is complete.
+// The time during which a collective moved data, in nanoseconds of Now(). The interval starts when a
+// communication thread or CUDA stream starts the collective, and ends when the collective is complete.
 struct Interval {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
@@ -37,15 +39,17 @@ int64_t Now();
 // Formats a duration for error messages: "60.0 s".
 std::string Seconds(std::chrono::nanoseconds duration);
 
-// A collective failed, or made no progress within the deadline. what() is one line with this rank, the
-// collective's number, kind and bytes, the backend, the cause, and the rank to blame if known.
+// A collective failed, or made no progress within the deadline. what() is one line that names this rank, the
+// number, kind and bytes of the collective, the backend, the cause, and, if it is known, the rank that caused
+// the failure.
 class CollectiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 // A handle of a collective in flight. Destroying the handle does not cancel the collective, and the
-// collective keeps its tensors alive until it ends. A failure is reported only by Wait() and interval().
+// collective keeps its tensors alive until it ends. A failed collective is reported only by an exception of
+// Wait() or interval().
 class Work {
  public:
   class State {
@@ -59,15 +63,15 @@ class Work {
   Work() = default;  // already complete, with an empty interval
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-  // Waits for the result. On the CPU, blocks until the result is in the tensors. On CUDA, makes later work of
-  // the compute stream wait for the collective; nccl does not block the calling thread, but gloo does,
-  // because its collectives run on the CPU. Every call throws CollectiveError if the collective is known to
-  // have failed.
+  // Waits for the result of the collective. On the CPU, blocks until the result is in the tensors. On CUDA,
+  // makes later work of the compute stream wait for the collective. Backend nccl does not block the calling
+  // thread. Backend gloo does, because its collectives run on the CPU. Every call of Wait throws
+  // CollectiveError if the collective is known to have failed.
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
-  // Returns the interval during which the data moved. Blocks until the collective has ended. Throws like
-  // Wait.
+  // Returns the interval during which the collective moved its data. Blocks until the collective has ended.
+  // Throws like Wait.
   Interval interval() { return state_ == nullptr ? Interval{} : state_->interval(); }
   // Returns whether the collective has completed or failed. Does not block.
   bool Done() const { return state_ == nullptr || state_->Done(); }
@@ -87,10 +91,11 @@ struct Request {
   // In an in-place request, `input` and `output` are the same tensor. A barrier has no tensors.
   model::Tensor input{};
   model::Tensor output{};
-  // Backend hierarchical sets `after`, `prepare` and `conclude` in the requests into which it divides a
-  // collective; gloo sets `prepare` for tensors of a GPU. The request starts when the collective `after` has
-  // ended, and fails if `after` fails. The thread that runs the request calls `prepare` immediately before it
-  // and `conclude` immediately after it. Each of these three members may be empty.
+  // Backend hierarchical divides a collective into several requests, and sets `after`, `prepare` and
+  // `conclude` in them. Backend gloo sets `prepare` for tensors of a GPU. The request starts when the
+  // collective `after` has ended, and fails if `after` fails. The thread that runs the request calls
+  // `prepare` immediately before the request and `conclude` immediately after the request. Each of the
+  // members `after`, `prepare` and `conclude` may be empty.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
@@ -103,13 +108,13 @@ struct Request {
 // Facts about a process group that a benchmark writes into its record (JSON).
 struct GroupFacts {
   int channels = 1;  // number of collectives that can progress concurrently
-  // Number of threads that only receive, in addition to communication threads.
+  // Number of threads that only receive data from other ranks, in addition to the communication threads.
   int receivers = 0;
   std::string_view link = "other";  // the medium: memory, a network (other) or none
   std::string interface = {};       // name of the network interface; empty if unknown
-  // More bytes per second than a collective of this group can reach: tables warn if a measured bus bandwidth
-  // is higher. The default suits collectives in memory that the ranks of a host share; gloo and nccl set
-  // their own limits.
+  // A number of bytes per second that no collective of this group can reach. The tables of benchmark results
+  // warn if a measured bus bandwidth is higher, because the measurement is then wrong. The default is for
+  // collectives in memory that the ranks of a host share; backends gloo and nccl set their own values.
   double limit_per_second = 400e9;
   std::vector<std::pair<std::string, std::string>> more = {};  // more facts, as names and values
 };
@@ -118,10 +123,10 @@ struct GroupFacts {
 //
 // Every rank must issue the same collectives in the same order, from one thread at a time. Calls return
 // immediately; several collectives may be in flight. Tensors are contiguous, and collectives work directly in
-// their memory, so no other code may access a tensor until Wait() has returned. A collective starts when the
-// device has done the work that it was given before the call. Before anything is sent, bad arguments throw
-// InvalidInput, which names the operation: an undefined tensor, a tensor on another device, a mean of
-// integers, a root that is not a rank, shapes or dtypes that do not match.
+// their memory, so no other code may access a tensor until Wait() has returned. On a GPU, a collective starts
+// when the device has done the work that it was given before the call. Before a collective sends anything, it
+// throws InvalidInput, which names the operation, for bad arguments: an undefined tensor, a tensor on another
+// device, a mean of integers, a root that is not a rank, shapes or dtypes that do not match.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -134,24 +139,26 @@ class ProcessGroup {
   const std::string& device_name() const { return device_name_; }
   virtual std::string_view backend() const = 0;  // "local", or one of BackendNames()
   virtual GroupFacts facts() const { return {}; }
-  // Returns 1; in a HostGroup, the number of hosts, over all of which its ReduceScatter reduces.
+  // Returns the number of hosts in a HostGroup, whose ReduceScatter reduces over the ranks of all hosts; in
+  // any other group 1.
   virtual int num_hosts() const { return 1; }
   // Returns the process group of the ranks on this rank's host; null if all ranks are on one host. With
-  // several hosts, only backend hierarchical has such a group: other backends throw InvalidInput, as does
-  // hierarchical if each host has one rank.
+  // several hosts, only backend hierarchical has such a group: other backends throw InvalidInput. Backend
+  // hierarchical also throws it if each host has one rank.
   virtual ProcessGroup* host_group() { return nullptr; }
 
   // Returns a tensor, with undefined contents, in the kind of memory in which this backend's collectives are
-  // fastest; use it for data that is sent repeatedly. This is a collective: all ranks must call it in the
+  // fastest; use it for data that is sent repeatedly. Allocate is a collective: all ranks must call it in the
   // same order with equal shape and dtype, and it may block until they have. The tensor may outlive the
-  // process group. Throws CollectiveError; the process group has then failed on all ranks.
+  // process group. Throws CollectiveError if a rank cannot allocate; the process group has then failed on all
+  // ranks.
   virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
   // Returns one tensor in memory that all ranks share: after a collective every rank sees what any rank wrote
   // before the collective. Returns an undefined tensor on all ranks if they have no common memory. The tensor
-  // must not be an argument of collectives. Otherwise like Allocate. In memory statistics each rank counts an
-  // equal share.
+  // must not be an argument of collectives. Otherwise like Allocate, so all ranks must call it. Each rank
+  // counts an equal share of the tensor's bytes in its memory statistics.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {
     return {};
@@ -162,8 +169,9 @@ class ProcessGroup {
   // Replaces the tensor of every rank by a copy of the tensor of rank `root`.
   Work Broadcast(model::Tensor tensor, int root, Waits waits = Waits::kLater);
   // Reduces parts: `input` has size() * n elements, `output` has n elements, and the output of rank r becomes
-  // the reduction of the r-th n elements of all inputs. `output` may be this part of `input`; the rest of
-  // `input` is then undefined. Parts have equal size, so a caller that shards a vector must pad it.
+  // the reduction of the r-th n elements of all inputs. `output` may be the r-th n elements of this rank's
+  // own `input`, r being this rank; the rest of `input` is then undefined. Parts have equal size, so a caller
+  // that shards a vector must pad it.
   Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op);
   // Gathers parts: `input` has n elements, `output` has size() * n elements, and the output of every rank
   // becomes the inputs of all ranks, in rank order. `input` may be this rank's part of `output`.
@@ -171,8 +179,8 @@ class ProcessGroup {
   // Returns when every rank has called Barrier and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
-  // Makes all unfinished and later collectives fail, here and on the other ranks. May be called from any
-  // thread. Has no effect in a process group without a RequestQueue.
+  // Makes all unfinished and later collectives of this group fail, on this rank and on the other ranks. Abort
+  // may be called from any thread. It has no effect in a process group without a RequestQueue.
   virtual void Abort() {}
 
   // Issues a collective of any kind, without a check of its arguments. AllReduce, Broadcast, ReduceScatter
@@ -193,7 +201,8 @@ class ProcessGroup {
   const std::string device_name_;
 };
 
-// Wraps a process group, and forwards every call that a derived class does not override.
+// A process group that forwards every call, unless a derived class overrides it, to the process group that it
+// wraps.
 class GroupDecorator : public ProcessGroup {
  public:
   explicit GroupDecorator(std::unique_ptr<ProcessGroup> inner) : GroupDecorator(*inner) {
@@ -223,10 +232,10 @@ class GroupDecorator : public ProcessGroup {
 };
 
 // The process group of the ranks on this rank's host, made from the process group of all ranks. With this
-// group a sharding strategy keeps every vector whole on each host: each rank of the host has one part of it.
-// ReduceScatter reduces over all ranks: first within each host, then between the ranks of different hosts
-// that have the same part. In bf16, the sum of a host is rounded to bf16 before it is reduced between hosts.
-// All other collectives stay within the host.
+// group a sharding strategy keeps one copy of every vector on each host: each rank of the host stores one
+// part of this copy. ReduceScatter reduces over all ranks: first within each host, then between the ranks of
+// different hosts that have the same part. For bf16 tensors, the sum over a host's ranks is rounded to bf16
+// before it is reduced between hosts. All other collectives of a HostGroup are among the ranks of one host.
 class HostGroup : public ProcessGroup {
  public:
   // The host_group() of `all` must not be null, and `all` must outlive this object.

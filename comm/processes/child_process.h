@@ -11,7 +11,7 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// All code of this repository starts programs with this class.
+// All C++ code of this repository starts programs with the class ChildProcess.
 namespace gradsync::comm {
 
 class ProcessEnd {
@@ -34,15 +34,17 @@ std::string SignalName(int signal);
 // Returns "exited with status 7", "was killed by signal 9 (SIGKILL)".
 std::string ToString(const ProcessEnd& end);
 
-// Changes to this process's environment, by name; nullopt removes a variable.
+// Changes that make the child's environment from this process's environment: the new value of each variable
+// by name; nullopt removes the variable.
 using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
 struct ChildOptions {
-  // The program to execute; if empty, the command's first word.
+  // The program to execute. If `program` is empty, it is the first word of the command.
   std::string program{};
   EnvironmentChanges environment{};
   // Descriptors of this process that become the child's standard input, output and error. The caller still
-  // owns them, and must close its copy of a pipe's end after the start.
+  // owns these descriptors. If one is an end of a pipe, the caller must close it after the start, so that the
+  // process at the other end sees the end of the data.
   int stdin_fd = STDIN_FILENO;
   int stdout_fd = STDOUT_FILENO;
   int stderr_fd = STDERR_FILENO;
@@ -54,15 +56,15 @@ struct ChildOptions {
   bool dies_with_parent = true;
 };
 
-// A child process that lives at most as long as this object. The process starts with no signal blocked and
-// with no descriptors except standard input, output and error. Not thread-safe.
+// A child process. It lives at most as long as this object, because the destructor kills it. The child starts
+// with no signal blocked and with no descriptors except standard input, output and error. Not thread-safe.
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Executes the command's first word, looked up in PATH if it has no slash, with all words as arguments.
-  // Returns when the program has started. Throws std::system_error, which names the program, if it cannot
-  // start.
+  // Executes options.program, or, if it is empty, the first word of `command`, and looks it up in PATH if it
+  // has no slash. The program's arguments (argv) are all words of `command`. The constructor returns when the
+  // program has started. Throws std::system_error, which names the program, if it cannot start.
   explicit ChildProcess(const std::vector<std::string>& command, const ChildOptions& options = {});
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
@@ -78,7 +80,8 @@ class ChildProcess {
   // Sends a signal to the process, or to its process group if own_group is true. Does nothing if the process
   // has ended.
   void Signal(int signal);
-  // Kills the process, and its process group if own_group is true.
+  // Kills the process, or its whole process group if own_group is true, waits for its end, and returns how it
+  // ended.
   ProcessEnd Kill();
 
  private:

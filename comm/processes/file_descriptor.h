@@ -6,7 +6,7 @@
 
 namespace gradsync::comm {
 
-// A file, pipe or socket. The destructor closes it.
+// An open file, pipe or socket. The destructor closes it.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd = -1) : fd_(fd) {}
@@ -29,7 +29,8 @@ class FileDescriptor {
 void RaiseDescriptorLimit();
 
 // Opens a file with the flags of open(2). A file that it creates is readable only by its owner. Throws
-// std::system_error, which names the path. Sets close-on-exec, like all functions in this file.
+// std::system_error, which names the path. The descriptor is closed when a program is executed
+// (close-on-exec), as with every function in this file.
 FileDescriptor OpenFile(const std::string& path, int flags);
 
 struct Pipe {
@@ -41,9 +42,11 @@ Pipe MakePipe();
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Returns the milliseconds until the deadline, rounded up, for poll(2); infinite for Deadline::max().
+// Returns the milliseconds until `deadline`, rounded up, as the timeout of poll(2); for Deadline::max()
+// returns -1 (no limit).
 int PollTimeout(Deadline deadline);
-// Waits until the file is ready for `events` of poll(2). Returns false at the deadline.
+// Waits until the file `fd` is ready for `events` of poll(2), and then returns true. Returns false if it is
+// not ready by the deadline.
 bool WaitFor(int fd, short events, Deadline deadline);
 inline bool WaitFor(const FileDescriptor& file, short events, Deadline deadline) {
   return WaitFor(file.get(), events, deadline);

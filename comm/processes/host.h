@@ -6,12 +6,12 @@ namespace gradsync::comm {
 
 std::string HostName();
 
-// Returns one word that identifies this boot of the kernel. It is equal for all processes on one kernel, also
-// in different containers (namespaces).
+// Returns one word that identifies this boot of the kernel. The word is equal for all processes that run on
+// one kernel, also in different containers.
 std::string BootIdentity();
 
-// Returns one word that identifies this boot of the kernel and this process's network namespace. It is equal
-// for processes that reach each other over loopback.
+// Returns one word that identifies this boot of the kernel and this process's network namespace. The word is
+// equal for two processes that reach each other over loopback.
 std::string HostIdentity();
 
 }  // namespace gradsync::comm

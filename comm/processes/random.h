@@ -10,7 +10,8 @@
 
 namespace gradsync::comm {
 
-// Returns 32 random hexadecimal digits, for names, nonces and secrets. Throws std::system_error.
+// Returns a text of 32 random hexadecimal digits, for names, nonces and secrets. Throws std::system_error if
+// getrandom(2) fails.
 inline std::string RandomHex() {
   std::string bytes(16, '\0');
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))

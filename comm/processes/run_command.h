@@ -10,15 +10,15 @@
 
 namespace gradsync::comm {
 
-// A file in memory that receives a program's output. Unlike with a pipe, the program never waits for a
-// reader.
+// A file in memory that receives a program's output. Unlike with a pipe, the program never waits until
+// another process reads its output.
 class CapturedOutput {
  public:
   CapturedOutput();  // throws std::system_error
 
   int fd() const { return file_.get(); }
   std::string text() const;
-  // Returns the last line that is not empty; empty if there is none.
+  // Returns the last line of the output that is not empty; an empty text if there is none.
   std::string last_line() const;
 
  private:
@@ -33,10 +33,11 @@ struct CommandResult {
   bool ok() const { return end.has_value() && end->ok(); }
 };
 
-// Runs a program, looked up in PATH, to its end. The rest of `command` are its arguments; its standard input
-// is empty. After `timeout`, kills the program and its process group. CommandResult::message is the last line
-// of standard error, or, if there is no such line, how the program ended. Throws std::system_error if it
-// cannot start.
+// Runs a program, looked up in PATH, to its end. The program is the first word of `command`, and its
+// arguments are the other words. Its standard input is empty. If the program runs longer than `timeout`,
+// kills it and the programs that it has started (its process group). If the program failed,
+// CommandResult::message is the last line of its standard error, or, if that is empty, how it ended. After
+// the timeout, the message says so. Throws std::system_error if the program cannot start.
 CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout,
                          EnvironmentChanges environment = {});
 

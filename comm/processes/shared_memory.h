@@ -5,23 +5,24 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// Memory that several processes have mapped. This memory has no name, so the system frees it when the last
-// process ends for any reason, and no file system limits its size.
+// Memory that several processes have mapped. It belongs to no path in a file system, so the system frees it
+// when the last process ends for any reason, and no file system limits its size.
 namespace gradsync::comm {
 
 // Makes a file in memory with `bytes` zero bytes. Throws std::system_error.
 FileDescriptor MakeMemoryFile(size_t bytes);
 
-// Maps a file of MakeMemoryFile, with one part for each rank. The file may be closed after the constructor.
+// Maps a file of MakeMemoryFile, which holds one part of equal size for each rank. The caller may close the
+// file after the constructor has returned.
 class SharedMemory {
  public:
-  // Returns the size of a part that holds `bytes`: whole pages, and for large parts whole huge pages. The
-  // number of huge pages is odd, because equal offsets of two parts would otherwise conflict in the
-  // processor's memory system.
+  // Returns the number of bytes of a part that can hold `bytes` bytes: a multiple of the page size, and for
+  // large parts a multiple of the huge page size. The number of huge pages in a part is odd: otherwise
+  // accesses to equal offsets in two parts would conflict in the processor's memory system.
   static size_t PartBytes(size_t bytes);
 
-  // Maps the parts of all ranks, and allocates the memory of part `own`, this rank's, so that it is near the
-  // core of the calling thread (NUMA). Uses huge pages if possible. Throws std::system_error.
+  // Maps the parts of all ranks, and allocates the memory of this rank's part `own` near the core that runs
+  // the calling thread (if possible on its NUMA node). Uses huge pages if possible. Throws std::system_error.
   SharedMemory(const FileDescriptor& file, size_t bytes, int num_parts, int own);
 
   std::byte* part(int rank) const { return base_ + static_cast<size_t>(rank) * part_bytes_; }

@@ -23,20 +23,20 @@ class BlockSignals {
   sigset_t old_mask_{};
 };
 
-// Receives stop signals in a program whose child processes do the work. While this object exists, SIGINT,
-// SIGTERM and SIGHUP do not end the program: it must read them with Next, send them to its children, wait for
-// the children, and then end. A signal that was ignored when this process started (nohup, a shell's
-// background job) stays ignored. When the destructor has run, signals that Next has not returned take their
-// usual effect on this process.
+// Receives the signals SIGINT, SIGTERM and SIGHUP in a program whose child processes do the work. While this
+// object exists, these signals do not end the program. The program must read them with Next, send them to its
+// children, wait for the children, and then end. A signal that was ignored when this process started (nohup,
+// a shell's background job) stays ignored. After the destructor has run, signals that have arrived but that
+// Next has not returned have their usual effect on this process.
 class StopSignals {
  public:
-  // Construct it while the process has a single thread. Throws std::system_error.
+  // Construct a StopSignals while the process has only one thread. Throws std::system_error.
   StopSignals();
 
-  // Returns a descriptor that is readable when a signal has arrived.
+  // Returns a descriptor that is readable while a signal is waiting to be read with Next.
   int fd() const { return fd_.get(); }
-  // Returns the next SIGINT, SIGTERM or SIGHUP that has arrived; nullopt if there is none. A Ctrl-C in a
-  // terminal also reaches the children in this process's process group directly.
+  // Returns the next SIGINT, SIGTERM or SIGHUP that has arrived; nullopt if there is none. For a Ctrl-C, the
+  // terminal sends SIGINT to the children in this process's process group too.
   std::optional<int> Next();
 
  private:
@@ -44,7 +44,8 @@ class StopSignals {
   std::optional<BlockSignals> block_signals_;
 };
 
-// Ends this process by the signal's default action, so that its parent sees the signal.
+// Ends this process by the signal's default action, so that its parent process sees that this signal ended
+// it.
 [[noreturn]] void EndBySignal(int signal);
 
 }  // namespace gradsync::comm

@@ -8,11 +8,13 @@
 
 namespace gradsync::comm {
 
-// A new directory under TMPDIR that only this user can read. The destructor removes it with its contents. If
-// this process ends without the destructor (killed), a waiting shell process removes the directory.
+// A new directory under TMPDIR (default /tmp) that only this user can read. The destructor removes it with
+// its contents. If this process ends without running the destructor (it was killed), a shell process, which
+// the constructor starts for this purpose, removes the directory.
 class TemporaryDirectory {
  public:
-  // Throws std::system_error.
+  // Throws InvalidInput if it cannot make the directory; std::system_error if it cannot start the shell
+  // process.
   TemporaryDirectory();
   ~TemporaryDirectory();
   TemporaryDirectory(const TemporaryDirectory&) = delete;

@@ -7,7 +7,8 @@
 
 #include "model/tensor/tensor.h"
 
-// Divides vectors into one part for each rank and into chunks, and processes chunks in a pipeline.
+// Functions for the backends' collectives: they divide a vector into one part for each rank, divide it into
+// chunks, and run the two stages of each chunk in a pipeline.
 namespace gradsync::comm {
 
 inline constexpr size_t kCacheLineBytes = 64;
@@ -17,11 +18,12 @@ inline size_t WholeLines(size_t bytes) {
   return std::max<size_t>(bytes / kCacheLineBytes, 1) * kCacheLineBytes;
 }
 
-// Divides a vector of `total_bytes` into consecutive parts of `part_bytes`. The last part may be shorter, and
-// parts beyond the vector's end are empty.
+// Divides a vector of `total_bytes` into consecutive parts of `part_bytes`. The last part may be shorter than
+// `part_bytes`, and a part that would begin beyond the vector's end is empty.
 struct Slices {
   Slices(size_t total, size_t part) : total_bytes(total), part_bytes(part) {}
-  // Makes one part for each rank. Parts begin on cache lines, so that two ranks never write to one line.
+  // Divides a vector of `total_bytes` into one part for each of `ranks` ranks. Parts begin on cache lines, so
+  // that two ranks that write their own parts never write to one line.
   static Slices OfRanks(size_t total_bytes, int ranks) {
     return {total_bytes, (total_bytes / static_cast<size_t>(ranks) / kCacheLineBytes + 1) * kCacheLineBytes};
   }
@@ -34,8 +36,9 @@ struct Slices {
   size_t part_bytes;
 };
 
-// Calls start(i) and finish(i) for each chunk i from 0 to count - 1, each in rising order of i. At most
-// `depth` chunks are started and not finished at one time.
+// Calls start(i) and finish(i) for each chunk i from 0 to count - 1. The calls of start are in rising order
+// of i, and so are those of finish. At any time, at most `depth` chunks have been started and not yet
+// finished.
 template <class Start, class Finish>
 void Pipeline(int64_t count, int64_t depth, const Start& start, const Finish& finish) {
   for (int64_t i = 0; i < count + depth - 1; ++i) {

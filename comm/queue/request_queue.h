@@ -26,59 +26,64 @@ struct RequestQueueOptions {
 
   int rank = 0;
   std::string_view backend;
-  // A process group that is made of other groups sets `divide`, in place of `run` and communication threads.
-  // The queue calls it when a request is issued. It issues requests to the other groups, and returns the Work
-  // for which the caller must wait.
+  // A process group that is made of other groups sets `divide`; its queue then has no communication threads
+  // and does not call `run`. The queue calls `divide` when a request is issued. `divide` issues requests to
+  // the other groups, and returns the Work that ends when the whole collective has ended.
   std::function<Work(const Request& request)> divide = {};
   // Number of communication threads, which is the number of requests that run concurrently.
   int num_threads = 1;
   // Runs a request to its end, or throws. `thread` is the number of the communication thread that runs it,
   // from 0, or kCaller for any other thread.
   std::function<void(const Request& request, int thread)> run;
-  // Closes the connections, so that all running requests fail, here and on the other ranks.
+  // A function of the backend that closes this rank's connections, so that all running requests fail, on this
+  // rank and on the other ranks.
   std::function<void()> abort;
-  // Publishes this rank's failure to the other ranks, and finds the first cause. If is_part is true, this
-  // group is inside a larger group: its queue only publishes the failure, and the queue of the larger group
-  // finds the first cause.
+  // Writes a note about this rank's failure for the other ranks, and finds the rank that failed first. If
+  // is_part is true, this group is inside a larger group: its queue only writes the note, and the queue of
+  // the larger group finds that rank.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // Set by a backend that can run short requests in less time than waking another thread takes; else empty.
-  // The queue calls `begin` when a request is issued and no other is unfinished. `begin` may do the part of
-  // the request for which other ranks wait. It returns true if the rest may wait until the caller calls
-  // Work::Wait; the caller's thread then does the rest, unless a communication thread has started it.
+  // A backend sets `begin` if it can run short requests in less time than waking another thread takes; else
+  // `begin` is empty. The queue calls `begin` when a request is issued and no other request is unfinished.
+  // `begin` may do the part of the request for which other ranks wait, such as sending this rank's data. If
+  // it returns true, the queue wakes no communication thread: the thread that calls Work::Wait does the rest,
+  // unless a communication thread has started it.
   std::function<bool(const Request& request)> begin = {};
   // If true, a thread in Work::Wait runs all requests that no communication thread has started, up to the one
-  // for which it waits. If false, it does so only if `begin` returned true for the request for which it
-  // waits.
+  // for which it waits. If false, a thread in Work::Wait runs these requests only if `begin` returned true
+  // for the request for which it waits, or if `divide` is set.
   bool waiters_help = false;
 };
 
-// Returns options for the queue of a backend; the caller must still set their functions, such as `run`.
-// `first_cause` is the argument of the GroupMaker: null unless the group is inside a larger group. If it is
-// null, this function makes a FirstCause.
+// Returns options for the queue of a backend; the caller must still set the functions, such as `run` and
+// `abort`, in these options. `first_cause` is null, or the FirstCause that the group shares with the larger
+// group of which it is a part. If `first_cause` is null, the options get a new FirstCause.
 RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
                                      std::shared_ptr<FirstCause> first_cause);
 
-// Queues the collectives of one rank in the order of issue for the threads that run them. When a collective
+// A queue of one rank's collectives, in the order of issue, and the threads that run them. When a collective
 // fails, all unfinished and all later collectives fail immediately, with its cause.
 class RequestQueue {
  public:
   explicit RequestQueue(RequestQueueOptions options);
   // Drops requests that have not been started, makes running requests fail, and never waits for another rank.
-  // Waits for threads that run requests, also for those that call Work::Wait.
+  // Waits until no thread runs a request any more, neither a communication thread nor a thread in Work::Wait.
   ~RequestQueue();
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
   // Appends the request, and sets its sequence number. A barrier, and a request whose caller waits
-  // immediately (Waits::kAtOnce), start after all earlier requests are done.
+  // immediately (Waits::kAtOnce), start only after all earlier requests of this queue are done.
   Work Issue(Request request);
-  // Closes the connections, so that all unfinished and later requests fail, here and on the other ranks.
-  // Their errors give `cause` as the cause, or, if a request had failed before, the cause of that failure.
+  // Closes this rank's connections, so that all unfinished and later requests fail, on this rank and on the
+  // other ranks. The errors of these requests give `cause` as the cause, or, if a request had failed before,
+  // the cause of that failure.
   void Abort(std::string_view cause);
   // Makes all unfinished and later requests fail because `operation` failed with `exception`, in the queue or
-  // outside it. Closes the connections, and publishes the failure to the other ranks (FirstCause::Write).
-  // Returns the text of the first cause.
+  // outside it. Writes a note about the failure for the other ranks (FirstCause::Write), and then closes this
+  // rank's connections. Returns the text of the cause for error messages: the failure of the rank that failed
+  // first, or, if is_part is set, `exception`. After an earlier failure of this queue, returns the cause of
+  // that failure.
   std::string Fail(std::string_view operation, const std::exception& exception);
 
  private:
@@ -86,10 +91,12 @@ class RequestQueue {
 
   bool CanRun() const { return !items_.empty() && std::ssize(running_) < options_.num_threads; }
   void RunThread(int index);
-  // Runs the first request of the queue; `lock` holds mutex_ before and after.
+  // Runs the first request of the queue on the calling thread. `lock` holds mutex_ before and after the call,
+  // but not while the request runs.
   void RunNext(std::unique_lock<std::mutex>& lock, int thread);
-  // Runs queued requests on the calling thread until `item` is done. Communication threads may run some of
-  // them. The caller must add 1 to num_helpers_ before the call; this function subtracts 1 when it ends.
+  // Runs queued requests on the calling thread until `item` is done, or, in a queue with communication
+  // threads, until no further request can start. Communication threads may run some of the requests. The
+  // caller must add 1 to num_helpers_ before the call; this function subtracts 1 when it ends.
   void RunUpTo(const Item& item);
   void ThrowIfFailed();
 

@@ -8,16 +8,18 @@
 
 namespace gradsync::comm {
 
-// Returns the greeting that rank `from` sends first on a new connection: an HMAC, by which it proves that it
-// knows the job's secret and the listener's `name`, which only ranks can read. A greeting fits into one
-// packet. For ranks below ten all greetings have equal length.
+// Returns the greeting that rank `from` sends first on a new connection to a listening rank. It is an HMAC,
+// keyed with the ranks' `secret`, over `from` and the listener's `name`, which only ranks can read; the
+// number `from` follows it. The HMAC proves that the sender knows `secret` and `name`. A greeting is short
+// enough for one network packet. The greetings of ranks 0 to 9 have equal length.
 std::string MakeGreeting(const std::string& secret, const std::string& name, int from);
 
-// Accepts connections until `sockets` has a valid socket for each rank above `rank`, and stores the new
-// sockets there; `sockets` has one element for each rank. The first message of rank r must be greeting(r).
-// Connections of other processes do not delay those of the ranks. A connection for which `admits` returns
-// false is closed. Returns the first rank that has not connected by the deadline; the number of ranks if all
-// have connected. Throws std::system_error if descriptors run out.
+// Accepts connections at `listener` from the ranks above `rank`, and stores the socket of rank r in
+// sockets[r]. Ends when each rank above `rank` has a valid socket in `sockets`, which must have one element
+// for each rank. The first message of rank r must be greeting(r). Connections from other processes do not
+// delay connections from the ranks. Closes a new connection for which `admits` returns false. Returns the
+// lowest rank above `rank` that has not connected by the deadline; if all have connected, the number of
+// ranks. Throws std::system_error if descriptors run out.
 int AcceptRanks(const FileDescriptor& listener, int rank, const std::function<std::string(int)>& greeting,
                 const std::function<bool(const FileDescriptor&)>& admits,
                 std::vector<FileDescriptor>& sockets, Deadline deadline);

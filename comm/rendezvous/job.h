@@ -20,7 +20,7 @@
 namespace gradsync::comm {
 
 // Settings that must be equal on all ranks of a job, such as flags, as names and values. If settings differ,
-// the error names the first that differs.
+// the error names the first setting that differs.
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
 // Returns "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
@@ -44,11 +44,11 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 // The ranks of a job, after they have connected to rank 0 and compared their settings (Terms).
 //
 // With a rendezvous tcp://host:port, rank 0 listens at this address. With file:///directory, rank 0 keeps its
-// address in a file there until all ranks have joined. This address is on loopback if the launcher says that
-// all ranks are on this host, else it is the address by which other hosts reach this host. The other ranks
-// connect to rank 0, each side proves that it knows the job's secret (comm/rendezvous/protocol.h), and rank 0
-// compares the settings of all ranks. Rank 0 rejects processes of another job, processes of another start
-// (run) of this job, and a second process of the same rank.
+// address in a file there until all ranks have joined. Rank 0 listens on loopback in this case if the
+// launcher says that all ranks are on this host, else at the address by which other hosts reach this host.
+// The other ranks connect to rank 0, each side proves that it knows the job's secret
+// (comm/rendezvous/protocol.h), and rank 0 compares the settings of all ranks. Rank 0 rejects processes of
+// another job, processes of another start (run) of this job, and a second process of the same rank.
 class Job {
  public:
   // Returns when all ranks have joined. Throws InvalidInput for a malformed url. Throws CollectiveError, one
@@ -61,21 +61,24 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // Returns, for each rank, a text that identifies its host. It is equal for ranks that reach each other over
-  // loopback.
+  // Returns, for each rank, a text that identifies its host. The text is equal for two ranks that reach each
+  // other over loopback.
   const std::vector<std::string>& hosts() const { return hosts_; }
-  // Returns the store through which ranks exchange values, valid until rank 0's Job is destroyed.
+  // Returns the store through which ranks exchange values. It is in rank 0's process, and works until rank
+  // 0's Job is destroyed.
   Store& store() { return *store_; }
-  // Returns a unique name for the next process group of these ranks. All of them get the same name if they
-  // make their groups with exactly these members in the same order.
+  // Returns a unique prefix for the keys with which the next process group of the ranks `members` exchanges
+  // values in the store. All of these ranks get the same prefix if they make their process groups of exactly
+  // these members in the same order.
   std::string NextGroup(const std::vector<int>& members);
 
  private:
   void Serve(const Place& place, const std::string& host, const Terms& terms);
   void Enter(const Place& place, const std::string& host, const Terms& terms);
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
-  // Returns whether another process serves as rank 0 at `place` (the rendezvous), perhaps still in an earlier
-  // run. Throws Refused if that process is still there one second after the first call.
+  // Returns whether another process already serves as rank 0 at `place` (the rendezvous); it may be rank 0 of
+  // an earlier start of this job that has not ended. Throws Refused if such a process is still there one
+  // second after the first call that found one.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 
@@ -91,9 +94,10 @@ class Job {
 
 // Joins the job: the ranks check that their settings (`terms`), number of ranks and program are equal, and
 // find out which ranks share a host. All ranks must call this before they make a process group. Raises this
-// process's limit of descriptors to its maximum. Returns a copy of `world` in which `job` is the new Job,
-// which process groups use, and local_rank and local_size are those that the ranks found. Returns a world of
-// one rank unchanged. Throws the exceptions of Job's constructor.
+// process's limit of open descriptors to its maximum, because each rank needs several for each other rank.
+// Returns a copy of `world`, with the new Job in `job`, and with the local_rank and local_size that follow
+// from the hosts of the ranks. Process groups use this Job. If `world` has only one rank, returns it
+// unchanged. Throws the exceptions of Job's constructor.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
 // Returns, for each rank, a text that identifies its host (Job::hosts). The ranks must have joined a job,
