@@ -13,9 +13,9 @@
 #include "tools/measurements/validity.h"
 #include "tools/statistics/estimates.h"
 
-// The data from which tables and sentences about results are made. A setting is what was equal for all
-// strategies that were compared (model, batch size, ...). It has a row for each variant (a strategy with
-// options, over a backend), and comparisons of rows.
+// The data from which tables and sentences about results are made. A Setting has all measurements with the
+// same model, batch size, sequence length and so on. It has a Row for each variant (a strategy with options,
+// over a backend), and comparisons of these rows.
 namespace gradsync::tools {
 
 // Two rows are called equal if the whole interval of their difference lies within +- this fraction of the
@@ -39,7 +39,8 @@ struct Row {
   // True if only the first launch measured this row, because that launch showed it to be slower than others
   // (`--choose`).
   bool left_early = false;
-  // The variant's text, without the backend if all compared rows have the same one.
+  // The variant as tables show it: "core:bucket_bytes=1Mi". The backend ("@gloo") follows only if rows over
+  // several backends have the same baseline.
   std::string label{};
   Warnings warnings{};
   // Why this row must not be compared, such as "disturbed:17%"; empty if it may.
@@ -59,7 +60,8 @@ struct Row {
   bool is_peer() const { return measured->is_peer(); }
   // Returns false if a check found a wrong result.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
-  // Returns the mean over all steps of samples such as "forward_ns", in seconds; NaN without samples.
+  // Returns the mean over all steps of a phase's time, in seconds; `samples` names the phase, such as
+  // "forward_ns". NaN if this time was not measured.
   double MeanOf(SampleName samples) const;
 };
 
@@ -72,7 +74,8 @@ struct Comparison {
   Estimate estimate{};
   Verdict verdict = Verdict::kNone;
   std::string no_verdict{};  // why the row or the baseline must not be compared; else empty
-  // False if another row with this baseline is shown to be faster, or if this is unknown (FindLeads).
+  // False if the measurement shows that another row with this baseline is faster, or if the measurement
+  // allows no such comparison (FindLeads).
   bool may_be_fastest = false;
 
   bool is_of_baseline() const { return row == base; }
@@ -96,7 +99,7 @@ struct Cost {
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
 
-  // Returns the total cost; NaN if `row` or `floor` must not be compared (Row::no_verdict).
+  // Returns `total`; NaN if Row::no_verdict forbids to compare `row` or `floor`.
   Estimate told() const { return row->no_verdict.empty() && floor->no_verdict.empty() ? total : Estimate{}; }
 };
 inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost::own, &Cost::rest};
@@ -105,9 +108,10 @@ inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost
 struct Setting {
   std::string experiment{};  // "ddp" or "all_reduce"
   std::vector<Row> rows{};
-  // Comparisons and costs are in the order of rows. Strategies without communication, strategies of PyTorch,
-  // and rows over a backend without a baseline have no comparison. `costs` is empty if all strategies
-  // communicate, because a cost is a difference to a strategy without communication.
+  // `comparisons` and `costs` have at most one element for each row, in the order of `rows`. Strategies
+  // without communication, strategies of PyTorch, and rows over a backend without a baseline have no
+  // comparison. `costs` is empty if all strategies communicate, because a cost is a difference to a strategy
+  // without communication.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
@@ -119,18 +123,20 @@ struct Setting {
   std::string void_reason{};
 
   Setting() = default;
-  // A move keeps the addresses of rows, to which comparisons point; a copy would not.
+  // Settings can be moved but not copied, because comparisons and costs point to elements of `rows`. A move
+  // keeps the addresses of these elements.
   Setting(Setting&&) = default;
   Setting& operator=(Setting&&) = default;
 
   // Returns whether the rows took turns (one step of each in every round) and may be compared; only then do
   // differences have intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
-  // Returns the number of rows that took part in all launches.
+  // Returns the number of rows that all launches measured (a launch is one start of all ranks).
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
   // Returns the first row, from which callers read values that all rows share.
   const Row& any() const { return rows.front(); }
-  // Returns the comparison of a row with its baseline; with null pointers if the row is not compared.
+  // Returns the comparison of a row with its baseline; if the row is not compared, returns a Comparison whose
+  // `row` and `base` are null.
   Comparison ComparisonOf(const Row& row) const;
   Cost CostOf(const Row& row) const;
 };
@@ -155,15 +161,16 @@ Settings NameSettings(const std::vector<Setting>& settings);
 
 // Returns the trimmed mean of a series of times, or the published mean; NaN if `series` is null.
 double TypicalTime(const Series* series);
-// Returns which samples have the main times: "step_ns", or "time_ns" in the benchmark of collectives.
+// Returns the name of the samples that have the times of whole steps, "step_ns", or of whole collectives,
+// "time_ns".
 SampleName StepSamples(const Measurement& measurement);
-// Returns the times of whole steps or collectives; for a publication that has only times of phases, those of
-// the first phase.
+// Returns the times of whole steps or collectives. If `measurement` has published figures without such times,
+// returns the times of its first phase (a part of the step, such as backward).
 const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
-// Returns the bucket size in a variant's name: its option bucket_elements or published_size; 0 if it has
-// neither.
+// Returns the bucket size that the variant's options bucket_elements or published_size give; 0 if it has
+// neither option.
 double LabelledSize(const Measurement& measurement);
 
 // Returns the largest half-width of the intervals of all comparisons and costs, as a fraction of the
