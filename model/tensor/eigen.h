@@ -78,8 +78,9 @@ class Writer<BF16> {
   }
 
  private:
-  // Eigen always aligns this array. Otherwise results could depend on its address: Eigen computes the
-  // elements before the first aligned vector one by one, and compilers may round these differently.
+  // This array is the f32 buffer for results, which Eigen always aligns. Otherwise results could depend on
+  // its address: Eigen computes the elements before the first aligned vector one by one, and compilers may
+  // round these differently.
   Eigen::ArrayXf wide_;
 };
 

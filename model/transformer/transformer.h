@@ -57,8 +57,8 @@ class Transformer : public Model {
   const TransformerConfig& config() const { return config_; }
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
-  // Returns one unit (Model::units) for the embeddings, one for each block, and one for the final norm and
-  // lm_head.
+  // Returns the parameters in groups: those of the embeddings, of each block, and of the final norm with
+  // lm_head. Strategies that shard parameters gather one group at a time.
   std::vector<std::vector<Parameter*>> units() const override;
 
   // Computes logits: i32 ids (batch, seq) -> (batch, seq, vocab_size).
@@ -74,7 +74,8 @@ class Transformer : public Model {
 
   Parameter* NewParameter(std::string name, Shape shape);
   void Initialize(uint64_t seed);
-  // These functions return x plus the output of the block's attention or feed-forward layer.
+  // Attention returns x plus the output of the block's attention layer, and FeedForward x plus that of its
+  // feed-forward layer.
   Var Attention(const Block& block, const Var& x) const;
   Var FeedForward(const Block& block, const Var& x) const;
 

@@ -165,12 +165,12 @@ double TypicalTime(const Series* series);
 // "time_ns".
 SampleName StepSamples(const Measurement& measurement);
 // Returns the times of whole steps or collectives. If `measurement` has published figures without such times,
-// returns the times of its first phase (a part of the step, such as backward).
+// returns the times of the phase (a part of the step, such as backward) whose name is first in the alphabet.
 const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
-// Returns the bucket size that the variant's options bucket_elements or published_size give; 0 if it has
-// neither option.
+// Returns the variant's option bucket_elements (in elements), else its option published_size (in bytes or
+// elements, whichever the paper uses); 0 if it has neither.
 double LabelledSize(const Measurement& measurement);
 
 // Returns the largest half-width of the intervals of all comparisons and costs, as a fraction of the
