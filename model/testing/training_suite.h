@@ -13,8 +13,8 @@
 #include "model/transformer/test_transformer.h"
 #include "model/vision/test_resnet.h"
 
-// Parameterised test suites that train a small transformer or ResNet. The file that includes this header
-// instantiates them with the TrainingCases of its device.
+// Parameterised test suites that train a small transformer or ResNet. A test file for the CPU or for CUDA
+// includes this header, and instantiates the suites with the result of TrainingCases for its device.
 namespace gradsync::model {
 
 struct TrainingCase {

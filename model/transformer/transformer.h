@@ -51,7 +51,7 @@ class Transformer : public Model {
   // parameter's initial values depend only on `seed` and on its index in parameters().
   //
   // `dtype` is the dtype of activations: f32, f64 or bf16. Parameters, gradients and the loss have the same
-  // dtype, or f32 for bf16, when each matrix also has a copy in bf16 (Parameter::Copy).
+  // dtype, except with bf16: then they are f32, and each matrix also has a copy in bf16 (Parameter::Copy).
   Transformer(TransformerConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const TransformerConfig& config() const { return config_; }

@@ -59,8 +59,8 @@ class ResNet : public Model {
   // truncated at 3 standard deviations; fc from a uniform distribution between -1 / sqrt(in) and 1 /
   // sqrt(in). Weights of norms are 1 and their biases 0. A parameter's initial values depend only on `seed`
   // and on its index in parameters(). `dtype` is the dtype of activations: f32, f64 or bf16. Parameters,
-  // images, targets and the loss have the same dtype, or f32 for bf16. Throws InvalidInput if a size in
-  // `config` is below 1 or above 65536.
+  // images, targets and the loss have the same dtype, except with bf16: then they are f32. Throws
+  // InvalidInput if a size in `config` is below 1 or above 65536.
   ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const ResNetConfig& config() const { return config_; }
@@ -71,7 +71,8 @@ class ResNet : public Model {
   std::vector<std::vector<Parameter*>> units() const override;
   std::span<const Buffer> buffers() const override { return buffers_; }
 
-  // Predicts numbers (batch, num_classes) from images (batch, 3, height, width), and updates the buffers.
+  // Predicts numbers (batch, num_classes) from images (batch, 3, height, width), and updates the running
+  // averages in buffers().
   Var Predict(const Tensor& images);
   // Returns the mean squared error between the predictions and batch.targets, (batch, num_classes).
   Var Loss(const Batch& batch) override;

@@ -33,9 +33,9 @@ struct AnswerWords {
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
-// Makes an Answer (the difference and the verdict) for each comparison of a strategy with its baseline. If a
-// setting has the baseline strategy with several bucket sizes, each of these is compared with the first of
-// them, too. No answer is made for strategies without communication.
+// Makes an Answer (the difference and the verdict) for each comparison of a strategy with its baseline. If
+// the baseline strategy was measured with several bucket sizes, the row of each further size is compared with
+// the row of the first size, too. No answer is made for strategies without communication.
 std::vector<Answer> MakeAnswers(const Settings& settings);
 // What is known about which strategy has the shortest step, among those that average exactly and whose
 // results are right.
@@ -67,8 +67,8 @@ struct Choice {
   // between launches was known; with this variation, they are no longer shown to be slower.
   std::vector<const Comparison*> doubtful{};
   // Upper bound of how much longer the step of candidates[0] is than the step of the fastest row. If `state`
-  // is kEqual, the bound holds for all candidates. behind, lead, bounds and differences are fractions of the
-  // baseline's step.
+  // is kEqual, the bound holds for all candidates. The members behind, lead, bounds and differences are
+  // fractions of the baseline's step.
   double behind = 0;
   // Lower bound of the lead of the only candidate; NaN if there are several candidates or none. If the only
   // candidate is the baseline, the step of every other row is longer than the baseline's by at least `lead`.

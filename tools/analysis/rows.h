@@ -26,8 +26,9 @@ inline constexpr double kEqualWithin = 0.03;
 // compared, because these programs may cause the differences.
 inline constexpr double kTooDisturbed = 0.1;
 
-// What the interval of a difference shows. kOpen: it contains 0, and is too wide for kEqual. kNone: there is
-// no interval.
+// What the interval of a difference shows. kSlower: the whole interval is above 0. kFaster: it is below 0.
+// kEqual: it contains 0 and lies within +- kEqualWithin. kOpen: it contains 0 and reaches further than that.
+// kNone: there is no interval.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 Verdict JudgeInterval(const Interval& interval, double equal_within = kEqualWithin);
 std::string_view WordOf(Verdict verdict);
