@@ -63,7 +63,8 @@ class Transformer : public Model {
 
   // Computes logits: i32 ids (batch, seq) -> (batch, seq, vocab_size).
   Var Logits(const Tensor& ids);
-  // Returns the mean cross-entropy over all positions.
+  // Returns the cross-entropy of Logits(batch.inputs) for batch.targets, averaged over all positions of all
+  // sequences.
   Var Loss(const Batch& batch) override;
 
  private:

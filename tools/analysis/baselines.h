@@ -7,7 +7,7 @@ namespace gradsync::tools {
 
 // Times of steps are compared with those of this strategy, because it is usually the fastest.
 inline constexpr std::string_view kDefaultBaseline = "core";
-// The strategy with whose losses other losses are compared.
+// Losses of training runs are compared with those of this strategy.
 inline constexpr std::string_view kLossBaseline = "naive";
 
 }  // namespace gradsync::tools

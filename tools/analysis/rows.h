@@ -44,7 +44,8 @@ struct Row {
   // several backends have the same baseline.
   std::string label{};
   Warnings warnings{};
-  // Why this row must not be compared, such as "disturbed:17%"; empty if it may.
+  // Why this row must not be compared, such as "disturbed:17%" (other programs used 17 % of the CPU time);
+  // empty if it may be compared.
   std::string no_verdict{};
   double step_s = kNaN;  // trimmed mean of the steps, in seconds, or the published mean
   double bus_bytes_per_second = kNaN;
@@ -142,11 +143,11 @@ struct Setting {
   Cost CostOf(const Row& row) const;
 };
 
-// Makes a Setting of each group. The groups must outlive the result. With --choose, the measurements of the
-// first launch and those of the later launches make one setting together. If `baseline_row` is a strategy
-// ("core"), rows are compared with this strategy over their own backend. If it is a variant ("core@gloo"),
-// all rows are compared with it. If no row of the setting is called `baseline_row`, the first row is the
-// baseline.
+// Makes a Setting of each group of measurements. Rows point to these measurements, so `groups` must outlive
+// the result. With --choose, the measurements of the first launch and those of the later launches make one
+// setting together. If `baseline_row` is a strategy ("core"), rows are compared with this strategy over their
+// own backend. If it is a variant ("core@gloo"), all rows are compared with it. If no row of the setting is
+// called `baseline_row`, the first row is the baseline.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
