@@ -44,8 +44,8 @@ struct Row {
   // several backends have the same baseline.
   std::string label{};
   Warnings warnings{};
-  // Why this row must not be compared, such as "disturbed:17%" (other programs used 17 % of the CPU time);
-  // empty if it may be compared.
+  // Why this row must not be compared, such as "disturbed:17%" (other programs used 17 % of the host's CPU
+  // time); empty if it may be compared.
   std::string no_verdict{};
   double step_s = kNaN;  // trimmed mean of the steps, in seconds, or the published mean
   double bus_bytes_per_second = kNaN;
