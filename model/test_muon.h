@@ -10,8 +10,8 @@ namespace gradsync::model {
 
 using ReferenceMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Applies Muon's five iterations to the singular values of `u`. The iterations do not change its singular
-// vectors.
+// Applies Muon's five iterations, which bring all singular values of a matrix near 1, to the singular values
+// of `u`. The iterations do not change the singular vectors of `u`.
 inline ReferenceMatrix Orthogonalized(const ReferenceMatrix& u) {
   const Eigen::JacobiSVD<ReferenceMatrix> svd(u, Eigen::ComputeThinU | Eigen::ComputeThinV);
   Eigen::VectorXd s = svd.singularValues() / (u.norm() + 1e-7);
@@ -26,7 +26,8 @@ struct MuonReference {
   double rate, decay;
   ReferenceMatrix mean = {};
 
-  // Returns rate * 0.2 * sqrt(max(rows, columns)), by which Muon multiplies the orthogonalized matrix.
+  // Returns rate * 0.2 * sqrt(max(rows, columns)), where `rate` is the learning rate. Muon multiplies the
+  // orthogonalized matrix by this factor and subtracts the product from `value`.
   double SizeOf(const ReferenceMatrix& value) const {
     return rate * 0.2 * std::sqrt(static_cast<double>(std::max(value.rows(), value.cols())));
   }

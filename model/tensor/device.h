@@ -16,15 +16,15 @@ namespace gradsync::model {
 class Tensor;  // model/tensor/tensor.h
 class Var;     // model/autograd.h
 
-// Receives the beginning and the end of named time ranges. Backward makes one range for each operation; other
-// code makes ranges with TraceRange. Ranges may contain other ranges. Implementations write a trace or NVTX
-// ranges.
+// A tracer is told when each named range of time begins and ends, through Begin and End. Backward makes one
+// range for each operation; other code makes ranges with TraceRange. Ranges may contain other ranges.
+// Implementations write a trace or NVTX ranges.
 class Tracer {
  public:
   virtual ~Tracer() = default;
   virtual void Begin(std::string_view name) = 0;
   virtual void End() = 0;
-  // Called after each operation of a forward pass, when its kernels have been started. All work of the device
+  // Every operation of a forward pass calls Computed after it has started its kernels. All work of the device
   // since the previous call of Computed or the end of the previous range, whichever is later, belongs to this
   // operation. `inputs` does not contain token ids; an optional input that was not given is an undefined Var.
   virtual void Computed(std::string_view /*name*/, const Tensor& /*output*/,
@@ -94,8 +94,8 @@ class Device {
  protected:
   Device(Type type, int index, int num_threads, std::unique_ptr<MemorySource> memory);
 
-  // Destroys all objects that Resource() has made. The destructor of a derived class calls this if the
-  // objects need members of the derived class.
+  // Destroys all objects that Resource() has made. The destructor of a derived class calls DropResources if
+  // the destructors of these objects need members of the derived class.
   void DropResources() { resources_.clear(); }
 
  private:

@@ -70,7 +70,8 @@ decltype(auto) DispatchFloat(DType dtype, std::string_view op, Fn&& fn) {
   throw InvalidInput(Join(op, ": dtype is ", Name(dtype), ", expected f32 or f64"));
 }
 
-// Like DispatchFloat, but also accepts kBF16, with T = BF16.
+// Calls fn.operator()<T>() with T = float for kF32, double for kF64 and BF16 for kBF16. Throws InvalidInput
+// for any other dtype; `op` names the caller in the message.
 template <class Fn>
 decltype(auto) DispatchAnyFloat(DType dtype, std::string_view op, Fn&& fn) {
   if (dtype == DType::kF32) return fn.template operator()<float>();

@@ -78,14 +78,15 @@ class Writer<BF16> {
   }
 
  private:
-  // Eigen always aligns this array. Otherwise results could depend on its address: Eigen computes the
-  // elements before the first aligned vector one by one, and compilers may round these differently.
+  // This array is the f32 buffer for results, which Eigen always aligns. Otherwise results could depend on
+  // its address: Eigen computes the elements before the first aligned vector one by one, and compilers may
+  // round these differently.
   Eigen::ArrayXf wide_;
 };
 
 // Calls fn(row, read, read_more, write) for each row of n elements; the device's threads share the rows. read
 // and read_more are two Readers with separate buffers, so that fn can read two rows of inputs at once; write
-// is a Writer. Each has room for one row.
+// is a Writer. Each of the three handles rows of up to n elements.
 template <class T, class Fn>
 void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
   const auto some = [&](int64_t begin, int64_t end) {

@@ -74,7 +74,8 @@ struct BiasGrad {
   void OnCuda(Device& device) const;
 };
 
-// SquaredSums sets sums[i] to the sum of squares, in f64, of the i-th kSumPiece consecutive elements of x.
+// SquaredSums divides x into pieces of kSumPiece consecutive elements, and sets sums[i] to the sum of squares
+// of piece i, computed in f64.
 inline constexpr int64_t kSumPiece = int64_t{1} << 16;
 inline int64_t NumPieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
 template <class T>

@@ -19,14 +19,15 @@
 //     void OnCuda(Device& device) const;  // in elementwise_cuda.cu
 //   };
 //
-// Run(op, device, Scaled<T>{...}) calls the function for `device`. All arrays are in the device's memory,
-// dense and row-major. Unless a kernel says otherwise, T, the type of activations and their gradients, is
-// float, double or BF16. With BF16, kernels compute in f32 and round each result once. Wide<T> is float for
-// BF16, else T.
+// Run(op, device, Scaled<T>{...}) calls the kernel's OnCpu(device) if `device` is the CPU, else
+// OnCuda(device). All arrays are in the device's memory, dense and row-major. Unless a kernel says otherwise,
+// T, the type of activations and their gradients, is float, double or BF16. With BF16, kernels compute in f32
+// and round each result once. Wide<T> is float for BF16, else T.
 namespace gradsync::model::kernels {
 
 // True if this program was built with the CUDA libraries that the kernel's OnCuda needs. A kernel that also
-// needs another library, such as cuDNN, specialises kBuiltForCuda for itself.
+// needs another library, such as cuDNN, specialises this constant, which is then true only if that library
+// was built in.
 template <class Kernel>
 inline constexpr bool kBuiltForCuda = GRADSYNC_HAVE_CUDA != 0;
 
@@ -42,7 +43,8 @@ void Run(std::string_view op, Device& device, const Kernel& kernel) {
   }
 }
 
-// Instantiates a kernel's function Body (OnCpu or OnCuda), which must be defined above, for every T.
+// Instantiates a kernel's function Body (OnCpu or OnCuda), which must be defined above, for T = float, double
+// and BF16.
 #define GRADSYNC_INSTANTIATE_KERNEL(Kernel, Body)    \
   template void Kernel<float>::Body(Device&) const;  \
   template void Kernel<double>::Body(Device&) const; \

@@ -9,7 +9,7 @@ namespace gradsync::model::kernels {
 
 // Divides [0, n) into consecutive ranges, at most one per thread of the device, and calls fn(begin, end) for
 // each range on its own thread. Returns when all calls are done. The length of each range except the last is
-// a multiple of `grain`, so that small work stays on one thread. fn must not throw.
+// a multiple of `grain`, so that work of at most `grain` elements stays on one thread. fn must not throw.
 template <class Fn>
 void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 4096) {
   const int64_t grains = (n + grain - 1) / grain;
@@ -26,7 +26,8 @@ void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 
   }
 }
 
-// Calls fn(i) for each i of [0, n); threads share the calls as in ParallelFor.
+// Calls fn(i) for each i of [0, n). ParallelFor divides [0, n) into ranges, and one thread makes all calls of
+// a range.
 template <class Fn>
 void ParallelForEach(const Device& device, int64_t n, int64_t grain, const Fn& fn) {
   const auto each = [&](int64_t begin, int64_t end) {

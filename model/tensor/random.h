@@ -23,17 +23,17 @@ constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
   return static_cast<uint64_t>(purpose) << 56 | index;
 }
 
-// Returns four random words of a stream, different ones for each `counter`.
+// Returns four random 32-bit words of the stream `stream`; each `counter` gives different ones.
 std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t counter);
 
 // Fills `tensor` (f32 or f64) with random numbers of a normal distribution with mean 0 and standard deviation
-// `stddev`, truncated at -3 and 3 stddev. An f64 tensor gets the same values, rounded to f32, as an f32
-// tensor. Throws InvalidInput for another dtype.
+// `stddev`, truncated at -3 and 3 stddev. The numbers are rounded to f32 also for an f64 tensor, so both
+// dtypes get equal values. Throws InvalidInput for another dtype.
 void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (f32 or f64) with uniform random numbers of [low, high), in 2^24 steps; if `low` is not 0,
-// rounding may produce `high` itself. An f64 tensor gets the same values, rounded to f32, as an f32 tensor.
-// Throws InvalidInput for another dtype.
+// rounding may produce `high` itself. The numbers are rounded to f32 also for an f64 tensor, so both dtypes
+// get equal values. Throws InvalidInput for another dtype.
 void FillUniform(const Tensor& tensor, double low, double high, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (i32) with random integers of [0, upper), uniformly distributed up to a relative error of

@@ -7,7 +7,8 @@
 
 namespace gradsync::model::kernels {
 
-// Temporary memory for `numel` elements while a kernel runs, from the device's CachingAllocator.
+// Scratch is temporary memory for a kernel: the constructor allocates `numel` elements from the device's
+// CachingAllocator, and the destructor frees them.
 template <class T>
 class Scratch {
  public:

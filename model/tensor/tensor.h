@@ -80,8 +80,8 @@ class Tensor {
   class Version;
   Version version() const;
   // Declares a write to the storage, which Version::changed() then reports. CopyFrom, Zero, and the functions
-  // of random.h and tensor_ops.h (except Cast) do this themselves; kernels, collectives and writes through
-  // data() do not.
+  // of random.h and tensor_ops.h (except Cast) call CountWrite themselves. After a kernel, a collective or a
+  // write through data(), the caller must call it if the write is to be detected.
   void CountWrite() const;
 
   // Copies the elements of `source`, which is on this device or the CPU, into this tensor. Throws

@@ -13,8 +13,8 @@
 #include "model/transformer/test_transformer.h"
 #include "model/vision/test_resnet.h"
 
-// Parameterised test suites that train a small transformer or ResNet. The file that includes this header
-// instantiates them with the TrainingCases of its device.
+// Parameterised test suites that train a small transformer or ResNet. A test file for the CPU or for CUDA
+// includes this header, and instantiates the suites with the result of TrainingCases for its device.
 namespace gradsync::model {
 
 struct TrainingCase {
@@ -95,8 +95,9 @@ TEST_P(TrainingTest, IsDeterministic) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-// Memory may grow until the second step: gradients, which the first step allocates, may get blocks that its
-// temporary tensors have freed, and the second step must allocate new ones instead.
+// The device's allocator may need more memory until the second step ends. The first step allocates the
+// gradients, in blocks that temporary tensors of this step may have freed. So temporary tensors of the second
+// step may need new blocks.
 TEST_P(TrainingTest, SteadyStepsTakeNothingFromTheSystem) {
   Run run(GetParam());
   for (int step = 0; step < 2; ++step) run.Step();

@@ -51,19 +51,20 @@ class Transformer : public Model {
   // parameter's initial values depend only on `seed` and on its index in parameters().
   //
   // `dtype` is the dtype of activations: f32, f64 or bf16. Parameters, gradients and the loss have the same
-  // dtype, or f32 for bf16, when each matrix also has a copy in bf16 (Parameter::Copy).
+  // dtype, except with bf16: then they are f32, and each matrix also has a copy in bf16 (Parameter::Copy).
   Transformer(TransformerConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const TransformerConfig& config() const { return config_; }
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
-  // Returns one unit (Model::units) for the embeddings, one for each block, and one for the final norm and
-  // lm_head.
+  // Returns the parameters in groups: those of the embeddings, of each block, and of the final norm with
+  // lm_head. Strategies that shard parameters gather one group at a time.
   std::vector<std::vector<Parameter*>> units() const override;
 
   // Computes logits: i32 ids (batch, seq) -> (batch, seq, vocab_size).
   Var Logits(const Tensor& ids);
-  // Returns the mean cross-entropy over all positions.
+  // Returns the cross-entropy of Logits(batch.inputs) for batch.targets, averaged over all positions of all
+  // sequences.
   Var Loss(const Batch& batch) override;
 
  private:
@@ -74,7 +75,8 @@ class Transformer : public Model {
 
   Parameter* NewParameter(std::string name, Shape shape);
   void Initialize(uint64_t seed);
-  // These functions return x plus the output of the block's attention or feed-forward layer.
+  // Attention returns x plus the output of the block's attention layer, and FeedForward x plus that of its
+  // feed-forward layer.
   Var Attention(const Block& block, const Var& x) const;
   Var FeedForward(const Block& block, const Var& x) const;
 

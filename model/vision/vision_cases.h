@@ -4,14 +4,17 @@
 
 #include "model/function_cases.h"
 
-// Test cases for every operation of model/vision/vision_functions.h, like those of model/function_cases.h.
+// Test cases for every operation of model/vision/vision_functions.h. Each FunctionCase has the shapes of the
+// inputs, the operation, and an independent implementation in plain loops, with which results are compared.
 namespace gradsync::model {
 
-// Returns cases with small shapes, for checks by central differences.
+// Returns test cases with small shapes, so that gradients can be checked by central differences.
 std::vector<FunctionCase> SmallVisionCases();
-// Returns cases that are large enough for several threads, with shapes like those of a residual network.
+// Returns test cases with shapes like those of a residual network, so large that several threads share the
+// work.
 std::vector<FunctionCase> LargeVisionCases();
-// Returns small and large cases in the layouts that CUDA supports: channel blocks of 1 or of all channels.
+// Returns small and large test cases for CUDA. Their activations have channel blocks of 1 or of all channels,
+// because CUDA supports no others.
 std::vector<FunctionCase> CudaVisionCases();
 
 }  // namespace gradsync::model

@@ -5,8 +5,9 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor.h"
 
-// The differentiable operations of image models. Dtypes and errors are as in model/functions.h. With bf16
-// activations, targets, losses, and the weights and biases of BatchNorm2d and AddBias are f32.
+// The differentiable operations of image models. The tensors of a call must be on one device and have the
+// same dtype, f32, f64 or bf16; for other dtypes or shapes, an operation throws InvalidInput. If activations
+// are bf16, however, targets, losses, and the weights and biases of BatchNorm2d and AddBias are f32.
 //
 // The shape of an activation is (batch, channels / block, height, width, block). Channel c is element c %
 // block of block c / block. The block is 1, 8 or 16 on the CPU, and 1 or the number of channels on CUDA.
@@ -23,8 +24,9 @@
 //   MeanSquaredError   x, target
 namespace gradsync::model {
 
-// Returns the block with which activations of `channels` channels are fastest: on the CPU 16 (only with
-// AVX-512), 8 or 1, and on CUDA `channels`, or 1 for f64.
+// Returns the block (number of channels whose values for a pixel are adjacent in memory) with which
+// operations on activations of `channels` channels are fastest: on the CPU 16 (only with AVX-512), 8 or 1,
+// and on CUDA `channels`, or 1 for f64.
 int64_t ChannelBlock(const Device& device, DType dtype, int64_t channels);
 
 struct Conv2dOptions {

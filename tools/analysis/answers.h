@@ -25,17 +25,17 @@ struct AnswerWords {
   std::string what{};  // the compared quantity, if it is not the step: "held-out loss over 5 seeds"
 };
 
-// A place is a setting or a backend, such as "batch 2 over gloo". Returns one sentence for each place and
-// baseline, which lists the verdicts on the rows there, such as "Over gloo, against core: slower by at least
-// 8 %: naive and flat; open: overlap (-3 to 24 %, decided with `--time=18m`)." If there are fewer rows than
-// places, returns one sentence for each row instead, which lists its verdicts in all places. Omits answers
-// that have neither a verdict nor a remark.
+// WriteSentences groups answers by Answer::place, which names a setting, a backend or both: "batch 2 over
+// gloo". Returns one sentence for each place and baseline. It lists the verdicts on the rows of this place:
+// "Over gloo, against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
+// `--time=18m`)." If the answers name fewer rows than places, returns one sentence for each row and baseline
+// instead. It lists the row's verdicts in all places. Omits answers that have neither a verdict nor a remark.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
-// Makes an Answer (the difference and the verdict) for each comparison of a strategy with its baseline. If a
-// setting has the baseline strategy with several bucket sizes, each of these is compared with the first of
-// them, too. No answer is made for strategies without communication.
+// Makes an Answer (the difference and the verdict) for each comparison of a strategy with its baseline. If
+// the baseline strategy was measured with several bucket sizes, the row of each further size is compared with
+// the row of the first size, too. No answer is made for strategies without communication.
 std::vector<Answer> MakeAnswers(const Settings& settings);
 // What is known about which strategy has the shortest step, among those that average exactly and whose
 // results are right.
@@ -50,14 +50,15 @@ enum class State {
 // The recommended strategy for one setting (model, batch size, ...), over one backend. Strategies that do not
 // average exactly, those with wrong results, and those whose comparison has no verdict are ignored.
 //
-// All statements of a choice are correct together with a probability of 95 %, because they follow from the
-// bounds of FindLeads for the truly fastest row.
+// With a probability of 95 %, everything that a Choice says about the rows is correct, because it follows
+// from the bounds that FindLeads computes for the truly fastest row.
 struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
-  // Rows that may be the fastest, ordered by the time of a step. If there is only one, it is the fastest. If
-  // `state` is State::kUse, the first is recommended.
+  // Rows that all launches measured and that may be the fastest, ordered by the time of a step. If there is
+  // only one, it is the fastest of the rows that all launches measured. If `state` is State::kUse,
+  // candidates[0] is recommended.
   std::vector<const Comparison*> candidates{};
   // Rows that only the first launch measured, because it showed that they are slower than another row
   // (`--choose`).
@@ -66,38 +67,41 @@ struct Choice {
   // between launches was known; with this variation, they are no longer shown to be slower.
   std::vector<const Comparison*> doubtful{};
   // Upper bound of how much longer the step of candidates[0] is than the step of the fastest row. If `state`
-  // is kEqual, the bound holds for all candidates. behind, lead, bounds and differences are fractions of the
-  // baseline's step.
+  // is kEqual, the bound holds for all candidates. The members behind, lead, bounds and differences are
+  // fractions of the baseline's step.
   double behind = 0;
   // Lower bound of the lead of the only candidate; NaN if there are several candidates or none. If the only
   // candidate is the baseline, the step of every other row is longer than the baseline's by at least `lead`.
   // If the only candidate is another row, the baseline's step is longer than that row's by at least `lead`.
   double lead = kNaN;
-  // One-sided bounds (Hsu, see FindLeads) of the differences of rows to the baseline, for rows whose
-  // two-sided interval contains 0 although the recommendation says that they are slower or faster. A bound of
-  // 0.02 means that the row is slower by at least 2 %; a bound of -0.02, that it is faster by at least 2 %.
+  // One-sided bounds (from FindLeads) of how much longer the step of a row is than the baseline's step. Only
+  // rows have one whose two-sided interval contains 0 although WriteSentence says that they are slower or
+  // faster than the baseline. A bound of 0.02 means that the row is slower by at least 2 %; a bound of -0.02,
+  // that it is faster by at least 2 %.
   std::map<const Comparison*, double> bounds{};
   Interval differences{};  // contains the differences of candidates[0] to all other candidates
 
   const Setting& setting() const { return *at.setting; }
-  // Returns the comparisons of all rows with `base`, including its own.
+  // Returns the comparisons of all rows whose baseline is `base`, including the comparison of `base` with
+  // itself.
   std::vector<const Comparison*> comparisons() const;
-  // Returns the one of comparisons() whose row has this label, or null.
+  // Returns the comparison of the row whose Row::label is `label`; null if comparisons() has none.
   const Comparison* Find(const std::string& label) const;
 };
 std::vector<Choice> MakeChoices(const Settings& settings);
-// For --choose, after the first launch: returns the flags for the later launches, and a second line with the
-// fastest strategy so far. The later launches leave out strategies that are shown to be slower than another
-// exact strategy in every setting. They have at least as many rounds as the first launch.
+// With --choose, a benchmark is launched several times, and the first launch chooses the strategies of the
+// later ones. Returns the benchmark's flags --variants and --steps for the later launches, and a second line
+// with the fastest strategy so far. The later launches leave out strategies that are shown to be slower than
+// another exact strategy in every setting. Each later launch has at least as many rounds as the first launch.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
 // zero1", "Undecided: ...", or the reason why there is none. Also names the strategies that were not judged.
 std::string WriteSentence(const Choice& choice);
-// Returns how much of a step synchronisation costs with each baseline: "core costs 19 to 26 ms of its 98.8 ms
-// step over gloo."; empty if there are many baselines.
+// Returns the cost of synchronisation in a step of each setting's baseline: "core costs 19 to 26 ms of its
+// 98.8 ms step over gloo."; empty if this would list more than four baselines, or if no cost is known.
 std::string CostSentence(const Settings& settings);
-// Returns a sentence that says why strategies are not judged in some setting (for example, because of too few
-// steps); empty if they are judged in all settings.
+// Returns a sentence with the reason why the first setting without verdicts has none (for example, too few
+// steps); empty if all settings have verdicts.
 std::string NoVerdict(const Settings& settings);
 
 // Returns a text about strategies that have no baseline over their backend, and the flag that compares them
@@ -108,9 +112,10 @@ std::string NotCompared(const Settings& settings);
 // probability of 80 %: shown to be different from 0, or to be within kEqualWithin. Assumes that the estimated
 // difference is the true one, and that its interval narrows with the square root of the measured time.
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
-// Returns the flag of a benchmark with which a new measurement would decide this undecided difference:
-// "`--time=5m`", or "`--repeats=12`" if the variation between launches makes the interval wide. `share` is
-// the fraction of the time of a round that the compared strategies take, if only they are measured again.
+// Returns the benchmark's flags with which a new measurement would decide this undecided difference:
+// "`--time=5m`", or, if the variation between launches makes the interval wide, "`--repeats=12`" (12
+// launches). If the new measurement has only some of the setting's rows, `share` is the fraction of a round's
+// time that these rows take.
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools

@@ -5,9 +5,9 @@
 // The strategies with which others are compared, unless the user names another baseline.
 namespace gradsync::tools {
 
-// The baseline for times is the strategy that is usually the fastest.
+// Times of steps are compared with those of this strategy, because it is usually the fastest.
 inline constexpr std::string_view kDefaultBaseline = "core";
-// The strategy with whose losses other losses are compared.
+// Losses of training runs are compared with those of this strategy.
 inline constexpr std::string_view kLossBaseline = "naive";
 
 }  // namespace gradsync::tools

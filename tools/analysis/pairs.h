@@ -8,18 +8,18 @@
 // each round. In a round each strategy takes one step.
 namespace gradsync::tools {
 
-// Fills fields of a setting whose strategies took turns (each took a step in every round): the number and
-// duration of rounds, the estimate of each comparison, and the costs.
+// Computes the estimates of a setting whose strategies took turns (each took a step in every round). Sets
+// Comparison::estimate, Setting::costs, and the number and the duration of rounds.
 void EstimateInTurn(Setting* setting);
 
-// Returns a LaunchEffect with the ratio of the variance between the launches of a setting to the variance
-// that the scatter of rounds within a launch explains.
+// Returns how much the differences between rows vary from launch to launch: the ratio of this variance to the
+// variance that the scatter of rounds within a launch explains.
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
-// Returns, for each pair, by how much the step of `own` is longer than the step of `base`, as a fraction of
-// the latter. With a probability of 95 %, all these intervals contain the true values. Their low ends are at
-// least -1, because no step takes less time than none. If Setting::takes_turns() is false, estimates have no
-// intervals.
+// CompareSteps returns, for each pair of rows, by how much the step of `own` is longer than the step of
+// `base`, as a fraction of the step of `base`. With a probability of 95 %, all these intervals contain the
+// true values. Their low ends are at least -1, because no step takes less time than none. If
+// Setting::takes_turns() is false, estimates have no intervals.
 struct RowPair {
   const Row* own;
   const Row* base;
@@ -27,13 +27,15 @@ struct RowPair {
 using RowPairs = std::vector<RowPair>;
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
 // Returns, for each pair of rows, how much more synchronisation costs in each step of `own` than in each step
-// of `base`, in seconds (see Cost); NaN if a cost is unknown or `own` does not communicate.
+// of `base`, in seconds. The cost is the time of a step minus that of a strategy without communication. NaN
+// if a cost is unknown or `own` does not communicate.
 std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs);
 
 // Returns bounds[i][j]: the step of comparisons[i].row is longer than the step of comparisons[j].row by at
-// least this fraction of the baseline's step, which all comparisons share (Hsu's comparisons with the best,
-// see LeastDifferences). With a probability of 95 %, all bounds of the truly fastest row are at most 0. So a
-// row may be the fastest unless one of its bounds is above 0. NaN if Setting::takes_turns() is false.
+// least this fraction of the step of the baseline that all comparisons share. LeastDifferences computes these
+// one-sided bounds, after Hsu's comparisons with the best. With a probability of 95 %, all bounds of the
+// truly fastest row are at most 0. So a row may be the fastest unless one of its bounds is above 0. All
+// bounds are NaN if Setting::takes_turns() is false.
 std::vector<std::vector<double>> FindLeads(const Setting& setting,
                                            const std::vector<const Comparison*>& comparisons);
 bool MayBeFastest(const std::vector<double>& leads);

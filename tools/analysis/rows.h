@@ -13,9 +13,9 @@
 #include "tools/measurements/validity.h"
 #include "tools/statistics/estimates.h"
 
-// The data from which tables and sentences about results are made. A setting is what was equal for all
-// strategies that were compared (model, batch size, ...). It has a row for each variant (a strategy with
-// options, over a backend), and comparisons of rows.
+// The data from which tables and sentences about results are made. A Setting has all measurements with the
+// same model, batch size, sequence length and so on. It has a Row for each variant (a strategy with options,
+// over a backend), and comparisons of these rows.
 namespace gradsync::tools {
 
 // Two rows are called equal if the whole interval of their difference lies within +- this fraction of the
@@ -26,8 +26,9 @@ inline constexpr double kEqualWithin = 0.03;
 // compared, because these programs may cause the differences.
 inline constexpr double kTooDisturbed = 0.1;
 
-// What the interval of a difference shows. kOpen: it contains 0, and is too wide for kEqual. kNone: there is
-// no interval.
+// What the interval of a difference shows. kSlower: the whole interval is above 0. kFaster: it is below 0.
+// kEqual: it contains 0 and lies within +- kEqualWithin. kOpen: it contains 0 and reaches further than that.
+// kNone: there is no interval.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 Verdict JudgeInterval(const Interval& interval, double equal_within = kEqualWithin);
 std::string_view WordOf(Verdict verdict);
@@ -39,10 +40,12 @@ struct Row {
   // True if only the first launch measured this row, because that launch showed it to be slower than others
   // (`--choose`).
   bool left_early = false;
-  // The variant's text, without the backend if all compared rows have the same one.
+  // The variant as tables show it: "core:bucket_bytes=1Mi". The backend ("@gloo") follows only if rows over
+  // several backends have the same baseline.
   std::string label{};
   Warnings warnings{};
-  // Why this row must not be compared, such as "disturbed:17%"; empty if it may.
+  // Why this row must not be compared, such as "disturbed:17%" (other programs used 17 % of the host's CPU
+  // time); empty if it may be compared.
   std::string no_verdict{};
   double step_s = kNaN;  // trimmed mean of the steps, in seconds, or the published mean
   double bus_bytes_per_second = kNaN;
@@ -59,7 +62,8 @@ struct Row {
   bool is_peer() const { return measured->is_peer(); }
   // Returns false if a check found a wrong result.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
-  // Returns the mean over all steps of samples such as "forward_ns", in seconds; NaN without samples.
+  // Returns the mean over all steps of a phase's time, in seconds; `samples` names the phase, such as
+  // "forward_ns". NaN if this time was not measured.
   double MeanOf(SampleName samples) const;
 };
 
@@ -72,7 +76,8 @@ struct Comparison {
   Estimate estimate{};
   Verdict verdict = Verdict::kNone;
   std::string no_verdict{};  // why the row or the baseline must not be compared; else empty
-  // False if another row with this baseline is shown to be faster, or if this is unknown (FindLeads).
+  // False if the measurement shows that another row with this baseline is faster, or if the measurement
+  // allows no such comparison (FindLeads).
   bool may_be_fastest = false;
 
   bool is_of_baseline() const { return row == base; }
@@ -96,7 +101,7 @@ struct Cost {
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
 
-  // Returns the total cost; NaN if `row` or `floor` must not be compared (Row::no_verdict).
+  // Returns `total`; NaN if Row::no_verdict forbids to compare `row` or `floor`.
   Estimate told() const { return row->no_verdict.empty() && floor->no_verdict.empty() ? total : Estimate{}; }
 };
 inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost::own, &Cost::rest};
@@ -105,9 +110,10 @@ inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost
 struct Setting {
   std::string experiment{};  // "ddp" or "all_reduce"
   std::vector<Row> rows{};
-  // Comparisons and costs are in the order of rows. Strategies without communication, strategies of PyTorch,
-  // and rows over a backend without a baseline have no comparison. `costs` is empty if all strategies
-  // communicate, because a cost is a difference to a strategy without communication.
+  // `comparisons` and `costs` have at most one element for each row, in the order of `rows`. Strategies
+  // without communication, strategies of PyTorch, and rows over a backend without a baseline have no
+  // comparison. `costs` is empty if all strategies communicate, because a cost is a difference to a strategy
+  // without communication.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
@@ -119,27 +125,29 @@ struct Setting {
   std::string void_reason{};
 
   Setting() = default;
-  // A move keeps the addresses of rows, to which comparisons point; a copy would not.
+  // Settings can be moved but not copied, because comparisons and costs point to elements of `rows`. A move
+  // keeps the addresses of these elements.
   Setting(Setting&&) = default;
   Setting& operator=(Setting&&) = default;
 
   // Returns whether the rows took turns (one step of each in every round) and may be compared; only then do
   // differences have intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
-  // Returns the number of rows that took part in all launches.
+  // Returns the number of rows that all launches measured (a launch is one start of all ranks).
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
   // Returns the first row, from which callers read values that all rows share.
   const Row& any() const { return rows.front(); }
-  // Returns the comparison of a row with its baseline; with null pointers if the row is not compared.
+  // Returns the comparison of a row with its baseline; if the row is not compared, returns a Comparison whose
+  // `row` and `base` are null.
   Comparison ComparisonOf(const Row& row) const;
   Cost CostOf(const Row& row) const;
 };
 
-// Makes a Setting of each group. The groups must outlive the result. With --choose, the measurements of the
-// first launch and those of the later launches make one setting together. If `baseline_row` is a strategy
-// ("core"), rows are compared with this strategy over their own backend. If it is a variant ("core@gloo"),
-// all rows are compared with it. If no row of the setting is called `baseline_row`, the first row is the
-// baseline.
+// Makes a Setting of each group of measurements. Rows point to these measurements, so `groups` must outlive
+// the result. With --choose, the measurements of the first launch and those of the later launches make one
+// setting together. If `baseline_row` is a strategy ("core"), rows are compared with this strategy over their
+// own backend. If it is a variant ("core@gloo"), all rows are compared with it. If no row of the setting is
+// called `baseline_row`, the first row is the baseline.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
@@ -155,15 +163,16 @@ Settings NameSettings(const std::vector<Setting>& settings);
 
 // Returns the trimmed mean of a series of times, or the published mean; NaN if `series` is null.
 double TypicalTime(const Series* series);
-// Returns which samples have the main times: "step_ns", or "time_ns" in the benchmark of collectives.
+// Returns the name of the samples that have the times of whole steps, "step_ns", or of whole collectives,
+// "time_ns".
 SampleName StepSamples(const Measurement& measurement);
-// Returns the times of whole steps or collectives; for a publication that has only times of phases, those of
-// the first phase.
+// Returns the times of whole steps or collectives. If `measurement` has published figures without such times,
+// returns the times of the phase (a part of the step, such as backward) whose name is first in the alphabet.
 const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
-// Returns the bucket size in a variant's name: its option bucket_elements or published_size; 0 if it has
-// neither.
+// Returns the variant's option bucket_elements (in elements), else its option published_size (in bytes or
+// elements, whichever the paper uses); 0 if it has neither.
 double LabelledSize(const Measurement& measurement);
 
 // Returns the largest half-width of the intervals of all comparisons and costs, as a fraction of the
