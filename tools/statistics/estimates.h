@@ -18,7 +18,8 @@ struct Interval {
 
   bool is_known() const { return !std::isnan(low) && !std::isnan(high); }
   double half_width() const { return (high - low) / 2; }
-  // Returns the smallest interval that contains both; if one interval is unknown (NaN), returns the other.
+  // Returns the smallest interval that contains this interval and `other`; if one of them is unknown (NaN),
+  // returns the other one.
   Interval With(const Interval& other) const {
     return {std::fmin(low, other.low), std::fmax(high, other.high)};
   }
@@ -34,14 +35,14 @@ struct Estimate {
 };
 Estimate Scaled(const Estimate& estimate, double factor);
 
-// By what factor the variance between launches (each is a new start of all processes) exceeds the variance
-// that the scatter of the steps within a launch explains.
+// How much the means of launches (each is a new start of all processes) vary, relative to what the scatter of
+// the steps within a launch explains.
 struct LaunchEffect {
   double inflation = 1;  // variance of launches' means divided by the variance that rounds explain
   double degrees = std::numeric_limits<double>::infinity();  // degrees of freedom of the inflation
 };
 
-// With which probability the intervals of a family must be correct.
+// What determines how wide the intervals that one call estimates are.
 struct Confidence {
   double chance = 0.05;        // allowed probability that at least one interval is wrong
   LaunchEffect launches = {};  // widens the intervals, unless the family itself shows more variation
@@ -51,15 +52,15 @@ struct Confidence {
 // skewed as times of training steps.
 inline constexpr size_t kFewestForInterval = 10;
 
-// In a round, each strategy takes one step. A RoundDifferences has, for each round, the difference of two
+// In a round, each strategy is timed once. A RoundDifferences has, for each round, the difference of two
 // strategies' step times.
 struct RoundDifferences {
   std::vector<double> values;  // by round; NaN if one of the two steps is missing
   // One number for each round, such as the baseline's step time. If not empty, the mean difference is divided
   // by their mean.
   std::vector<double> divisors{};
-  // One number for each round. The mean leaves out the rounds with the smallest and the largest of these
-  // numbers; if empty, the rounds with the smallest and the largest differences.
+  // One number for each round, by which rounds are ordered. The trimmed mean leaves out the first and the
+  // last rounds of this order. If empty, rounds are ordered by their differences.
   std::vector<double> order{};
   // Two differences with equal `base` are differences to the same strategy. The variation of that strategy
   // between launches affects both differences.
@@ -96,8 +97,8 @@ LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const st
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 
-// Measured times of one strategy, ordered by launch. Unlike steps of the same round, they are not paired with
-// times of another strategy.
+// Measured times of one strategy, ordered by launch. No time of another strategy belongs to a particular one
+// of them.
 struct LooseSample {
   std::vector<double> values;
   std::vector<size_t> launches{};  // number of values of each launch; if empty, there is one launch

@@ -12,14 +12,14 @@
 // compares the losses.
 namespace gradsync::tools {
 
-// Differences are judged only with at least this number of seeds, because the standard deviation of two
-// numbers is too uncertain.
+// A strategy's loss is called equal to, better or worse than the baseline's only with at least this number of
+// seeds, because the standard deviation of two numbers is too uncertain.
 inline constexpr size_t kFewestSeeds = 3;
-// Two losses are called equal if the whole interval of their difference lies within +- this fraction of the
-// baseline's loss.
+// Two losses are called equal if the interval of their difference contains 0 and lies within +- this fraction
+// of the baseline's loss.
 inline constexpr double kLossEqualWithin = 0.005;
-// A training has reached a loss if its own loss exceeds it by at most this fraction, so that rounding does
-// not matter.
+// To count the steps until a training reaches the baseline's loss, a loss that is higher by at most this
+// fraction counts as reached, so that rounding does not matter.
 inline constexpr double kReachedWithin = 1e-3;
 
 inline bool IsConvergence(const bench::Record& record) { return record.experiment == "convergence"; }
