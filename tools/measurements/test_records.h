@@ -15,7 +15,7 @@ namespace gradsync::tools {
 // collectives are in flight for 6/10. If `variant` is "pytorch_...", it is a strategy of PyTorch.
 bench::Record DdpRecord(std::string_view variant, int64_t rank, const std::vector<int64_t>& steps_ns);
 
-// Changes the time of the i-th step, by changing the optimizer's part of it.
+// Makes step i take `step_ns` in total, by changing the optimizer's part of it.
 void SetStep(bench::Record& record, size_t i, int64_t step_ns);
 
 // Returns a record of //bench:compare, which trains ResNet-50, with buckets of `mebi` Mi elements.

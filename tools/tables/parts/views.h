@@ -22,7 +22,7 @@ struct View {
   const Measurement& measured() const { return *row.measured; }
   Comparison comparison() const { return at.setting->ComparisonOf(row); }
   Cost cost() const { return at.setting->CostOf(row); }
-  // Returns the variant's text, after the name of the setting if there are several.
+  // Returns "core@gloo", the name of the variant; with several settings "tiny b2 s64: core@gloo".
   std::string name() const { return Join(Brief(at.name), at.name.empty() ? "" : ": ", row.variant()); }
   const Row* base() const { return comparison().base; }
 
@@ -80,9 +80,11 @@ inline Field<View> ConfigField(bench::ConfigName name, int section = 0) {
 // run id of the first launch). Values that all rows share are printed once, above the table.
 std::vector<Field<View>> RunFields(int section = 0);
 
-// Returns the settings of training, without those of collectives.
+// Returns those of `settings` in which training was measured, and leaves out measurements of single
+// collectives.
 Settings SelectTraining(const Settings& settings);
-// The settings of one run of a benchmark. All published figures count as one run.
+// What one run of a benchmark measured: a setting for each model, batch size, ... The figures of all
+// publications together are treated as one run.
 struct Run {
   std::string name{};   // empty if there is only one run
   Settings settings{};  // with names that are unique within the run
