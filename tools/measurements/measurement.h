@@ -14,8 +14,8 @@ namespace gradsync::tools {
 using bench::SampleName;
 
 // Names of times that this package computes from the measured times of all ranks. The ranks of a host leave
-// the barrier before a step at slightly different times; step_ns and the first three times below are counted
-// from when the last of them leaves. bench/records/step_times.h defines the parts of a step.
+// the barrier before a step at slightly different times; step_ns, computed_ns, worked_ns and averaged_ns are
+// counted from when the last of these ranks leaves. bench/records/step_times.h defines the parts of a step.
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
 inline constexpr auto kWorked = SampleName::Of("worked_ns");      // computed_ns + the strategy's own work
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns + all waits for communication
@@ -71,7 +71,7 @@ enum class Stage { kNone, kChoosing, kDeciding };
 
 // The records of all ranks about one configuration (strategy, model, batch size, ...), combined.
 struct Measurement {
-  // The lowest rank's record, without its samples.
+  // The record of the lowest rank, without its lists of measured times.
   bench::Record record;
   std::map<std::string, Series, std::less<>> series;  // series by names of samples
   size_t num_steps = 0;

@@ -62,8 +62,8 @@ struct RoundDifferences {
   // One number for each round, by which rounds are ordered. The trimmed mean leaves out the first and the
   // last rounds of this order. If empty, rounds are ordered by their differences.
   std::vector<double> order{};
-  // Two differences with equal `base` are differences to the same strategy. The variation of that strategy
-  // between launches affects both differences.
+  // Identifies the strategy that is subtracted: differences with equal `base` subtract the same strategy's
+  // times. The variation of that strategy between launches affects all of them.
   const void* base = nullptr;
 };
 
@@ -78,8 +78,8 @@ struct RoundDifferences {
 //
 // Launches may differ by more than the scatter of their rounds explains, for example because memory has other
 // addresses. This is tested over all differences of the family together. If it is significant at 10 %,
-// standard errors grow accordingly, and Student's t has the degrees of freedom of the launches. With one
-// launch, the variation between launches is unknown, and intervals do not include it.
+// standard errors include the variation between launches, and Student's t has the degrees of freedom of the
+// launches. With one launch, the variation between launches is unknown, and intervals do not include it.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
@@ -92,8 +92,8 @@ LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const st
 // probability of 95 %, also for dependent differences (Bonferroni). So if X is the fastest, a bound is above
 // 0 with a probability of at most 5 % (Hsu, Constrained simultaneous confidence intervals for multiple
 // comparisons with the best, 1984). NaN with fewer than two rounds. If launches differ by more than the
-// scatter of their rounds explains, standard errors grow even if this may be chance, because a wrong
-// recommendation is worse than none.
+// scatter of their rounds explains, standard errors include the variation between launches even if it is not
+// significant, because a wrong recommendation is worse than none.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 
@@ -108,13 +108,13 @@ struct LooseComparison {
   LooseSample base;
 };
 
-// Estimates own / base - 1 of the trimmed means of two samples that were taken one after the other, or by
-// different programs. The interval is Yuen's, for the logarithm of the ratio, and simultaneous for the whole
-// family (Sidak, 1967). The estimate is NaN if a sample has fewer than two values, or values that are not
-// positive.
+// For each comparison, estimates by which fraction the trimmed mean of `own` exceeds that of `base`. The two
+// samples were taken one after the other, or by different programs. The interval is Yuen's, for the logarithm
+// of the ratio, and simultaneous for the whole family (Sidak, 1967). The estimate is NaN if a sample has
+// fewer than two values, or values that are not positive.
 //
-// If launches differ by more than the scatter of the values within a launch explains, standard errors grow
-// accordingly. This is judged over all samples of the family together.
+// If launches differ by more than the scatter of the values within a launch explains, standard errors include
+// this variation. Whether launches differ is tested over all samples of the family together.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
 // Returns the value that the largest of `count` independent, normally distributed |z| exceeds with

@@ -44,8 +44,8 @@ struct LearningRow {
   // baseline's mean. With a probability of 95 %, the intervals of all rows contain the true values.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
-  // After how many steps of training the loss is as low as the baseline's last loss with the same seed, as a
-  // mean over seeds; NaN if it never is, with some seed.
+  // Number of training steps until the loss is as low as the baseline's last loss with the same seed, as a
+  // mean over seeds; NaN if with some seed the loss is never that low.
   double steps_to_reach = kNaN;
 
   std::string variant() const { return measured->variant(); }

@@ -22,8 +22,8 @@ std::string Text(const Table& table, size_t row, std::string_view column);
 
 using Change = std::function<void(bench::Record&)>;
 
-// Returns a measurement of two ranks. `change` is applied to the DdpRecord of each rank before the two are
-// combined. The four steps of the slower rank take `factor` times 20, 20, 30 and 40 ms.
+// Returns a measurement of two ranks. The function `change` modifies each rank's record before the two
+// records are combined. The four steps of the slower rank take `factor` times 20, 20, 30 and 40 ms.
 Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change = {});
 
 // Returns the measurement that Ddp(strategy, factor) returns, with another batch size, sequence length and

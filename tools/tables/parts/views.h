@@ -34,8 +34,9 @@ struct View {
   double step_s() const { return row.step_s; }
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
-  // Returns whether gradients and weights are those of a single process, or, for a compressing strategy, of
-  // its equation: "yes", "as its equation", "not checked", "no (1.2e-03)" with the error, ...
+  // Returns whether the checks found gradients and weights equal to those of a single process, or, for a
+  // compressing strategy, to those of its equation: "yes", "as its equation", "not checked", "no (1.2e-03)"
+  // with the error, ...
   std::string equality() const;
   // Returns the number of collectives in a step; NaN for PyTorch, which does not report it.
   double num_collectives() const;
@@ -44,9 +45,9 @@ struct View {
   double peak_bytes_per_parameter() const;
 };
 
-// Each of the functions below returns a function that computes a column's value: a value of the record's
-// configuration (empty or NaN if it lacks the name), a fact, or a statistic of a time in seconds (NaN without
-// samples).
+// Each of the functions below returns a function that computes a column's value from a View. The value is one
+// of the record's configuration (empty or NaN if it lacks the name), one of its facts, or a statistic of a
+// time in seconds (NaN without samples).
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
