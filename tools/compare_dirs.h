@@ -24,8 +24,8 @@ struct ComparedDirs {
 // Compares new results, of the files or directories `here`, with old ones, of the file or directory `there`.
 // A row of `here` is compared with the row of `there` that has the same benchmark, number of ranks, strategy,
 // model, batch size, ...; seed, number of steps, commit and host may differ. If `here` or `there` has several
-// runs of a row, their steps are combined. If the hosts, CPUs, builds or links of the two differ, a note
-// below the table names the difference. Throws InvalidInput if an input does not exist.
+// runs of a row, their steps are combined. If hosts, CPUs, builds or links differ between `here` and `there`,
+// a note below the table names the difference. Throws InvalidInput if an input does not exist.
 ComparedDirs CompareDirs(const std::vector<std::string>& here, const std::string& there);
 
 }  // namespace gradsync::tools

@@ -6,7 +6,7 @@
 
 #include "tools/summarize_cli.h"
 
-// Runs summarize in tests.
+// Lets tests run the program //tools:summarize in their own process, with RunWith().
 namespace gradsync::tools {
 
 struct Outcome {

@@ -14,8 +14,8 @@ namespace gradsync::tools {
 using bench::SampleName;
 
 // Names of times that this package computes from the measured times of all ranks. The ranks of a host leave
-// the barrier before a step at slightly different times; step_ns and the first three times below are counted
-// from when the last of them leaves. bench/records/step_times.h defines the parts of a step.
+// the barrier before a step at slightly different times; step_ns, computed_ns, worked_ns and averaged_ns are
+// counted from when the last of these ranks leaves. bench/records/step_times.h defines the parts of a step.
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
 inline constexpr auto kWorked = SampleName::Of("worked_ns");      // computed_ns + the strategy's own work
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns + all waits for communication
@@ -42,13 +42,14 @@ struct Series {
   // by_rank[r][i] is the time of rank r in step i. It is filled only in the series step_ns and computed_ns of
   // a strategy without communication. It is empty if launches have different numbers of ranks.
   std::vector<std::vector<double>> by_rank;
-  // For each rank, the mean and the standard deviation of its times. With several launches, rank_stds has the
-  // mean of the launches' standard deviations, weighted by their steps.
+  // The mean and the standard deviation of each rank's times over all its steps, in seconds, by rank. With
+  // several launches, rank_stds has the mean of the launches' standard deviations, weighted by their steps.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population
   std::optional<PublishedStatistics> published;
 
-  // The functions below return statistics of `max`, or those of `published` if there are any.
+  // The functions below return statistics of `max` (each step's time on its slowest rank), or the published
+  // statistics if this is a publication's time.
   double mean() const;
   double std() const;  // population
   // Returns NaN for a percentile that was not published.
@@ -70,7 +71,7 @@ enum class Stage { kNone, kChoosing, kDeciding };
 
 // The records of all ranks about one configuration (strategy, model, batch size, ...), combined.
 struct Measurement {
-  // The lowest rank's record, without its samples.
+  // The record of the lowest rank, without its lists of measured times.
   bench::Record record;
   std::map<std::string, Series, std::less<>> series;  // series by names of samples
   size_t num_steps = 0;
@@ -80,8 +81,9 @@ struct Measurement {
   int64_t ranks_on_host = 0;     // largest number of ranks on one machine
   int64_t ranks_on_gpu = 0;      // largest number of ranks on one GPU
   std::string numa_nodes;        // of each rank, such as "0,1"; empty if all are equal
-  // If the CPU time of a host's processes is limited by a quota for each period of, say, 100 ms: the number
-  // of periods, and in how many of them the quota was used up. Each is the maximum over ranks.
+  // A container may have a quota of CPU time for each period of, say, 100 ms. These are the number of
+  // periods, and the number of periods in which the quota was used up; each is the maximum over ranks, summed
+  // over launches. Both are 0 without a quota.
   int64_t cpu_periods = 0, throttled_periods = 0;
 
   // Results of the checks: the largest errors of all ranks (NaN if one is NaN), whether gradients and
@@ -97,13 +99,15 @@ struct Measurement {
   // Returns the times with this name, such as "forward_ns"; null if there are none.
   const Series* Find(SampleName name) const;
   bool is_published() const { return !record.published.empty(); }
-  // Returns whether all checks passed; empty if nothing was checked.
+  // Returns whether the checks of gradients, of parameters, and of equality between ranks all passed; empty
+  // if there was no such check.
   std::optional<bool> equal() const;
   std::string strategy() const { return record.variant.qualified_strategy(); }
   // Returns the strategy with its options and backend: "core@gloo"; only the backend in the benchmark of
   // collectives.
   std::string variant() const { return record.variant.name(); }
-  // Returns the strategy without communication to which the costs of others refer; empty if unknown.
+  // Returns the name of the strategy without communication, with whose steps others are compared to find what
+  // communication costs; empty if unknown.
   std::string floor() const { return record.facts.StringOr("floor", ""); }
   // Returns whether this is a strategy without communication.
   bool is_floor() const { return !strategy().empty() && strategy() == floor(); }
@@ -116,7 +120,8 @@ struct Measurement {
   Stage stage() const;
   bool is_peer() const { return !record.variant.framework.empty(); }
   int64_t world_size() const { return record.world_size; }
-  // Returns how many steps the strategy took each time it was its turn, including untimed ones.
+  // Strategies take turns, and a turn has one or more steps of one strategy. Returns the number of steps of a
+  // turn, with the untimed steps at its start.
   int64_t turn_steps() const { return record.facts.IntOr("turn_steps", record.facts.IntOr("period", 1)); }
 };
 

@@ -23,7 +23,7 @@ class Problems {
   void AddLine(const std::string& path, int64_t line, std::string reason) {
     reasons_.emplace(std::pair(path, line), std::move(reason));
   }
-  // Adds a file that could not be read completely.
+  // Adds to the list of problems a file that could not be read completely.
   void AddFile(const std::string& path, std::string reason) { AddLine(path, 0, std::move(reason)); }
 
   int64_t count() const { return static_cast<int64_t>(reasons_.size()); }
@@ -41,8 +41,8 @@ class Problems {
 using Group = std::vector<Measurement>;
 
 struct RecordSet {
-  // The groups of one run stand next to each other. Runs, the groups of a run, and the measurements of a
-  // group are in the order in which their records were read.
+  // Groups of the same run are neighbours in this vector. Runs, the groups of a run, and the measurements of
+  // a group are in the order in which their records were read.
   std::vector<Group> groups;
   int64_t num_records = 0;  // number of records that were used
 };

@@ -12,10 +12,11 @@ namespace gradsync::tools {
 
 // Returns a record of //bench:ddp of rank `rank` of 2, on one host of 8 CPUs, over gloo. Its steps take
 // `steps_ns`, of which forward takes 2/10, backward 4/10, the wait for gradients 3/10 and the optimizer 1/10;
-// collectives are in flight for 6/10. If `variant` is "pytorch_...", it is a strategy of PyTorch.
+// collectives are in flight for 6/10. If `variant` is "pytorch_...", the record is of PyTorch's training, not
+// of gradsync's.
 bench::Record DdpRecord(std::string_view variant, int64_t rank, const std::vector<int64_t>& steps_ns);
 
-// Changes the time of the i-th step, by changing the optimizer's part of it.
+// Makes step i take `step_ns` in total, by changing the optimizer's part of it.
 void SetStep(bench::Record& record, size_t i, int64_t step_ns);
 
 // Returns a record of //bench:compare, which trains ResNet-50, with buckets of `mebi` Mi elements.

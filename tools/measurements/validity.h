@@ -57,7 +57,7 @@ std::string ExplanationOf(Warning warning);
 // Returns the warnings as a cell of a table shows them: "shared-gpu:2 n<100".
 std::string TextOf(const Warnings& warnings);
 
-// What warnings about a row are judged from.
+// The measured values from which FindWarnings decides which warnings a row of a table gets.
 struct Evidence {
   const Measurement& measurement;
   const Series& times;                    // of whole steps or collectives

@@ -13,9 +13,11 @@ namespace gradsync::tools {
 
 inline constexpr size_t kMostSettings = 5;  // that have a column each; if there are more, each is a line
 
-// For one choice (a model, batch size, ..., over a backend), returns a grid with a line for each strategy,
-// and columns for its step, difference and cost. If there are 2 to kMostSettings choices, strategies are
-// lines and choices are columns. If there are more, strategies are columns and choices are lines.
+// For one choice (a model, batch size, ..., over a backend), returns a grid with a line for each strategy.
+// Its columns are the step time, the difference to the baseline, the time that synchronisation adds, and the
+// megabytes sent. With 2 to kMostSettings choices, strategies are lines and choices are columns; with more,
+// it is the other way round. A cell then has the difference to the baseline in per cent, or the baseline's
+// step time.
 Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 
 // Returns the name of a setting: "tiny, batch 2, sequence 64".

@@ -18,7 +18,8 @@ struct Interval {
 
   bool is_known() const { return !std::isnan(low) && !std::isnan(high); }
   double half_width() const { return (high - low) / 2; }
-  // Returns the smallest interval that contains both; if one interval is unknown (NaN), returns the other.
+  // Returns the smallest interval that contains this interval and `other`; if one of them is unknown (NaN),
+  // returns the other one.
   Interval With(const Interval& other) const {
     return {std::fmin(low, other.low), std::fmax(high, other.high)};
   }
@@ -34,14 +35,14 @@ struct Estimate {
 };
 Estimate Scaled(const Estimate& estimate, double factor);
 
-// By what factor the variance between launches (each is a new start of all processes) exceeds the variance
-// that the scatter of the steps within a launch explains.
+// How much the means of launches (each is a new start of all processes) vary, relative to what the scatter of
+// the steps within a launch explains.
 struct LaunchEffect {
   double inflation = 1;  // variance of launches' means divided by the variance that rounds explain
   double degrees = std::numeric_limits<double>::infinity();  // degrees of freedom of the inflation
 };
 
-// With which probability the intervals of a family must be correct.
+// What determines how wide the intervals that one call estimates are.
 struct Confidence {
   double chance = 0.05;        // allowed probability that at least one interval is wrong
   LaunchEffect launches = {};  // widens the intervals, unless the family itself shows more variation
@@ -51,18 +52,18 @@ struct Confidence {
 // skewed as times of training steps.
 inline constexpr size_t kFewestForInterval = 10;
 
-// In a round, each strategy takes one step. A RoundDifferences has, for each round, the difference of two
+// In a round, each strategy is timed once. A RoundDifferences has, for each round, the difference of two
 // strategies' step times.
 struct RoundDifferences {
   std::vector<double> values;  // by round; NaN if one of the two steps is missing
   // One number for each round, such as the baseline's step time. If not empty, the mean difference is divided
   // by their mean.
   std::vector<double> divisors{};
-  // One number for each round. The mean leaves out the rounds with the smallest and the largest of these
-  // numbers; if empty, the rounds with the smallest and the largest differences.
+  // One number for each round, by which rounds are ordered. The trimmed mean leaves out the first and the
+  // last rounds of this order. If empty, rounds are ordered by their differences.
   std::vector<double> order{};
-  // Two differences with equal `base` are differences to the same strategy. The variation of that strategy
-  // between launches affects both differences.
+  // Identifies the strategy that is subtracted: differences with equal `base` subtract the same strategy's
+  // times. The variation of that strategy between launches affects all of them.
   const void* base = nullptr;
 };
 
@@ -77,8 +78,8 @@ struct RoundDifferences {
 //
 // Launches may differ by more than the scatter of their rounds explains, for example because memory has other
 // addresses. This is tested over all differences of the family together. If it is significant at 10 %,
-// standard errors grow accordingly, and Student's t has the degrees of freedom of the launches. With one
-// launch, the variation between launches is unknown, and intervals do not include it.
+// standard errors include the variation between launches, and Student's t has the degrees of freedom of the
+// launches. With one launch, the variation between launches is unknown, and intervals do not include it.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
@@ -91,13 +92,13 @@ LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const st
 // probability of 95 %, also for dependent differences (Bonferroni). So if X is the fastest, a bound is above
 // 0 with a probability of at most 5 % (Hsu, Constrained simultaneous confidence intervals for multiple
 // comparisons with the best, 1984). NaN with fewer than two rounds. If launches differ by more than the
-// scatter of their rounds explains, standard errors grow even if this may be chance, because a wrong
-// recommendation is worse than none.
+// scatter of their rounds explains, standard errors include the variation between launches even if it is not
+// significant, because a wrong recommendation is worse than none.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 
-// Measured times of one strategy, ordered by launch. Unlike steps of the same round, they are not paired with
-// times of another strategy.
+// Measured times of one strategy, ordered by launch. No time of another strategy belongs to a particular one
+// of them.
 struct LooseSample {
   std::vector<double> values;
   std::vector<size_t> launches{};  // number of values of each launch; if empty, there is one launch
@@ -107,13 +108,13 @@ struct LooseComparison {
   LooseSample base;
 };
 
-// Estimates own / base - 1 of the trimmed means of two samples that were taken one after the other, or by
-// different programs. The interval is Yuen's, for the logarithm of the ratio, and simultaneous for the whole
-// family (Sidak, 1967). The estimate is NaN if a sample has fewer than two values, or values that are not
-// positive.
+// For each comparison, estimates by which fraction the trimmed mean of `own` exceeds that of `base`. The two
+// samples were taken one after the other, or by different programs. The interval is Yuen's, for the logarithm
+// of the ratio, and simultaneous for the whole family (Sidak, 1967). The estimate is NaN if a sample has
+// fewer than two values, or values that are not positive.
 //
-// If launches differ by more than the scatter of the values within a launch explains, standard errors grow
-// accordingly. This is judged over all samples of the family together.
+// If launches differ by more than the scatter of the values within a launch explains, standard errors include
+// this variation. Whether launches differ is tested over all samples of the family together.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
 // Returns the value that the largest of `count` independent, normally distributed |z| exceeds with

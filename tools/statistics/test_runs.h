@@ -48,8 +48,9 @@ struct Run {
 
 // Simulates a run with launches[i] rounds in launch i. `effects` has, for each strategy, how much longer its
 // steps are; these are the true differences. Each round gets the noise (`residuals`) of a measured round,
-// assigned to strategies at random. All strategies of a round also get the same drift of the machine, a trend
-// with waves. `launch_std` is the standard deviation of what each launch adds to all steps of a strategy.
+// assigned to strategies at random. To imitate a machine whose speed drifts, the same value is added to all
+// strategies' times in a round; over the rounds it is a random walk plus a sine wave. `launch_std` is the
+// standard deviation of what each launch adds to all steps of a strategy.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

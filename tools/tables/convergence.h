@@ -12,14 +12,14 @@
 // compares the losses.
 namespace gradsync::tools {
 
-// Differences are judged only with at least this number of seeds, because the standard deviation of two
-// numbers is too uncertain.
+// A strategy's loss is called equal to, better or worse than the baseline's only with at least this number of
+// seeds, because the standard deviation of two numbers is too uncertain.
 inline constexpr size_t kFewestSeeds = 3;
-// Two losses are called equal if the whole interval of their difference lies within +- this fraction of the
-// baseline's loss.
+// Two losses are called equal if the interval of their difference contains 0 and lies within +- this fraction
+// of the baseline's loss.
 inline constexpr double kLossEqualWithin = 0.005;
-// A training has reached a loss if its own loss exceeds it by at most this fraction, so that rounding does
-// not matter.
+// To count the steps until a training reaches the baseline's loss, a loss that is higher by at most this
+// fraction counts as reached, so that rounding does not matter.
 inline constexpr double kReachedWithin = 1e-3;
 
 inline bool IsConvergence(const bench::Record& record) { return record.experiment == "convergence"; }
@@ -44,8 +44,8 @@ struct LearningRow {
   // baseline's mean. With a probability of 95 %, the intervals of all rows contain the true values.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
-  // After how many steps of training the loss is as low as the baseline's last loss with the same seed, as a
-  // mean over seeds; NaN if it never is, with some seed.
+  // Number of training steps until the loss is as low as the baseline's last loss with the same seed, as a
+  // mean over seeds; NaN if with some seed the loss is never that low.
   double steps_to_reach = kNaN;
 
   std::string variant() const { return measured->variant(); }

@@ -22,11 +22,12 @@ std::string Text(const Table& table, size_t row, std::string_view column);
 
 using Change = std::function<void(bench::Record&)>;
 
-// Returns a measurement of two ranks. `change` is applied to the DdpRecord of each rank before the two are
-// combined. The four steps of the slower rank take `factor` times 20, 20, 30 and 40 ms.
+// Returns a measurement of two ranks. The function `change` modifies each rank's record before the two
+// records are combined. The four steps of the slower rank take `factor` times 20, 20, 30 and 40 ms.
 Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change = {});
 
-// Returns a measurement as Ddp(strategy, factor) does, but with this batch size, sequence length and run id.
+// Returns the measurement that Ddp(strategy, factor) returns, with another batch size, sequence length and
+// run id.
 Measurement AtPlace(std::string_view strategy, int64_t batch_size, int64_t seq_len, int64_t factor,
                     std::string_view run = "run1");
 
@@ -35,11 +36,12 @@ Measurement Steady(std::string_view strategy, const std::vector<double>& steps_m
 // Returns `count` times that deviate from `mean_ms` by up to 2 %. Strategies with different `phase` get
 // different deviations.
 std::vector<double> Wobble(double mean_ms, size_t count, int phase);
-// Returns 24 times, alternately about 12 ms longer and 12 ms shorter than `mean_ms`.
+// Returns the times of 24 steps, in ms; they are alternately about 12 ms longer and 12 ms shorter than
+// `mean_ms`.
 std::vector<double> WithWideNoise(double mean_ms);
 
-// The times of the parts of a step, in ms. In a measurement of Made(), rank 1 has these times; rank 0
-// computes for 4 ms less, and waits for rank 1 instead.
+// The times of the parts of a step, in ms. Made() gives rank 1 exactly these times. It gives rank 0 a
+// backward that is 4 ms shorter, and a wait for gradients (`exposed`) that is longer by 4 ms and `early_ms`.
 struct Phases {
   double begin_step = 0;
   double forward = 5;
@@ -49,14 +51,14 @@ struct Phases {
   double optimizer = 2;
 };
 
-// Returns a measurement of two ranks that take `steps`. In each, rank 0 leaves the barrier `early_ms` before
-// rank 1.
+// Returns a measurement of two ranks, whose steps have the times in `steps`. At the start of each step, rank
+// 0 leaves the barrier `early_ms` before rank 1.
 Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, double early_ms = 0,
                  const std::string& run = "run", const Change& change = {});
 // Returns `count` steps that differ a little from `phases`, in the same way in each call.
 std::vector<Phases> Steps(const Phases& phases, size_t count = 24);
 
-// Makes settings and tables from groups of measurements, and owns the groups, settings and tables.
+// Makes tables from measurements in tests, and owns all that the tables are made from.
 struct Tabled {
   std::vector<Group> groups;
   std::vector<Setting> measured;

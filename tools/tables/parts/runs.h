@@ -12,7 +12,7 @@ namespace gradsync::tools {
 // run //bench:ddp -- --steps=3". The commands of other programs are returned unchanged.
 std::string ReproducingCommand(const std::string& command_line);
 
-// Describes runs, each from one of its records.
+// Returns texts about each run, such as its command, time and machine; `runs` has one record of each run.
 std::vector<RunText> DescribeRuns(const std::vector<const bench::Record*>& runs);
 
 }  // namespace gradsync::tools

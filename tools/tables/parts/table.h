@@ -31,8 +31,8 @@ enum class Kind {
 // In which formats a column or a table appears: Markdown and LaTeX are for people, CSV and JSON for machines.
 enum class Audience { kAll, kPeople, kMachines };
 
-// The value of Column::section for columns that no section shows: their values are printed above the table if
-// all rows share them (said_once), or only in formats for machines.
+// The value of Column::section for columns that no section shows. With said_once, the value is still printed
+// above the table if all rows share it; CSV and JSON show the column unless its audience is kPeople.
 inline constexpr int kNowhere = -1;
 
 struct Column {
@@ -45,14 +45,15 @@ struct Column {
 
   // The fields below have no effect in formats for machines. For people, a table with many columns is printed
   // in sections, one below the other; each has all rows and some of the columns. Values are multiplied by
-  // this factor, to print them in the unit of `header`.
+  // `times`, to print them in the unit of `header`.
   double times = 1;
   int digits = 4;  // digits for kDecimal and kPart
-  // Number of the section that shows the column; 0 if every section does; or kNowhere.
+  // Number of the section that shows the column; 0 if every section shows it; kNowhere if none does.
   int section = 0;
   // If true, and all rows have the same value, it is printed above the table instead of in a column.
   bool said_once = false;
-  // If true, the next two columns, which are for machines, have the ends of the value's interval.
+  // If true, the next two columns, which only CSV and JSON show, have the lower and upper end of the value's
+  // interval.
   bool has_interval = false;
   std::optional<Warning> marked_with{};  // numbers are marked in rows with this warning
 };
@@ -99,7 +100,8 @@ class Table {
   const TableCell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }
   const std::vector<TableCell>& row(size_t row) const { return rows_[row].cells; }
   bool marked(size_t row, size_t column) const { return rows_[row].marked.contains(column); }
-  // Returns whether this warning appears as an asterisk behind numbers of a column (Column::marked_with).
+  // Returns whether some column of the table shows this warning as an asterisk behind its numbers
+  // (Column::marked_with).
   bool is_mark(Warning warning) const;
   // Returns whether all rows have the same value in this column, or none has a value; false without rows.
   bool is_constant(size_t column) const;

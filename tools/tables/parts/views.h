@@ -22,7 +22,7 @@ struct View {
   const Measurement& measured() const { return *row.measured; }
   Comparison comparison() const { return at.setting->ComparisonOf(row); }
   Cost cost() const { return at.setting->CostOf(row); }
-  // Returns the variant's text, after the name of the setting if there are several.
+  // Returns "core@gloo", the name of the variant; with several settings "tiny b2 s64: core@gloo".
   std::string name() const { return Join(Brief(at.name), at.name.empty() ? "" : ": ", row.variant()); }
   const Row* base() const { return comparison().base; }
 
@@ -34,8 +34,9 @@ struct View {
   double step_s() const { return row.step_s; }
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
-  // Returns whether gradients and weights are those of a single process, or, for a compressing strategy, of
-  // its equation: "yes", "as its equation", "not checked", "no (1.2e-03)" with the error, ...
+  // Returns whether the checks found gradients and weights equal to those of a single process, or, for a
+  // compressing strategy, to those of its equation: "yes", "as its equation", "not checked", "no (1.2e-03)"
+  // with the error, ...
   std::string equality() const;
   // Returns the number of collectives in a step; NaN for PyTorch, which does not report it.
   double num_collectives() const;
@@ -44,9 +45,9 @@ struct View {
   double peak_bytes_per_parameter() const;
 };
 
-// Each of the functions below returns a function that computes a column's value: a value of the record's
-// configuration (empty or NaN if it lacks the name), a fact, or a statistic of a time in seconds (NaN without
-// samples).
+// Each of the functions below returns a function that computes a column's value from a View. The value is one
+// of the record's configuration (empty or NaN if it lacks the name), one of its facts, or a statistic of a
+// time in seconds (NaN without samples).
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
@@ -80,9 +81,11 @@ inline Field<View> ConfigField(bench::ConfigName name, int section = 0) {
 // run id of the first launch). Values that all rows share are printed once, above the table.
 std::vector<Field<View>> RunFields(int section = 0);
 
-// Returns the settings of training, without those of collectives.
+// Returns those of `settings` in which training was measured, and leaves out measurements of single
+// collectives.
 Settings SelectTraining(const Settings& settings);
-// The settings of one run of a benchmark. All published figures count as one run.
+// What one run of a benchmark measured: a setting for each model, batch size, ... The figures of all
+// publications together are treated as one run.
 struct Run {
   std::string name{};   // empty if there is only one run
   Settings settings{};  // with names that are unique within the run
