@@ -40,8 +40,9 @@ struct LearningRow {
   // Mean of the last losses of all seeds, in bits per byte; without an interval if fewer than two seeds have
   // finished.
   Estimate final_bits{};
-  // Mean, over seeds, of the difference to the baseline's last loss with the same seed, as a fraction of the
-  // baseline's mean. With a probability of 95 %, the intervals of all rows contain the true values.
+  // Last loss minus the baseline's last loss with the same seed: the mean over seeds, as a fraction of the
+  // mean of the baseline's last losses. With a probability of 95 %, the intervals of all rows contain the
+  // true values.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
   // Number of training steps until the loss is as low as the baseline's last loss with the same seed, as a
@@ -68,8 +69,8 @@ struct LearningSetting {
 };
 
 // Makes a LearningSetting (the results of all strategies) of each group of measurements of
-// //bench:convergence. The groups must outlive the settings. Throws InvalidInput if they were trained on
-// different texts.
+// //bench:convergence. The groups must outlive the settings. Throws InvalidInput if trainings of different
+// groups used different texts.
 std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& groups);
 
 // Appends the table "convergence", the table "losses" with all measured losses, and, if --tune tried

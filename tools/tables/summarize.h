@@ -12,7 +12,7 @@
 namespace gradsync::tools {
 
 struct Summary {
-  // The settings in `measured` point to measurements in `groups`, and `settings` points to the settings in
+  // Elements of `measured` point to measurements in `groups`, and elements of `settings` point to elements of
   // `measured`. These pointers stay valid when a Summary is moved.
   std::vector<Group> groups;
   std::vector<Setting> measured;
@@ -31,8 +31,8 @@ std::string WhyUnusable(const bench::Record& record);
 
 // Reads the records in `inputs`, which are files or directories, and makes the tables. `baseline_row` is the
 // strategy or variant with which others are compared; if it is empty, kDefaultBaseline. If `run` is not
-// empty, only one set of launches is used: the one whose first launch has this run id. Throws InvalidInput if
-// an input does not exist, or if there is no record of `run` or `baseline_row`.
+// empty, only the launches of one run are used: the run whose first launch has this run id. Throws
+// InvalidInput if an input does not exist, or if there is no record of `run` or `baseline_row`.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "",
                   const std::string& run = "");
 

@@ -23,7 +23,8 @@ std::string Text(const Table& table, size_t row, std::string_view column);
 using Change = std::function<void(bench::Record&)>;
 
 // Returns a measurement of two ranks. The function `change` modifies each rank's record before the two
-// records are combined. The four steps of the slower rank take `factor` times 20, 20, 30 and 40 ms.
+// records are combined. There are four steps; on the rank that is slower in the step, they take `factor`
+// times 20, 20, 30 and 40 ms.
 Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change = {});
 
 // Returns the measurement that Ddp(strategy, factor) returns, with another batch size, sequence length and
@@ -71,10 +72,10 @@ struct Tabled {
   const Table& table(std::string_view name) const;
   bool has(std::string_view name) const;
   const Row& row(std::string_view variant) const;  // in any setting
-  // Returns the comparison of the variant's row with its baseline; with null pointers if it is not compared.
+  // Returns the comparison of the variant's row with the baseline; its pointers are null if the row has none.
   Comparison comparison(std::string_view variant) const;
   Cost cost(std::string_view variant) const;
-  // Returns all findings of a table, one after the other.
+  // Returns the findings of a table (sentences about what its data show), joined to one text.
   std::string findings(std::string_view name) const;
 };
 
