@@ -33,9 +33,9 @@ struct GlooTuning {
   // In an all-reduce, a rank sends its whole vector to every other rank if all that it sends is at most this
   // number of bytes.
   size_t direct_bytes = 256 << 10;
-  // An all-reduce that would send more, and all other collectives, send vectors in segments of at most this
-  // size. On loopback, segments below 512 KiB were slower, because each message costs time, and segments
-  // above 4 MiB were not faster.
+  // An all-reduce in which a rank would send more than `direct_bytes`, and all other collectives, send
+  // vectors in segments of at most this size. On loopback, collectives with segments below 512 KiB were
+  // slower, because each message costs time, and those with segments above 4 MiB were not faster.
   size_t segment_bytes = 2 << 20;
 };
 

@@ -43,7 +43,8 @@ class NcclCommunicator {
   // Throws NcclError if NCCL has reported an asynchronous error. Does nothing while another thread calls
   // NCCL.
   void CheckAsyncError();
-  // Makes kernels that wait for other ranks return. The results of these kernels are undefined. Idempotent.
+  // Aborts the communicator: NCCL's kernels that still wait for other ranks end, with undefined results. A
+  // second call does nothing.
   void Abort() noexcept;
 
   // Returns "host:pid", with which NCCL begins this process's lines if NCCL_DEBUG=INFO is set.
