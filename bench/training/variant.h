@@ -78,8 +78,8 @@ struct TrainingVariant : Variant {
   void Describe(Record& record) const;
 };
 
-// Returns the definitions of the options clip_norm, learning_rate and optimizer, which the benchmark
-// implements, and not the strategies.
+// Returns the definitions of the options clip_norm, learning_rate and optimizer, which the benchmark itself
+// implements for all strategies.
 std::span<const ddp::Option> BenchOptions();
 
 // Returns the value of an option as it is written in a variant's text.

@@ -134,7 +134,7 @@ class Outgoing {
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
   // Starts to send a part of the constructor's `data`, which must not change until Wait. Throws PeerError.
   void Send(size_t offset_bytes, size_t bytes);
-  // Returns when the operating system has accepted all messages.
+  // Returns when the operating system has accepted all messages of earlier Send calls.
   void Wait();
 
  private:

@@ -60,9 +60,9 @@ class Verifier {
 };
 
 // Compares a strategy with a simple implementation of its paper's equation (ddp/lossy/reference.h). Both
-// start from the initial weights. It is compared over two steps, or, if it averages weights after several
-// steps, over two averages, because what it remembers, such as a compression error, has no effect in the
-// first. All ranks must call this. A rank uses its own `batch` in each of its steps.
+// start from the initial weights. The comparison takes two steps, or, if the strategy averages weights after
+// several steps, two averages. What the strategy remembers, such as a compression error, has no effect in the
+// first of them. All ranks must call this. A rank uses its own `batch` in each of its steps.
 //
 // For a strategy that changes gradients, compares the gradients of each step with those of the equation, and
 // the final weights with what the optimizer makes of the strategy's gradients. For a strategy that averages
