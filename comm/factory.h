@@ -30,8 +30,8 @@ void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 // Properties of a backend that are known before a process group is made.
 struct BackendTraits {
   // If true, a sum adds the elements of the ranks in rank order and rounds only the final sum. Backend
-  // hierarchical first adds the ranks of each host, then the sums of the hosts. A mean is the sum divided by
-  // the number of ranks, and is computed in f64 for f32 tensors.
+  // hierarchical first adds the elements of each host's ranks, then these sums of the hosts. A mean is the
+  // sum divided by the number of ranks, and is computed in f64 for f32 tensors.
   //
   // If false, the communication library chooses the order, and rounds after each addition, also in bf16. A
   // mean is then the rounded sum divided by the number of ranks. NCCL instead multiplies each element by the

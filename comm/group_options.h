@@ -31,11 +31,11 @@ struct GroupOptions {
 
 class FirstCause;  // comm/queue/first_cause.h
 
-// Type of the function that makes a process group of one backend. Its argument `first_cause` finds the rank
-// that failed first. For a group inside a larger group (backend hierarchical), `first_cause` is that of the
-// larger group; for other groups it is null, and the function makes a FirstCause. The function returns when
-// all ranks are connected. It throws InvalidInput for bad options or a device that the backend does not
-// support, and CollectiveError if ranks are missing.
+// Type of the function that makes a process group of one backend. Its argument `first_cause` is an object
+// that finds the rank that failed first. For a group inside a larger group (backend hierarchical),
+// `first_cause` is that of the larger group; for other groups it is null, and the function makes a
+// FirstCause. The function returns when all ranks are connected. It throws InvalidInput for bad options or a
+// device that the backend does not support, and CollectiveError if ranks are missing.
 using GroupMaker = std::unique_ptr<ProcessGroup>(const GroupOptions& options, const model::DevicePtr& device,
                                                  std::shared_ptr<FirstCause> first_cause);
 

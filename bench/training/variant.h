@@ -58,8 +58,8 @@ struct TrainingVariant : Variant {
   // The variants of a benchmark take turns. In a turn, a variant takes lead_in_steps() untimed and then
   // turn_steps() timed steps, without barriers between them. The mean time of the timed steps is one sample.
   // A turn has several steps if the strategy averages weights only every few steps. It also has several steps
-  // if a step ends before the strategy has gathered the new weights (carries()): the gathers then delay the
-  // next step's forward, and the timed steps include this delay.
+  // if carries() is true: a step then ends before the strategy has gathered the new weights, the gathers
+  // delay the next step's forward, and the timed steps include this delay.
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::ValueOf(*traits, ddp::Option::Role::kCarry, strategy_options()) != 0; }
@@ -78,14 +78,14 @@ struct TrainingVariant : Variant {
   void Describe(Record& record) const;
 };
 
-// Returns the definitions of the options clip_norm, learning_rate and optimizer, which the benchmark
-// implements, and not the strategies.
+// Returns the definitions of the options clip_norm, learning_rate and optimizer, which the benchmark itself
+// implements for all strategies.
 std::span<const ddp::Option> BenchOptions();
 
 // Returns the value of an option as it is written in a variant's text.
 std::string PrintValue(const ddp::Option& option, double value);
 
-// What MakeVariants adds to texts that have no backend or no bucket size.
+// The backends and bucket sizes that MakeVariants adds to a variant's text that names none.
 struct VariantDefaults {
   std::vector<std::string> backends;
   std::vector<int64_t> bucket_bytes;
@@ -105,8 +105,8 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
 std::string PeerBackend(std::span<const TrainingVariant> variants);
 // Returns the PyTorch strategies with which these variants can be compared (Traits::pytorch_twin), each in
 // all `modes`: eager, compiled or both. A variant without such a strategy adds none. Throws InvalidInput,
-// with a line that begins with --with_peers, for a variant that sets clip_norm or learning_rate, which the
-// Python program does not support.
+// with a line that begins with --with_peers, for a variant that sets clip_norm or learning_rate, which
+// bench/peers/pytorch_training.py does not support.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);
 

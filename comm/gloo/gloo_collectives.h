@@ -11,9 +11,9 @@
 // The algorithms of collectives, over the TCP connections of a GlooMesh.
 //
 // All-reduce of short vectors: every rank sends its whole vector to every other rank, and reduces the vectors
-// of all ranks itself. This takes the delay of one message. If the caller waits immediately and there are at
-// most ShortMessages::kMaxRanks ranks, the calling thread exchanges vectors of up to ShortMessages::kMaxBytes
-// without gloo.
+// of all ranks itself. This takes the delay of one message. If the caller waits for the result immediately
+// after it issued the collective, and there are at most ShortMessages::kMaxRanks ranks, the calling thread
+// exchanges vectors of up to ShortMessages::kMaxBytes without gloo.
 //
 // All-reduce of long vectors: the vector is cut into one part per rank. A rank receives its part from all
 // other ranks, reduces it, and sends the result to all other ranks. A part is sent in segments: while one
@@ -33,9 +33,9 @@ struct GlooTuning {
   // In an all-reduce, a rank sends its whole vector to every other rank if all that it sends is at most this
   // number of bytes.
   size_t direct_bytes = 256 << 10;
-  // An all-reduce that would send more, and all other collectives, send vectors in segments of at most this
-  // size. On loopback, segments below 512 KiB were slower, because each message costs time, and segments
-  // above 4 MiB were not faster.
+  // An all-reduce in which a rank would send more than `direct_bytes`, and all other collectives, send
+  // vectors in segments of at most this size. On loopback, collectives with segments below 512 KiB were
+  // slower, because each message costs time, and those with segments above 4 MiB were not faster.
   size_t segment_bytes = 2 << 20;
 };
 

@@ -49,8 +49,9 @@ class GlooMesh {
   // `interface_or_address`: a network interface or an address of this host; if empty, the constructor chooses
   // (GroupOptions). On each connection on which it sends, this rank first proves that it belongs to the job.
   // The proof is an HMAC, keyed with the job's secret, of a random number that the receiver published at the
-  // rendezvous. gloo's threads start with SIGPIPE blocked. Throws CollectiveError, with the first cause;
-  // InvalidInput for an unknown interface or address, and for loopback if there are several hosts.
+  // rendezvous. gloo's threads start with SIGPIPE blocked. Throws CollectiveError, which names the rank that
+  // failed first if it is known; InvalidInput for an unknown interface or address, and for loopback if there
+  // are several hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -75,12 +76,14 @@ class GlooMesh {
   // ranks, or if `with_short_messages` was false in the constructor.
   ShortMessages* short_messages() const { return short_messages_.get(); }
 
-  // Returns the connections on which rank `from` sends to rank `to`. gloo's ring uses only context(0, 1).
+  // Returns the gloo context with the connections on which rank `from` sends to rank `to`. gloo's ring
+  // algorithm uses only context(0, 1), for all its messages.
   std::shared_ptr<gloo::Context> context(int from, int to) const;
   // Runs `action`, which calls gloo, and turns gloo's exceptions into PeerErrors that name no rank.
   void Call(const std::function<void()>& action) const;
 
-  // Closes all connections. Every wait for a message throws PeerError, here and on the other ranks.
+  // Closes all connections. From then on every wait for a message throws PeerError, here and on the other
+  // ranks.
   void Abort() noexcept;
 
  private:
@@ -131,7 +134,7 @@ class Outgoing {
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
   // Starts to send a part of the constructor's `data`, which must not change until Wait. Throws PeerError.
   void Send(size_t offset_bytes, size_t bytes);
-  // Returns when the operating system has accepted all messages.
+  // Returns when the operating system has accepted all messages of earlier Send calls.
   void Wait();
 
  private:

@@ -12,9 +12,9 @@ namespace gradsync::comm {
 // collectives are in flight at one time. gloo has one more thread, which receives messages.
 //
 // A collective that makes no progress within the timeout, or loses the connection to a peer, fails. All
-// unfinished and later collectives then fail immediately, with the first cause. This rank closes its
-// connections, so the other ranks also fail. The destructor drops collectives that have not started, and
-// waits for no other rank.
+// unfinished and later collectives then fail immediately, with an error that names the rank that failed first
+// if it is known. This rank closes its connections, so the other ranks also fail. The destructor drops
+// collectives that have not started, and waits for no other rank.
 //
 // Tensors of a GPU are copied through host memory (comm/gloo/cuda_staging.h). A collective starts when the
 // GPU has done the work that was on the compute stream when the collective was issued. When Wait returns, the

@@ -30,9 +30,9 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 //
 // Collectives run one after the other. The inner and the outer group handle deadlines, lost peers and
 // destruction as these backends do alone, with one exception. The outer group's timeout is doubled, because a
-// rank of another host may itself wait for a rank of its own host, and that rank must be blamed. Allocate is
-// that of the inner group. With one host, or one rank on each host, only one of the two backends is used, and
-// error messages name this backend.
+// rank of another host may itself wait for a rank of its own host, and that rank must be blamed. Allocate
+// calls the inner group's Allocate. With one host, or one rank on each host, only one of the two backends is
+// used, and error messages name this backend.
 //
 // The options "inner" and "outer" name the two backends. Throws the exceptions of these backends; also
 // InvalidInput if the hosts have different numbers of ranks.

@@ -37,13 +37,15 @@ class NcclCommunicator {
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  // Enqueues the collective on the stream. Usually returns immediately. The first all-reduce, and the first
-  // collective of each other kind, waits until the other ranks also issue it. Throws NcclError.
+  // Enqueues the collective of `request` on the CUDA stream `stream`. Usually returns immediately. The first
+  // all-reduce, and the first collective of each other kind, waits until the other ranks also issue it.
+  // Throws NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
   // Throws NcclError if NCCL has reported an asynchronous error. Does nothing while another thread calls
   // NCCL.
   void CheckAsyncError();
-  // Makes kernels that wait for other ranks return. The results of these kernels are undefined. Idempotent.
+  // Aborts the communicator: NCCL's kernels that still wait for other ranks end, with undefined results. A
+  // second call does nothing.
   void Abort() noexcept;
 
   // Returns "host:pid", with which NCCL begins this process's lines if NCCL_DEBUG=INFO is set.

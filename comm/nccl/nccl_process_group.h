@@ -26,9 +26,9 @@ inline constexpr char kWithoutNccl[] =
 //
 // A watchdog thread checks for errors which NCCL reports late, and for a collective that does not end within
 // the timeout after its start on the GPU. In both cases it aborts the communicator. Then all unfinished and
-// later collectives fail with the first cause. Until a call of Wait, interval or Barrier reports the failure,
-// a rank's compute stream continues with undefined tensors. The destructor aborts collectives in flight, and
-// waits for other ranks at most for the timeout.
+// later collectives fail with an error that has the first failure as its cause. Until a call of Wait,
+// interval or Barrier reports the failure, a rank's compute stream continues with undefined tensors. The
+// destructor aborts collectives in flight, and waits for other ranks at most for the timeout.
 //
 // `first_cause` is ignored. GroupMaker describes the usual errors. This function also throws InvalidInput in
 // a build without NCCL, and CollectiveError if NCCL rejects the ranks.

@@ -25,14 +25,15 @@ class Verifier {
 
   // Call this after the variant of `stepper` has taken its turn in timed round `round`. Returns whether all
   // ranks have bitwise equal gradients. For a strategy that shards the optimizer's state, gathers the weights
-  // on every rank and compares these instead. Throws std::runtime_error if they differ, unless ranks' weights
-  // differ by design. Must not be called for strategies of PyTorch. All ranks must call this.
+  // on every rank and compares the weights of the ranks instead of their gradients. Throws std::runtime_error
+  // if ranks differ, unless the strategy lets ranks' weights differ by design. Must not be called for
+  // strategies of PyTorch. All ranks must call this.
   bool SpotCheck(Stepper& stepper, int64_t round);
 
   // Takes steps on a fixed batch, compares gradients and weights with the expected ones, and returns the
-  // errors for the benchmark's record. Takes no step if --verify=false. If the result is wrong, and not by
-  // design (as without communication), calls Rank::AddFault: the program then ends with an error. All ranks
-  // must call this.
+  // errors for the benchmark's record. Takes no step if --verify=false, or for a strategy of PyTorch for
+  // which no tolerance is known. If the result is wrong, and not by design (as without communication), calls
+  // Rank::AddFault: the program then ends with an error. All ranks must call this.
   CheckFields Check(Stepper& stepper);
 
  private:
@@ -44,8 +45,8 @@ class Verifier {
   BatchSource& source_;
   Trainer& trainer_;
   Rank& rank_;
-  // The properties of a check on which reference_ depends. If the check of the next strategy has equal
-  // properties, it uses the same reference_.
+  // What the expected gradients in reference_ depend on. If the next strategy's check has an equal key, it
+  // uses the gradients in reference_ again; otherwise they are computed anew.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
@@ -58,14 +59,14 @@ class Verifier {
   std::optional<ReferenceKey> reference_of_;
 };
 
-// Compares a strategy with a plain implementation of its equation (ddp/lossy/reference.h), from the initial
-// weights. It is compared over two steps, or, if it averages weights after several steps, over two averages,
-// because what it remembers, such as a compression error, has no effect in the first. All ranks must call
-// this. A rank uses its own `batch` in each of its steps.
+// Compares a strategy with a simple implementation of its paper's equation (ddp/lossy/reference.h). Both
+// start from the initial weights. The comparison takes two steps, or, if the strategy averages weights after
+// several steps, two averages. What the strategy remembers, such as a compression error, has no effect in the
+// first of them. All ranks must call this. A rank uses its own `batch` in each of its steps.
 //
-// For a strategy that changes gradients, compares the gradients of each step, and the final weights with what
-// the optimizer makes of these gradients. For a strategy that averages weights, compares the differences
-// between final and initial weights.
+// For a strategy that changes gradients, compares the gradients of each step with those of the equation, and
+// the final weights with what the optimizer makes of the strategy's gradients. For a strategy that averages
+// weights, compares the change of the weights, initial minus final, with the change that the equation gives.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
 // In a round every variant takes one turn. Returns whether ranks compare their gradients after the turn of

@@ -21,13 +21,14 @@ std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params);
 
 // How well a strategy's gradients and weights agree with the expected ones. The error of a tensor is |found -
-// expected| / |expected| in Euclidean norms, and infinite if a number is not finite. If |expected| is nearly
-// zero, 1 % of the average norm of tensors of this size replaces it, so that a gradient that is zero up to
-// rounding does not fail. The fields below have the largest error of all tensors and ranks.
+// expected| / |expected| in Euclidean norms, and infinite if a number is not finite. |expected| is replaced
+// by 0.01 r sqrt(n) if that is larger, where n is the tensor's number of elements and r the root mean square
+// of all elements of all expected tensors. So a gradient that is zero up to rounding does not fail.
+// `grad_rel_error` and `param_rel_error` are the largest error of all tensors and ranks.
 //
-// Gradients are expected to be those of one process. A parameter is compared with what the optimizer makes of
-// the strategy's own gradients, and not of the expected ones, because AdamW turns a gradient that is nearly
-// zero into a full step in either direction.
+// Verify expects the gradients of one process. It compares a parameter with what the optimizer makes of the
+// strategy's own gradients, and not of the expected ones, because AdamW turns a gradient that is nearly zero
+// into a full step in either direction.
 struct Agreement {
   double grad_rel_error = 0;
   double param_rel_error = 0;
@@ -35,7 +36,7 @@ struct Agreement {
   std::string worst_param = {};
   bool replicas_equal = false;  // whether gradients and parameters are bitwise equal on all ranks
   double tolerance = 0;         // the largest allowed error
-  // Words for error messages: whose gradients, and which parameters, are expected.
+  // DescribeFault names the expected gradients and parameters with these words in its error message.
   const char* grad_source = "a single process's";
   const char* param_source = "what the optimizer makes of its gradient";
 
@@ -67,10 +68,11 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
   return RanksThatDiffer(tensors, group, device).empty();
 }
 
-// Call this after a step. Compares the gradients of `params` with `reference`, and the values of `params`
-// with their values after a call of `step_again`. `step_again` must restore the weights that `params` had
-// before the step, and repeat the optimizer's step with the gradients in `params`. Returns the same errors on
-// all ranks. Throws CollectiveError.
+// Call this after a step. Compares the gradients of `params` with the expected gradients `reference`. Then
+// calls `step_again`, and compares the values that `params` had before this call with those after it, which
+// are the expected ones. `step_again` must restore the weights that `params` had before the step, and repeat
+// the optimizer's step with the gradients in `params`. Returns the same errors on all ranks. Throws
+// CollectiveError.
 Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                  const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
