@@ -20,8 +20,8 @@ class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
-  // Throws std::logic_error if backward has already reached a unit that is earlier in the model than the unit
-  // of `param`.
+  // Throws std::logic_error if backward has already reached a unit that forward runs before the unit of
+  // `param`.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }
