@@ -78,7 +78,8 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  // Fills freed memory blocks with NaN, to detect kernels that read scratch memory before they write it.
+  // On the CPU, fills freed memory blocks with NaN, to detect kernels that read scratch memory before they
+  // write it.
   for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
     PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {
