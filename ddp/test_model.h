@@ -24,7 +24,8 @@ namespace gradsync::ddp {
 
 class TestModel {
  public:
-  // Returns the rows that the use-th use of parameters reads, or nullopt if it reads all rows.
+  // Returns the rows of its parameter that the use-th use (a position in Loss's `uses`) reads, or nullopt if
+  // it reads all rows.
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
   // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows and
@@ -55,7 +56,8 @@ class TestModel {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // Returns what one use that reads the value `weight` of element i adds to the element's gradient.
+  // Returns what one use of parameter `param` adds to the gradient of its element i, if the use reads the
+  // value `weight` for this element.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }

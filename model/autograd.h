@@ -38,8 +38,8 @@ class Var {
   Var() = default;
   // Makes a constant, which has no gradient.
   explicit Var(Tensor constant) : value_(std::move(constant)) {}
-  // Makes a leaf of the graph, or a constant if the parameter is frozen, with the value
-  // parameter.ForwardValue(). The parameter must outlive the graph.
+  // Makes a Var with the value parameter.ForwardValue(): a leaf of the graph, which gets a gradient, or a
+  // constant if the parameter is frozen. The parameter must outlive the graph.
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
   // Returns a Var for `value`, the output of the operation `name` (a string literal) for `inputs`. `backward`
@@ -58,7 +58,8 @@ class Var {
                        const std::function<void(Parameter&)>& on_ready,
                        const std::function<void(const Parameter&)>& on_use);
 
-  // Returns whether the tensor has been written since an operation read it.
+  // Returns whether this Var's tensor has been written since the operation with this input read it in
+  // forward.
   bool changed() const;
 
   Tensor value_;

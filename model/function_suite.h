@@ -78,7 +78,8 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  // Fills freed memory blocks with NaN, to detect kernels that read scratch memory before they write it.
+  // On the CPU, fills freed memory blocks with NaN, to detect kernels that read scratch memory before they
+  // write it.
   for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
     PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {
@@ -237,7 +238,7 @@ inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   }
 }
 
-// Checks operations on numbers whose exponentials or squares are no f32.
+// Checks operations on numbers whose exponentials or squares are too large for f32.
 inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
   const std::vector<float> values{1e4f, -1e4f, 0.0f, 1e4f};
   Parameter x("x", Tensor::From<float>(device, {1, 2, 2}, std::span<const float>(values)));
@@ -266,8 +267,8 @@ inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
   for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));
 }
 
-// Checks that Rope's result does not depend on sequences before. A sequence longer than those before extends
-// the tables of cosines and sines; a shorter one reads a part of them.
+// Checks that Rope's result does not depend on the sequences of earlier calls. A sequence longer than those
+// extends the device's tables of cosines and sines; a shorter one reads a part of them.
 inline void ExpectRopeIsTheSameAfterOtherLengths(const std::function<DevicePtr()>& new_device) {
   const auto rotate = [](const DevicePtr& device, int64_t seq, double theta) {
     const Tensor x = Tensor::Empty(device, {1, seq, 8}, DType::kF32);
@@ -309,7 +310,8 @@ TEST_P(FunctionGradientTest, EqualsCentralDifferences) {
   EXPECT_TRUE(CheckGradients(GetParam().function, MakeInputs(GetParam(), CpuDevice(), DType::kF64)));
 }
 
-// Tests on CUDA do not instantiate these suites, which GoogleTest would report as an error.
+// Tests on CUDA do not instantiate FunctionThreadsTest and FunctionGradientTest, which GoogleTest would
+// report as an error.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionThreadsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionGradientTest);
 

@@ -105,8 +105,8 @@ inline bool SameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device();
 }
 
-// Returns whether b is on a's device and has the dtype that parameters and losses have if a is an activation:
-// the dtype of a, or f32 for bf16.
+// Returns whether b is on a's device, and b's dtype is that of a, or f32 if a is bf16. Parameters and losses
+// have this dtype if a is an activation.
 inline bool WideOfSameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && b.dtype() == WideDType(a.dtype()) && a.device() == b.device();
 }

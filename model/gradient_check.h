@@ -7,8 +7,8 @@
 
 #include "model/autograd.h"
 
-// For tests: checks the gradients of an operation against differences of its outputs. CheckGradients runs
-// only on the CPU, the other functions on every device.
+// For tests: checks the gradients of an operation against differences of its outputs for slightly changed
+// inputs. CheckGradients runs only on the CPU, the other functions on every device.
 namespace gradsync::model {
 
 // A differentiable function. Equal inputs must always give equal outputs.

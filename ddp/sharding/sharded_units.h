@@ -11,8 +11,8 @@ namespace gradsync::ddp {
 // Each rank keeps one part of weights, gradients and optimizer state. The weights of a unit are gathered
 // before they are read (ddp/sharding/gathered_weights.h). A unit's gradients are views of a buffer. When
 // backward has finished with the unit, a reduce-scatter of this buffer gives each rank the sum over all ranks
-// of its part of the gradients; this happens in every pass (micro-batch) of a step. There are two gradient
-// buffers, which consecutive units use in turn.
+// of its part of the gradients; this happens in every pass (micro-batch) of a step. Consecutive units
+// use two gradient buffers alternately.
 //
 // All ranks send all buckets in the same order, even if a rank does not use some parameters: when backward
 // reaches the next unit, missing gradients of the unit before it are set to zero.
@@ -20,8 +20,8 @@ class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
-  // Throws std::logic_error if backward has already reached a unit that is earlier in the model than the unit
-  // of `param`.
+  // Throws std::logic_error if backward has already reached a unit that forward runs before the unit of
+  // `param`.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }

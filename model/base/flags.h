@@ -107,7 +107,8 @@ class FlagTable {
            FlagMarks marks = FlagMarks::kNone) {
     AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help), target, marks);
   }
-  // Adds a flag that may be missing: `target` then keeps its value, which is usually nullopt.
+  // Adds a flag without a required default: if the command line lacks it, `target` keeps its value, which is
+  // usually nullopt.
   template <class T>
   void Add(std::string name, std::optional<T>* target, const Kind<T>& kind, std::string help,
            FlagMarks marks = FlagMarks::kNone) {

@@ -22,7 +22,8 @@ void AddText(const std::string& head, const std::string& text, size_t most, Line
 // into kScreenColumns are omitted.
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
-  // If not all rows fit, rows in the middle are omitted; the last num_last rows are kept if possible.
+  // If AddTo may not print all rows, it omits rows in the middle; it keeps the last num_last rows if
+  // possible.
   size_t num_last = 0;
   // Number of left-aligned columns; other columns are right-aligned.
   size_t num_left = static_cast<size_t>(-1);

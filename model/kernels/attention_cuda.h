@@ -61,7 +61,7 @@ struct Tiles {
   __device__ static int Row(int i) { return static_cast<int>(threadIdx.x) / kSide * kRows + i; }
   __device__ static int Col(int j) { return static_cast<int>(threadIdx.x) % kSide + kSide * j; }
 
-  // Computes scores = factor * a b^T from two tiles.
+  // Computes the (kTile, kTile) tile scores = factor * a b^T from the (kTile, kDim) tiles a and b.
   __device__ static void MultiplyRows(const Number* a, const Number* b, Number factor, Number* scores) {
     Number sums[kRows][kRows] = {};
 #pragma unroll 4
@@ -85,7 +85,7 @@ struct Tiles {
     }
   }
 
-  // The elements of a result tile that this thread computes, in registers.
+  // Holds, in registers, this thread's elements of a (kTile, kDim) product of two tiles.
   struct Sums {
     Number at[kRows][kCols] = {};
 

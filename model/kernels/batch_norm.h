@@ -29,7 +29,8 @@ struct BatchNormInputs {
 //   running_mean += momentum * (mean - running_mean)    ++num_batches_tracked
 //   running_var += momentum * (unbiased variance - running_var)
 //
-// A channel must have at least two pixels in the batch.
+// The batch must have at least two pixels (batch * height * width), because the unbiased variance divides by
+// their number minus 1.
 template <class T>
 struct BatchNorm {
   ActivationShape shape;

@@ -10,8 +10,9 @@
 namespace gradsync::model::kernels {
 
 // A two-dimensional convolution (as in deep learning, the kernel is not flipped) with a square kernel, equal
-// stride and equal zero padding in both directions, and no bias. Input and output may be in different layouts
-// (ActivationShape::block). The weight is (out_channels, in_channels, size, size), row-major.
+// stride and equal zero padding in both directions, and no bias. The memory layouts of
+// input and output (channels in blocks of ActivationShape::block) may differ. The weight is (out_channels,
+// in_channels, size, size), row-major.
 struct ConvShape {
   ActivationShape in;
   int64_t out_channels;
@@ -32,12 +33,13 @@ struct ConvShape {
   friend auto operator<=>(const ConvShape&, const ConvShape&) = default;
 };
 
-// Returns the ActivationShape::block that is fastest for f32 on this CPU: 16 with AVX-512, else 8.
+// Returns the number of channels in a block (ActivationShape::block) with which f32 convolutions are fastest
+// on this CPU: 16 with AVX-512, else 8.
 int64_t PreferredChannelBlock();
 
-// On the CPU, oneDNN computes f32. f64 uses plain loops on one thread, which are slow. oneDNN also computes
-// BF16 if the CPU has instructions for it (AVX-512 BF16). Otherwise each call converts its bf16 inputs to
-// temporary f32 arrays, which is slower than f32. Sums of bf16 products are f32.
+// On the CPU, oneDNN computes convolutions in f32. f64 uses plain loops on one thread, which are slow. oneDNN
+// also computes BF16 if the CPU has instructions for it (AVX-512 BF16). Otherwise each call converts its bf16
+// inputs to temporary f32 arrays, which is slower than f32. Sums of bf16 products are f32.
 //
 // On CUDA, cuDNN computes all types, with bitwise equal results in every run. f32 uses TF32 only if
 // CudaDevice::allow_tf32() is true. BF16 is converted to f32 and multiplied with TF32, which represents bf16
