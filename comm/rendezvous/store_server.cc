@@ -289,6 +289,7 @@ Frame StoreServer::AnswerToJoin(Connection& connection, int rank, const std::str
   }
   if (has_begun_ || !cause_.empty()) WakeAll();
   changed_.wait(lock, [&] { return has_begun_ || !cause_.empty() || is_stopping_; });
+  if (!has_begun_ && cause_.empty()) return {FrameType::kLater, "rank 0 is leaving"};
   if (!has_begun_) return CauseFrame();
   const auto append = [](std::string* out, const std::optional<std::string>& other) { out->append(*other); };
   return {FrameType::kYes, absl::StrJoin(hosts_, "\n", append)};

@@ -185,6 +185,17 @@ TEST_F(StoreTest, AProcessThatComesWhenTheRunHasBegunIsToTryLater) {
   EXPECT_EQ(Client()->Join(1, "host 1", "", DeadlineInAMinute()), std::nullopt);
 }
 
+TEST_F(StoreTest, AProcessThatWaitsForOthersIsToTryLaterIfRank0Leaves) {
+  auto server = std::make_unique<StoreServer>(
+      ListenAnywhere(), StoreServer::Options{.size = 3, .check = [](int, const std::string&) { return ""; }});
+  StoreClient client({"127.0.0.1", std::to_string(server->port())}, {}, "", DeadlineInAMinute());
+  auto joining =
+      std::async(std::launch::async, [&] { return client.Join(1, "host", "", DeadlineInAMinute()); });
+  std::this_thread::sleep_for(milliseconds(50));
+  server.reset();
+  EXPECT_EQ(joining.get(), std::nullopt);
+}
+
 TEST_F(StoreTest, TurnsOtherJobsAway) {
   EXPECT_EQ(ErrorOf<Refused>([&] {
               StoreClient(address(), {.name = "yours", .secret = kSecret}, "run", DeadlineInAMinute());

@@ -156,7 +156,7 @@ constexpr Check kChecks[] = {
        return If(!evidence.measurement.is_published() && evidence.config().StringOr("order", "") == "blocks");
      }},
     {Warning::kDisturbed, "disturbed",
-     "other programs, or the kernel's network work, used N of the ranks' CPU time during the steps",
+     "other programs, or the kernel's network work, used N of the host's CPU time during the steps",
      Disturbed},
     {Warning::kThrottled, "throttled",
      "the host of a rank had used up its quota of CPU time in N of the quota's periods, and threads waited",
