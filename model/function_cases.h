@@ -8,11 +8,12 @@
 #include "model/gradient_check.h"
 #include "model/tensor/tensor.h"
 
-// Test cases for every differentiable operation of model/functions.h. Each one has an independent
-// implementation in plain loops, with which results are compared.
+// Test cases for every differentiable operation of model/functions.h. Each case has an independent
+// implementation of its operation in plain loops, with which tests compare the operation's results.
 namespace gradsync::model {
 
-// The results of a plain implementation in f64: the output, and the gradients of the inputs.
+// The results of an operation that plain loops have computed in f64: the output, and the gradients of the
+// inputs.
 struct PlainResult {
   std::vector<double> output;
   std::vector<std::vector<double>> input_grads;
@@ -32,7 +33,8 @@ struct FunctionCase {
   std::vector<Role> roles = {};  // roles of the inputs; if empty, all inputs are activations
   Function function;
   PlainFunction plain;
-  // The number of terms of the longest sum in forward or backward, on which the tolerance depends.
+  // The number of terms of the longest sum in the operation's forward or backward (for Rope, a number with
+  // the same error). The tolerance of the comparison grows with it.
   int64_t longest_sum = 1;
   bool same_for_any_threads = true;
   std::vector<DType> dtypes = {DType::kF64, DType::kF32};
@@ -43,7 +45,7 @@ struct FunctionCase {
 
 // Returns cases with small shapes, which include sizes of 1 and odd sizes.
 std::vector<FunctionCase> SmallFunctionCases();
-// Returns cases with shapes that are large enough for several threads.
+// Returns cases with larger shapes, most of which give several threads something to do.
 std::vector<FunctionCase> LargeFunctionCases();
 
 // Returns the cases with bf16 added to the dtypes in which each one runs.

@@ -21,7 +21,8 @@
 #include "model/tensor/tensor_ops.h"
 
 // Parameterised test suites that check a differentiable operation on a FunctionCase. FunctionTest runs on
-// every device, the other suites only on the CPU. The file that includes this header instantiates them.
+// every device, the other suites only on the CPU. A test's source file includes this header and instantiates
+// the suites that it needs.
 namespace gradsync::model {
 
 inline std::vector<double> ToDouble(const Tensor& tensor) {
@@ -65,8 +66,8 @@ struct CaseResult {
   std::vector<Stored> input_grads;
 };
 
-// Computes a case in forward and backward. One array is not aligned to 16 bytes: the value of input i if
-// `displaced` is 2 i, and its gradient if `displaced` is 2 i + 1.
+// Runs forward and backward of the operation of case c. If `displaced` is 2 i, the value of input i is not
+// aligned to 16 bytes; if it is 2 i + 1, the gradient of input i. By default all arrays are aligned.
 inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype,
                           size_t displaced = SIZE_MAX) {
   const auto displace = [](const Tensor& tensor) {
@@ -101,8 +102,8 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
 }
 
 // Computes the gradients of a graph that applies the operation twice to the same inputs, so that each
-// gradient is a sum of two contributions. If `intermediate`, the inputs are outputs of another operation, not
-// parameters.
+// gradient is a sum of two contributions. If `intermediate`, the inputs that have the dtype `dtype` are
+// outputs of another operation, not parameters.
 inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool intermediate) {
   const DevicePtr device = c.device();
   std::deque<Parameter> params;
@@ -119,8 +120,9 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
 }
 
 // Returns the largest allowed error of a result, relative to the result's 2-norm. Rounding makes an error of
-// about sqrt(L) eps in a sum of L random terms; results in f32 and f64 may have 16 times this error. A result
-// in bf16 is rounded once, by at most 2^-8, and may have 4 times this error.
+// about sqrt(L) eps in a sum of L = longest_sum random terms, where eps is that of f32 or f64. Results in f32
+// and f64 may have 16 times this error. A result in bf16 is rounded once, by at most 2^-8, and may have 4
+// times this error.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
@@ -128,7 +130,8 @@ inline double Tolerance(DType dtype, int64_t longest_sum) {
   return 16 * eps * std::sqrt(static_cast<double>(longest_sum));
 }
 
-// Expects |got - want| <= Tolerance * (1 + |want|), where |x| is the 2-norm. The 1 is for results near zero.
+// Expects |got - want| <= Tolerance(...) * (1 + |want|), where |x| is the 2-norm. The 1 is for results near
+// zero.
 inline void ExpectClose(const Stored& got, const std::vector<double>& want, int64_t longest_sum,
                         const std::string& what) {
   ASSERT_EQ(got.values.size(), want.size()) << what;
@@ -140,8 +143,8 @@ inline void ExpectClose(const Stored& got, const std::vector<double>& want, int6
   EXPECT_LE(std::sqrt(error), Tolerance(got.dtype, longest_sum) * (1 + std::sqrt(norm))) << what;
 }
 
-// Expects correct results if any one array is not aligned to 16 bytes. Many CUDA kernels access 16 bytes at a
-// time, and must not do so for such arrays.
+// Checks that a case's results are correct if one array, the value or the gradient of any input, is not
+// aligned to 16 bytes. Many CUDA kernels access 16 bytes at a time, and must not do so for such arrays.
 inline void ExpectArraysMayBeginAnywhere(const std::vector<FunctionCase>& cases) {
   for (const FunctionCase& c : cases) {
     for (const DType dtype : c.dtypes) {
@@ -207,13 +210,13 @@ TEST_P(FunctionTest, IsDeterministic) {
   }
 }
 
-// Checks that adding a number to all logits changes neither the loss nor its gradient, and that the
-// gradient's elements have the sum 0.
+// Checks that adding a number to all logits changes neither the loss nor its gradient. Also checks that the
+// gradient's elements have the sum 0 (f32), and that equal logits have the loss log(vocabulary size) (bf16).
 inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   constexpr int64_t kVocab = 300;
   const auto compute = [&](DType dtype, double offset) {
-    // The logits, with `offset` added, are exact in f32. In bf16 they would be rounded, so there all logits
-    // are equal.
+    // These logits, with `offset` added, are exact in f32. In bf16 they would be rounded, so for bf16 all
+    // logits are equal.
     std::vector<float> values;
     for (int64_t i = 0; i < kVocab; ++i)
       values.push_back(static_cast<float>(offset + (dtype == DType::kBF16 ? 0 : 1.0 / 64 * (i * 37 % 101))));
@@ -238,7 +241,8 @@ inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   }
 }
 
-// Checks operations on numbers whose exponentials or squares are too large for f32.
+// Checks that CrossEntropy, SwiGlu and CausalAttention have correct outputs and finite gradients for inputs
+// of 1e4 and -1e4, although exp(1e4) is too large for f32.
 inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
   const std::vector<float> values{1e4f, -1e4f, 0.0f, 1e4f};
   Parameter x("x", Tensor::From<float>(device, {1, 2, 2}, std::span<const float>(values)));
@@ -260,15 +264,16 @@ inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
 
   x.ResetGrad();
   const Var attended = CausalAttention(x, x, x, 1);
-  // The second position's scores for the first and second position are -1e8 and 1e8, before the division by
-  // sqrt(head_dim).
+  // The second position's scores for the first and the second position are -1e8 and 1e8, before the division
+  // by sqrt(head_dim).
   EXPECT_EQ(attended.value().ToVector<float>(), values);
   Backward(Project({attended}, ones), list);
   for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));
 }
 
-// Checks that Rope's result does not depend on the sequences of earlier calls. A sequence longer than those
-// extends the device's tables of cosines and sines; a shorter one reads a part of them.
+// Checks that Rope's result does not depend on the sequences of earlier calls. A longer sequence than in
+// these calls makes a longer table of cosines and sines on the device; a shorter one reads a part of the
+// table.
 inline void ExpectRopeIsTheSameAfterOtherLengths(const std::function<DevicePtr()>& new_device) {
   const auto rotate = [](const DevicePtr& device, int64_t seq, double theta) {
     const Tensor x = Tensor::Empty(device, {1, seq, 8}, DType::kF32);

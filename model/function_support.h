@@ -39,11 +39,12 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
                    [&]<class T>() { kernels::Run(op, *like.device(), make.template operator()<T>()); });
 }
 
-// The destination of an input's gradient, which converts to the Destination<T*> of a kernel's arguments.
+// The tensor for an input's gradient, and whether to add to it. Converts to the Destination<T*> of a kernel's
+// arguments.
 using Grad = Destination<Tensor>;
 
-// If the gradient of input i is needed, computes it by the kernel that make.operator()<T>(grad) returns. If
-// `rows` are given, the gradient is zero in all other rows.
+// If the gradient of input i is needed, computes it by the kernel that make.operator()<T>(grad) returns.
+// `rows`, if given, has the numbers of the rows (i32) that may be nonzero in this gradient.
 template <class Make>
 void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, const Tensor& rows = {}) {
   const auto write = [&](const Grad& grad) {
@@ -54,8 +55,8 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
 
 // Computes the gradients of inputs 0 to N - 1 in one run of the kernel that make.operator()<T>(grad_0, ...,
 // grad_(N-1)) returns; grad_i is the destination of input i's gradient. `shared` says that several of these
-// inputs may be the same variable: then runs the kernel once for each input, because their gradients are then
-// added up in the same memory.
+// inputs may be the same variable: then runs the kernel once for each input that needs a gradient, because
+// their gradients are then added up in the same memory.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {
@@ -83,7 +84,7 @@ void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const M
   }
 }
 
-// Describes a tensor in an error message.
+// Prints a tensor's shape, dtype and device in an error message.
 struct Describe {
   const Tensor& tensor;
 
@@ -105,8 +106,8 @@ inline bool SameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device();
 }
 
-// Returns whether b is on a's device, and b's dtype is that of a, or f32 if a is bf16. Parameters and losses
-// have this dtype if a is an activation.
+// Returns whether b is on a's device, and b's dtype is that of a, or f32 if a is bf16. If a is an activation,
+// losses and parameters without a copy in bf16 have this dtype.
 inline bool WideOfSameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && b.dtype() == WideDType(a.dtype()) && a.device() == b.device();
 }
@@ -117,7 +118,7 @@ inline void RequireSameShape(std::string_view op, std::string_view a_name, const
               "one shape, dtype and device");
 }
 
-// Returns the product of all dimensions except the last.
+// Returns the product of all dimensions of x except the last.
 inline int64_t Rows(const Tensor& x) { return Numel(Shape(x.shape().begin(), x.shape().end() - 1)); }
 
 inline Tensor EmptyLike(const Tensor& x) { return Tensor::Empty(x.device(), x.shape(), x.dtype()); }

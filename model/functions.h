@@ -5,12 +5,13 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor.h"
 
-// The differentiable operations of the transformer. All floating-point tensors of a call must be on one
-// device and, except where stated, have the same dtype, f32, f64 or bf16, which is also the dtype of the
-// result. For other dtypes or shapes, an operation throws InvalidInput.
+// The differentiable operations of the transformer. All tensors of a call must be on one device. Except where
+// stated, floating-point tensors have the same dtype, f32, f64 or bf16, which is also the dtype of the
+// result. For other devices, dtypes or shapes, an operation throws InvalidInput.
 //
-// With bf16 inputs, an operation computes in f32 and rounds its result to bf16 once. RmsNorm's weight,
-// CrossEntropy's result, and the gradients of parameters that have a copy in bf16 are then f32.
+// With bf16 inputs, an operation computes in f32 and rounds its result to bf16 once; only attention by cuDNN
+// also rounds intermediate results. RmsNorm's weight, CrossEntropy's result, and the gradients of parameters
+// that have a copy in bf16 are then f32.
 //
 // In shapes, `...` means any number of leading dimensions, including none.
 //
@@ -24,25 +25,27 @@
 //   CausalAttention  q, k, v, the output, one number per (batch, head, position)
 //   SwiGlu           gate, up
 //   Scale            nothing
-//   CrossEntropy     logits, targets, one number per position
+//   CrossEntropy     logits, targets, two numbers per position
 //
-// On CUDA, a token id outside the vocabulary gives a row of NaN, and a wrong target a loss of NaN; the next
-// call that waits for the GPU throws InvalidInput. On CUDA, heads of attention have at most 128 elements.
+// On CUDA, a token id outside the vocabulary gives a row of NaN, and a target outside the vocabulary a loss
+// of NaN; the next call that waits for the GPU throws InvalidInput. On CUDA, CausalAttention throws
+// InvalidInput if head_dim is above 128.
 //
-// In backward, each operation computes the gradients of parameters before those of other inputs. Inputs that
-// depend on no parameter get no gradient.
+// In backward, an operation with a weight computes the gradient of the weight before those of other inputs.
+// An input that is not a parameter, and depends on none, gets no gradient.
 namespace gradsync::model {
 
 // Computes x weight^T without a bias. x is (..., in), weight is (out, in), and the result is (..., out).
 Var Linear(const Var& x, const Var& weight);
 
-// Computes addend + x weight^T, for a residual connection. The addend is added in f32 before the result is
-// rounded. x is (..., in), weight is (out, in), and addend and the result are (..., out).
+// Computes addend + x weight^T, for a residual connection. With bf16, the addend is added in f32 before the
+// result is rounded. x is (..., in), weight is (out, in), and addend and the result are (..., out).
 Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
 // Returns the row weight[id] for each id. ids is (...) of i32, weight is (vocab, d), and the result is (...,
-// d). Throws InvalidInput for an id outside [0, vocab). The gradient has the weight's shape; rows of ids that
-// do not occur are zero, and Parameter::touched_rows lists the others.
+// d). On the CPU, throws InvalidInput for an id outside [0, vocab). The gradient of weight is zero in the
+// rows whose ids do not occur. Parameter::touched_rows returns the ids that do, unless an operation such as
+// Linear reads weight too.
 Var Embedding(const Tensor& ids, const Var& weight);
 
 // Root Mean Square Layer Normalization, arXiv:1910.07467: computes x / sqrt(mean(x^2) + eps) * weight, with
@@ -66,8 +69,8 @@ Var SwiGlu(const Var& gate, const Var& up);
 Var Scale(const Var& x, double factor);
 
 // Returns the mean over all positions of -log(softmax(logits)[target]). logits is (..., vocab), targets is
-// (...) of i32, and the result is (). Throws InvalidInput for a target outside [0, vocab), or if there are no
-// positions.
+// (...) of i32, and the result is (). Throws InvalidInput if there are no positions or, on the CPU, for a
+// target outside [0, vocab).
 Var CrossEntropy(const Var& logits, const Tensor& targets);
 
 }  // namespace gradsync::model

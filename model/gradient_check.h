@@ -22,13 +22,13 @@ Var Project(const std::vector<Var>& outputs, const Tensor& weights);
 Var Intermediate(const Var& x);
 
 // Allocates memory blocks of the tensors' sizes, fills them with NaN and frees them. The allocator reuses
-// these blocks, so an operation that reads memory before it writes it computes NaN.
+// these blocks, so an operation that reads such a block before it writes it computes NaN.
 void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 
 // Compares the gradients of fn with respect to all elements x of its inputs (f64) with the central
 // differences (f(x + h) - f(x - h)) / (2 h), where f is the sum of fn's outputs multiplied by random weights.
-// The step is h = cbrt(eps) * max(1, |x|), and the tolerance 4e-9 times the sum of the absolute values of f's
-// terms, at least 4e-9.
+// The step is h = cbrt(eps) * max(1, |x|), where eps is that of f64. The tolerance is 3.7e-9 times the sum of
+// the absolute values of f's terms, at least 3.7e-9.
 //
 // CheckGradients also checks that the gradients are the same, up to rounding, if the inputs are intermediate
 // values, if all inputs except one are constants, and if the memory of the gradients held NaN before. It also

@@ -15,7 +15,7 @@
 
 #include "model/base/text.h"
 
-// Parses command-line flags into a struct of options.
+// Parses command-line flags into variables of the program.
 //
 // Abseil's flag library is not used, because a bad value must end the program with exit status 2 and one line
 // that names the accepted values, and because tests must parse command lines without global variables.
@@ -23,7 +23,7 @@ namespace gradsync {
 
 std::vector<std::string> SplitCommas(std::string_view text);
 
-// Returns a text such as "; did you mean core?" if one of `names` is similar to the mistyped `name`, else "".
+// Returns "" or, if one of `names` is similar to the mistyped `name`, a text such as "; did you mean core?"
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& names);
 
 // Describes the values that a command-line flag accepts: how to parse, print and list them.
@@ -45,7 +45,7 @@ Kind<double> Percent();
 Kind<int64_t> Bytes();
 // Accepts numbers of elements from 1 to 2^50, such as "4096" or "512Ki" (ParseCount).
 Kind<int64_t> Elements();
-// Accepts durations of at least a millisecond, such as "500ms" or "2m".
+// Accepts durations from a millisecond to less than 1,000,000 hours, such as "500ms" or "2m".
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
 // Returns the Kind of a flag that takes one of the names in `named`, and has the value that is paired with
@@ -72,13 +72,14 @@ requires std::is_enum_v<T> Kind<T> OneOf(std::initializer_list<T> values) {
   for (const T value : values) named.emplace_back(Name(value), value);
   return OneOf<T>(std::move(named));
 }
-// Accepts paths that are not empty, and makes them absolute (ResolvePath).
+// Returns the Kind of a flag that takes a path. The path must not be empty, and is made absolute
+// (ResolvePath).
 Kind<std::string> Path(std::string what);
-// Accepts texts that are not empty.
+// Returns the Kind of a flag that takes any text that is not empty.
 Kind<std::string> Text(std::string what);
 
 // Categories of flags, one bit each, which a program defines, such as "chooses where results are written".
-// Refuse, Values and Given select flags by these bits instead of by lists of names.
+// Refuse(FlagMarks), RefuseAllBut, Values and Given select flags by these bits instead of by lists of names.
 enum class FlagMarks : uint32_t { kNone = 0 };
 constexpr FlagMarks operator|(FlagMarks a, FlagMarks b) {
   return FlagMarks{static_cast<uint32_t>(a) | static_cast<uint32_t>(b)};
@@ -94,21 +95,23 @@ class FlagTable {
   FlagTable(std::string program, std::string summary)
       : program_(std::move(program)), summary_(std::move(summary)) {}
 
-  // Flags that are added after this call appear in Usage under `title`.
+  // Plain --help lists, under `title`, the flags that are added after this call and before the next
+  // BeginGroup.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Sets the flags that plain --help explains in one line each. Of all other flags, it shows only the names.
+  // Sets the flags that plain --help explains in one line each. It then shows only the names of the other
+  // flags; without this call, it explains all flags.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
-  // Adds a flag --name=value, or --name alone for a Switch. Plain --help shows only the first line of `help`,
-  // so this line is a sentence that starts with what the flag does.
+  // Adds a flag --name. Parse writes its value to `target`. Plain --help shows at most the first line of
+  // `help`, so this line must be a sentence that starts with what the flag does.
   template <class T>
   void Add(std::string name, T* target, const Kind<T>& kind, std::string help,
            FlagMarks marks = FlagMarks::kNone) {
     AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help), target, marks);
   }
-  // Adds a flag without a required default: if the command line lacks it, `target` keeps its value, which is
-  // usually nullopt.
+  // Adds a flag that may have no default: if the command line lacks the flag, `target` keeps its value, which
+  // is usually nullopt.
   template <class T>
   void Add(std::string name, std::optional<T>* target, const Kind<T>& kind, std::string help,
            FlagMarks marks = FlagMarks::kNone) {
@@ -139,10 +142,11 @@ class FlagTable {
   // absolute paths; --help describes them by `what`.
   void AllowPaths(std::vector<std::string>* target, std::string what);
 
-  // Reads the command line: "--name=value", "--name value" and, for a Switch, "--name". Throws InvalidInput
-  // for an unknown flag, a bad value, a flag given twice, or an argument that is neither a flag nor an
-  // allowed path. Stops at --help, --help=TOPIC or --version; help_requested() is then true. TOPIC is a flag,
-  // a title of BeginGroup in small letters, or "all".
+  // Reads the command line: "--name=value" for any flag, "--name" for a Switch, and "--name value" for other
+  // flags. Throws InvalidInput for an unknown flag, a bad or missing value, a flag given twice, an unknown
+  // TOPIC, or an argument that is neither a flag nor an allowed path. Stops at --help, -h, --help=TOPIC or
+  // --version; help_requested() is then true. TOPIC is the name of a flag, a title of BeginGroup in small
+  // letters, or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
@@ -153,8 +157,8 @@ class FlagTable {
   void Refuse(const std::vector<std::string_view>& names, std::string_view reason) const;
   void Refuse(FlagMarks marks, std::string_view reason) const;
   void RefuseAllBut(FlagMarks marks, std::string_view reason) const;
-  // Returns ("--NAME", value or default) as texts for each flag of the program, except flags with one of the
-  // marks in `except`.
+  // Returns ("--NAME", value) for each flag of the program, except flags with one of the marks in `except`.
+  // The value is the text on the command line, or the default.
   std::vector<std::pair<std::string, std::string>> Values(FlagMarks except) const;
   // Returns --NAME=VALUE for each flag on the command line, except flags with one of the marks in `except`.
   std::vector<std::string> Given(FlagMarks except) const;

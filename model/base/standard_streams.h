@@ -3,12 +3,13 @@
 namespace gradsync {
 
 // If the program was started with stdin, stdout or stderr closed, opens /dev/null (for reading only) in its
-// place. Otherwise the next file or connection would get its descriptor, and prints would go into this file.
+// place. Otherwise the next file or connection that the program opens would get this descriptor, and the
+// program would print into it.
 void KeepStandardStreams();
 
 // Flushes stdout and returns the exit status of the program. This is `status`, except if `status` is kDone
-// (success) and something printed on stdout could not be written: then prints the reason on stderr and
-// returns kFailed.
+// (success) and something printed on stdout could not be written: then prints an error on stderr and returns
+// kFailed.
 int WithWrittenOutput(int status);
 
 }  // namespace gradsync

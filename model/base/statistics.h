@@ -10,27 +10,28 @@ inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // All functions of this file that return a double return NaN if `values` is empty.
 double Mean(std::span<const double> values);
-// Divides by the number of values, as numpy.std does by default.
+// Returns the standard deviation of `values`, dividing by their number, as numpy.std does by default.
 double PopulationStd(std::span<const double> values);
 
 // Returns the value below which the fraction `p` (0 to 1) of the values lies, by linear interpolation between
-// the two sorted values around index p * (n - 1), as numpy and R do by default. With fewer than 1 / (1 - p)
-// values the result is close to the maximum.
+// the two of the n sorted values around index p * (n - 1), as numpy and R do by default. If n < 1 / (1 - p),
+// the result lies between the two largest values.
 double Percentile(std::span<const double> values, double p);
 double Median(std::span<const double> values);
 
-// TrimmedMean removes this fraction of the values at the low end and at the high end.
-// tools/statistics/estimates_test.cc tells why it is 0.2.
+// By default, TrimmedMean removes this fraction of the values at the low end, and the same fraction at the
+// high end. tools/statistics/estimates_test.cc shows why it is 0.2.
 inline constexpr double kTrimmed = 0.2;
 
 // Returns the mean of the values that remain after the fraction `trimmed` of them has been removed at the low
-// end, and the same fraction at the high end. So a few extreme values change the result little.
+// end, and the same fraction at the high end. The number of values removed at each end is rounded down. A few
+// extreme values change the result little.
 double TrimmedMean(std::span<const double> values, double trimmed = kTrimmed);
 
 // Returns the number of values whose distance from the median is more than mads * 1.4826 * MAD and also more
-// than min_relative * median. MAD is the median absolute deviation; 1.4826 * MAD estimates the standard
-// deviation of normally distributed values. Without the second bound, values of a sample that hardly varies
-// would count although they differ little.
+// than min_relative * |median|. MAD is the median absolute deviation; 1.4826 * MAD estimates the standard
+// deviation of normally distributed values. If the values hardly vary, MAD is tiny, and only the second bound
+// excludes values that differ little.
 size_t CountOutliers(std::span<const double> values, double mads, double min_relative);
 
 }  // namespace gradsync

@@ -7,7 +7,7 @@
 
 namespace gradsync {
 
-// Returns the number of Unicode code points.
+// Returns the number of Unicode code points in a UTF-8 text.
 size_t NumCharacters(std::string_view text);
 
 // Cuts a text of more than `most` characters to `most` characters, of which the last is an ellipsis.
@@ -20,8 +20,9 @@ std::string Listed(const std::vector<std::string>& items, const char* last = "an
 // has no minus sign.
 std::string Fixed(double value, int decimals);
 
-// Formats a finite number with `digits` significant digits. Numbers below kSmallestFixed are written as
-// 1.2e-06, because many zeros after the decimal point are difficult to read.
+// Formats a finite number with about `digits` significant digits, and never rounds before the decimal point.
+// A number nearer to zero than kSmallestFixed, but not zero, is written as 1.2e-06, because many zeros after
+// the decimal point are difficult to read.
 inline constexpr double kSmallestFixed = 1e-5;
 std::string Significant(double value, int digits);
 
@@ -33,7 +34,8 @@ std::string SizeText(int64_t bytes);
 std::string RateText(double bits_per_second);
 // Returns "1 rank", "2 ranks".
 std::string RankCount(int64_t num_ranks);
-// Formats a duration as the value of a command-line flag, rounded up: "40s", "6m", "3h".
+// Formats a duration as the value of a command-line flag, rounded up to ten seconds, a minute or an hour:
+// "40s", "6m", "3h".
 std::string DurationFlag(double seconds);
 
 }  // namespace gradsync

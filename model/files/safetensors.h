@@ -21,7 +21,7 @@
 // Supported dtypes: F32, F64, BF16, I32, I64, U8.
 namespace gradsync::model {
 
-// An open safetensors file, whose header has been checked completely. Not thread safe.
+// An open safetensors file, whose header has been checked completely. Two threads must not use it at once.
 class SafetensorsFile {
  public:
   struct Entry {
@@ -32,7 +32,8 @@ class SafetensorsFile {
     uint64_t size_bytes = 0;
   };
 
-  // Throws InvalidInput if the file cannot be opened or is not a valid safetensors file.
+  // Throws InvalidInput if the file cannot be opened, is not a valid safetensors file, or has a dtype that is
+  // not supported. Throws std::runtime_error if reading fails.
   static SafetensorsFile Open(std::string path) { return SafetensorsFile(std::move(path)); }
 
   const std::string& path() const { return path_; }
@@ -63,8 +64,8 @@ class SafetensorsFile {
 };
 
 // Writes tensors in the given order to a temporary file, and renames it to `path` when it is complete and on
-// disk. Throws InvalidInput if the file cannot be created or two tensors have the same name, and
-// std::runtime_error if writing fails.
+// disk. Throws InvalidInput if the file cannot be created, two tensors have the same name, or a name or the
+// metadata is not UTF-8. Throws std::runtime_error if writing fails.
 void WriteSafetensors(const std::string& path, std::span<const std::pair<std::string, Tensor>> tensors,
                       const std::map<std::string, std::string>& metadata = {});
 

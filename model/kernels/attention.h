@@ -4,16 +4,17 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Causal softmax attention. For BF16, scores, probabilities and sums are f32, except in attention_cudnn.h.
+// Causal softmax attention. For BF16, scores, probabilities and sums are f32, except that cuDNN
+// (attention_cudnn.h) rounds probabilities.
 //
-// The (seq, seq) matrices of scores and probabilities are never stored whole: forward computes them for some
-// rows at a time, and backward computes them again from each row's log-sum-exp (FlashAttention,
-// arXiv:2205.14135).
+// The (seq, seq) matrices of scores and probabilities are not kept for backward. Our own kernels compute them
+// for at most 64 rows at a time, and compute them again in backward from each row's log-sum-exp
+// (FlashAttention, arXiv:2205.14135).
 //
-// On CUDA both kernels throw InvalidInput for a head_dim above 128.
+// On CUDA, CausalAttention and CausalAttentionGrad throw InvalidInput for a head_dim above 128.
 namespace gradsync::model::kernels {
 
-// Computes out = softmax(q k^T / sqrt(head_dim)) v for each head. Each position attends only to itself and
+// Computes out = softmax(q k^T / sqrt(head_dim)) v for each head. Each position attends only to itself and to
 // earlier positions.
 template <class T>
 struct CausalAttention {

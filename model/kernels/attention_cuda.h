@@ -34,13 +34,13 @@ class SharedMemory {
   unsigned char* next_ = DynamicShared<unsigned char>();
 };
 
-// There are two kinds of tiles: (kTile, kDim) with rows of q, k, v or out of one head, and (kTile, kTile)
-// with attention scores. kDim is head_dim rounded up to 32, 64, 80 or 128; the additional columns are zero.
-// Number, float or double, is the type of computations. Tensor cores are not used, because they would round
-// the inputs of products.
+// There are two kinds of tiles: (kTile, kDim) with rows of q, k, v or dout of one head, and (kTile, kTile)
+// with attention scores, probabilities or their gradients. kDim is head_dim rounded up to 32, 64, 80 or 128;
+// columns from head_dim on are zero. Number, float or double, is the type of computations. Tensor cores are
+// not used, because they would round the f32 inputs of products.
 //
-// A block has 16 x 16 threads. Of a product of tiles, thread (ty, tx) computes rows ty * kRows + i, with
-// kRows = kTile / 16 and i < kRows, and columns tx + 16 * j.
+// A block has 16 x 16 threads. Of a product of two tiles, thread (ty, tx) computes the elements in rows ty *
+// kRows + i, with kRows = kTile / 16 and i < kRows, and in columns tx + 16 * j.
 template <class NumberOf, int kDimOf>
 struct Tiles {
   using Number = NumberOf;
@@ -124,8 +124,8 @@ struct Tiles {
   };
 };
 
-// Copies kTile positions of a head, from position `first` on, from the tensor x to `tile` in shared memory.
-// Positions beyond the end of the sequence become zeros.
+// Copies kTile positions of a head, from position `first` on, from the tensor x to `tile` in shared memory,
+// converted to Number. Positions beyond the end of the sequence become zeros.
 template <class Tiles, class T>
 __device__ void LoadTile(const HeadShape& shape, const T* x, int64_t columns, int64_t first,
                          typename Tiles::Number* tile) {

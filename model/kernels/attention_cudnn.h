@@ -8,10 +8,11 @@
 namespace gradsync::model::kernels {
 
 // These functions return true if cuDNN has computed the operation, and false if nothing was computed. cuDNN
-// is used only if head_dim is a multiple of 8 and at most 128, all arrays start at multiples of 16 bytes,
-// and, for the gradients, all of dq, dk and dv are wanted and overwrite their memory instead of adding to it.
-// Deterministic gradients also need scratch memory of 2 bytes for each pair of positions of each head, and
-// are not computed if this is more than 4 GiB. Throws CudaError if cuDNN fails.
+// is used only if it supports the shape, head_dim is a multiple of 8 and at most 128, and all bf16 arrays
+// start at multiples of 16 bytes. For the gradients, all of dq, dk and dv must also be wanted, and overwrite
+// their memory instead of adding to it. cuDNN is not used if it needs more than 4 GiB of scratch memory:
+// deterministic gradients need 2 bytes for each pair of positions of each head. The functions throw CudaError
+// if cuDNN fails.
 bool ByCudnn(Device& device, const CausalAttention<BF16>& op);
 bool ByCudnn(Device& device, const CausalAttentionGrad<BF16>& op);
 

@@ -24,7 +24,7 @@ struct BatchNormInputs {
   bool relu;
 };
 
-// Computes y, and each channel's mean and r, which BatchNormGrad reads, and updates the running averages:
+// Computes y, and each channel's mean and r, which BatchNormGrad reads. Updates the running averages:
 //
 //   running_mean += momentum * (mean - running_mean)    ++num_batches_tracked
 //   running_var += momentum * (unbiased variance - running_var)
@@ -45,9 +45,9 @@ struct BatchNorm {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradients of BatchNorm's inputs bias, weight, residual and x. g is dy where y > 0 (without a
-// relu: everywhere) and 0 elsewhere, x' = (x - mean) * r, and sums and means are over the pixels of a
-// channel:
+// Computes the gradients of BatchNorm's inputs bias, weight, residual and x, each only if its destination is
+// not null. g is dy where y > 0 (without a relu: everywhere) and 0 elsewhere, x' = (x - mean) * r, and sums
+// and means are over the pixels of a channel:
 //
 //   dbias = sum of g    dweight = sum of g * x'    dresidual = g
 //   dx = weight * r * (g - mean of g - x' * mean of (g * x'))

@@ -10,9 +10,9 @@
 namespace gradsync::model::kernels {
 
 // A two-dimensional convolution (as in deep learning, the kernel is not flipped) with a square kernel, equal
-// stride and equal zero padding in both directions, and no bias. The memory layouts of
-// input and output (channels in blocks of ActivationShape::block) may differ. The weight is (out_channels,
-// in_channels, size, size), row-major.
+// stride and equal zero padding in both directions, and no bias. Input and output may have different numbers
+// of channels in a block (ActivationShape::block), and so different layouts in memory. The weight is
+// (out_channels, in_channels, size, size), row-major.
 struct ConvShape {
   ActivationShape in;
   int64_t out_channels;
@@ -38,13 +38,15 @@ struct ConvShape {
 int64_t PreferredChannelBlock();
 
 // On the CPU, oneDNN computes convolutions in f32. f64 uses plain loops on one thread, which are slow. oneDNN
-// also computes BF16 if the CPU has instructions for it (AVX-512 BF16). Otherwise each call converts its bf16
-// inputs to temporary f32 arrays, which is slower than f32. Sums of bf16 products are f32.
+// also computes BF16 if the CPU has instructions for it (AVX-512 BF16), except for shapes that it computes
+// slowly or wrongly. Otherwise each call converts its bf16 inputs to temporary f32 arrays, and is slower than
+// a call for f32. Sums of bf16 products are f32.
 //
 // On CUDA, cuDNN computes all types, with bitwise equal results in every run. f32 uses TF32 only if
 // CudaDevice::allow_tf32() is true. BF16 is converted to f32 and multiplied with TF32, which represents bf16
-// numbers exactly. Throws InvalidInput unless ActivationShape::block is 1 or, except for f64, the number of
-// channels; throws CudaError if cuDNN cannot compute the convolution.
+// numbers exactly. Input and output must have blocks (ActivationShape::block) of one channel or, except for
+// f64, of all channels. If the input has blocks of all channels, the output must have them too. For other
+// blocks, OnCuda throws InvalidInput. It throws CudaError if cuDNN cannot compute the convolution.
 //
 // Computes y, the convolution of x with weight.
 template <class T>

@@ -12,9 +12,9 @@
 namespace gradsync::model::kernels {
 
 // Computes convolutions on the CPU by oneDNN. oneDNN's primitives (prepared convolutions) are made once per
-// shape and types. T is float or BF16. For BF16 a function does nothing and returns false if this CPU has no
-// instructions for BF16, or if oneDNN's implementation is slow or known to be wrong; otherwise it returns
-// true.
+// shape and types. T is float or BF16. For BF16, Forward, WeightGrad and InputGrad do nothing and return
+// false if this CPU has no instructions for BF16, or if oneDNN's implementation is slow or known to be wrong;
+// otherwise they return true.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
@@ -75,7 +75,8 @@ class OneDnnConvs {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  // Primitives by key; nullopt if oneDNN's primitive for this key cannot be used.
+  // Maps each key to a WeightReader or WeightWriter; to nullopt if oneDNN's primitive for this key cannot be
+  // used.
   template <class Made>
   using Cache = std::map<Key, std::optional<Made>>;
 
@@ -85,7 +86,8 @@ class OneDnnConvs {
     const void* data;
   };
 
-  // Returns the primitive of `key`. If it is not in `cache`, makes it from make() and keeps it there.
+  // Returns the entry of `cache` for `key`. If there is none, first makes it from the descriptors that make()
+  // returns.
   template <class Made, class Make>
   const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
 

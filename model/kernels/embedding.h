@@ -5,8 +5,9 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels of a table lookup. On the CPU, ids must be in [0, vocab). On CUDA, an id outside [0, vocab) gives a
-// row of NaN, adds to no row of the gradient, and is reported in CudaDevice::wrong_indices().
+// Kernels of a table lookup. On the CPU, ids must be in [0, vocab), which the kernels do not check. On CUDA,
+// Embedding gives a row of NaN for an id outside [0, vocab), and reports the id's position in
+// CudaDevice::wrong_indices(); EmbeddingGrad ignores such an id.
 namespace gradsync::model::kernels {
 
 // Computes y[i] = table[ids[i]].
@@ -21,7 +22,8 @@ struct Embedding {
   void OnCuda(Device& device) const;
 };
 
-// Computes dtable[ids[i]] += dy[i]. If dtable.accumulate is false, all of dtable is set to zero first.
+// For each i, adds row i of dy to row ids[i] of dtable. If dtable.accumulate is false, all of dtable is set
+// to zero first.
 template <class T>
 struct EmbeddingGrad {
   const int32_t* ids;

@@ -7,8 +7,8 @@
 
 namespace gradsync::model::kernels {
 
-// A row-major matrix in memory, with `stride` elements from the start of a row to the start of the next. If
-// `transposed`, the operand is the transpose of this matrix.
+// An operand of a matrix product: a row-major matrix in memory, with `stride` elements from the start of a
+// row to the start of the next. If `transposed`, the operand is the transpose of this matrix.
 template <class T>
 struct Operand {
   const T* data;
@@ -16,12 +16,12 @@ struct Operand {
   bool transposed = false;
 };
 
-// Computes the matrix product c = a b, c = addend + a b, or c += a b. (T, C) is (float, float), (double,
-// double), (BF16, BF16) or (BF16, float). Products of BF16 are summed in f32, and each sum is rounded once,
-// to type C.
+// Computes the matrix product c = a b, c = addend + a b, or c += a b. T is the type of a and b, C that of c:
+// (T, C) is (float, float), (double, double), (BF16, BF16) or (BF16, float). Products of BF16 are summed in
+// f32, and each sum is rounded once, to type C.
 //
-// On the CPU, oneDNN multiplies BF16 if the CPU has instructions for it (AVX-512 BF16). Otherwise each call
-// converts a and b to temporary f32 arrays, which is slower than a product in f32.
+// On the CPU, oneDNN multiplies BF16 if the CPU has instructions for it (AVX-512 BF16), and m and n are above
+// 1. Otherwise each call converts a and b to temporary f32 arrays, and is slower than a call for f32.
 //
 // On CUDA, cuBLASLt computes the product. f32 uses TF32 only if CudaDevice::allow_tf32() is true.
 template <class T, class C>
@@ -30,7 +30,7 @@ struct Gemm {
   Operand<T> a;  // (m, k)
   Operand<T> b;  // (k, n)
   // The result c is (m, n), row-major, with c_stride elements from the start of a row to the next. c must not
-  // overlap a or b. If c.accumulate is false, c is not read.
+  // overlap a or b. If c.accumulate is false, the old elements of c are not used.
   Destination<C*> c;
   int64_t c_stride;
   const C* addend = nullptr;  // stored like c, must not overlap c; null if accumulating
@@ -48,7 +48,8 @@ template <class T>
 void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
                 bool accumulate);
 
-// Instantiates Gemm's function Body (OnCpu or OnCuda), which must be defined above, for all types.
+// Instantiates Gemm's function Body (OnCpu or OnCuda), which must be defined above, for the four pairs (T,
+// C).
 #define GRADSYNC_INSTANTIATE_GEMM(Body)                    \
   template void Gemm<float, float>::Body(Device&) const;   \
   template void Gemm<double, double>::Body(Device&) const; \

@@ -24,7 +24,8 @@ T FromDouble(double x) {
 }
 
 // A row-major matrix of small integers, with three NaN after each row, which detect a kernel that reads or
-// writes beyond a row. Sums of products of such integers are exact, so results can be compared exactly.
+// writes beyond a row. Sums of products of such integers are exact in f32, so results can be compared
+// exactly.
 template <class T>
 struct Padded {
   Padded(int64_t rows_in, int64_t cols_in, int seed) : rows(rows_in), cols(cols_in), stride(cols_in + 3) {
@@ -38,8 +39,8 @@ struct Padded {
   void Set(int64_t i, int64_t j, double value) {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
-  // Returns a copy of `values` on a device. The copy is not aligned to 16 bytes, because the kernels must not
-  // need this.
+  // Returns a copy of the matrix, with its NaN, on a device. The copy is not aligned to 16 bytes, because the
+  // kernels must not need this.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
     Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});
@@ -57,7 +58,8 @@ struct GemmCase {
 };
 
 // Calls multiply(a, b, c, c_stride) on the device and compares c with plain loops. `c_before` has the values
-// of c before the call. If `adds`, c must become Padded(m, n, 2) plus the product.
+// of c before the call. If `adds`, c must become the matrix Padded(m, n, 2) plus the product a b, else only
+// the product.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {
@@ -126,7 +128,8 @@ void CheckGemmWithAddend(const DevicePtr& device, const GemmCase& g) {
                      });
 }
 
-// Calls check(GemmCase) for many sizes, transposed and not, with and without accumulation.
+// Calls check(GemmCase) for 13 sizes (m, n, k), each with a and b transposed and not, and with and without
+// accumulation.
 template <class Check>
 void ForGemms(const Check& check) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {
