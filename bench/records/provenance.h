@@ -8,7 +8,7 @@
 namespace gradsync::bench {
 
 // Collects facts about this program and machine for a record. Unknown values are empty, zero or "unknown".
-// The caller sets the fields about a GPU.
+// The caller sets `gpu`, `clock` and `base_command`.
 Provenance CollectProvenance(int argc, const char* const* argv);
 
 // Returns the argument with quotes, if a shell needs them.
