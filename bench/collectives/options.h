@@ -17,7 +17,7 @@ struct AllReduceOptions {
   RankOptions ranks{.computes = false};
   std::vector<std::string> backends = {"gloo"};
   std::vector<comm::Collective> collectives = {comm::Collective::kAllReduce};
-  // Each of these sizes is measured: the bytes of the whole vector. The whole vector is the tensor of
+  // Sizes in bytes of the vectors that are measured, one after the other. The vector is the whole tensor of
   // all_reduce and broadcast, the input of reduce_scatter, and the output of all_gather.
   std::vector<int64_t> sizes_bytes = {int64_t{1} << 20, int64_t{10} << 20, int64_t{100} << 20,
                                       int64_t{1} << 30};

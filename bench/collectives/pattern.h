@@ -20,8 +20,8 @@ void FillPattern(const model::Tensor& tensor, int rank);
 
 // Returns how many elements of a CPU tensor differ from the sum or the mean (`op`) of all ranks' test inputs
 // (FillPattern). Element i of the tensor is compared with element `first` + i of the inputs' sum or mean. If
-// the number of ranks is not a power of two, a mean is right if its relative error is at most 2^-23 (bf16:
-// 2^-7). Throws InvalidInput unless `op` is sum or mean, and the dtype f32, f64 or bf16.
+// the number of ranks is not a power of two, an element of a mean counts as right if its relative error is at
+// most 2^-23 (bf16: 2^-7). Throws InvalidInput unless `op` is sum or mean, and the dtype f32, f64 or bf16.
 int64_t CountWrong(const model::Tensor& tensor, comm::ReduceOp op, int world_size, int64_t first = 0);
 
 // Returns how many elements of a CPU tensor differ from the test input that FillPattern writes for rank

@@ -2,7 +2,8 @@
 
 #include "model/base/flags.h"
 
-// A benchmark gives each of its command-line flags zero or more of these marks, which say what it is for.
+// A benchmark gives each of its command-line flags zero or more of these marks, which say what the flag is
+// for.
 namespace gradsync::bench {
 
 // The flag chooses the rows of the result table (strategies, backends, sizes of buckets), or for how long
@@ -14,7 +15,7 @@ inline constexpr FlagMarks kChoosesRows{1 << 0};
 inline constexpr FlagMarks kChoosesSettings{1 << 1};
 // The flag is about steps of another framework (PyTorch), which are measured in turn with gradsync's steps.
 inline constexpr FlagMarks kChoosesPeers{1 << 2};
-// The flag chooses how often the benchmark starts its ranks again (--repeats, --precision, --choose).
+// The flag chooses how often the benchmark starts its ranks (--repeats, --precision, --choose).
 inline constexpr FlagMarks kChoosesLaunches{1 << 3};
 inline constexpr FlagMarks kOutput{1 << 4};
 // For flags without this mark, ranks check when they connect that all have an equal value. A flag with this
@@ -22,10 +23,10 @@ inline constexpr FlagMarks kOutput{1 << 4};
 // (--world_size).
 inline constexpr FlagMarks kOfOneHost{1 << 5};
 // The flag may be given together with --max_memory, which only estimates memory. Flags without this mark are
-// refused then, because they have no effect.
+// refused together with --max_memory, because they would have no effect.
 inline constexpr FlagMarks kNeedsMemory{1 << 6};
-// Flags with the mark kOfTransformers or kOfSequences affect only language models, and are refused for
-// others. kOfTransformers: the flag sets a size of the model. kOfSequences: the flag is about the text or the
+// Flags with the mark kOfTransformers or kOfSequences affect only language models, and are refused for other
+// models. kOfTransformers: the flag sets a size of the model. kOfSequences: the flag is about the text or the
 // length of its sequences.
 inline constexpr FlagMarks kOfTransformers{1 << 7};
 inline constexpr FlagMarks kOfSequences{1 << 8};

@@ -20,8 +20,9 @@
 
 namespace gradsync::bench {
 
-// A launch is one start of all ranks as new processes. --repeats, or the user, makes several launches, one
-// after the other, because results vary between launches. A LaunchId identifies one launch.
+// A launch is one start of all ranks as new processes. The program (with --repeats, --precision or --choose)
+// or the user makes several launches, one after the other, because results vary between launches. A LaunchId
+// identifies one launch.
 struct LaunchId {
   std::string run_id = {};  // name of the launch, equal on all ranks
   std::string set = {};     // run_id of the first launch, or the user's name for all launches

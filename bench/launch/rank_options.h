@@ -52,8 +52,8 @@ struct RankOptions {
   std::string OutputDirectory(std::string_view name) const;
 };
 
-// Thrown if this host has too little memory. Its what() says how much memory is needed and how much is
-// available.
+// Thrown if this host or one of its GPUs has too little memory. Its what() says how much memory is needed and
+// how much is available.
 class TooLittleMemory : public InvalidInput {
  public:
   using InvalidInput::InvalidInput;
@@ -70,9 +70,9 @@ int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 // Returns the CPU or, with --device=cuda, the GPU whose number is the local rank modulo the number of GPUs.
 // Throws InvalidInput if this build or this machine has no such device.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
-// Throws InvalidInput if the device does not exist, if one of the backends cannot send its data or serve this
-// number of ranks and hosts, or if --comm_threads differs from its default and no backend uses it. Makes no
-// device, because the process that starts the ranks must not use GPU memory.
+// Throws InvalidInput if the device does not exist, if one of the backends does not support the device or
+// this number of ranks and hosts, or if --comm_threads differs from its default and no backend uses it. Makes
+// no device, because the process that starts the ranks must not use GPU memory.
 void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench

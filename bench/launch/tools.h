@@ -36,7 +36,7 @@ Command PrecisionCommand(const char* argv0, const std::string& records, double p
 // with the flags --variants and --steps for the later launches, which leave out strategies that are shown to
 // be slower, and one line with the fastest strategy so far.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
-// Returns a command that runs //tools:report, which writes a page of figures into `file`. It exits with
+// Returns a command that runs //tools:report, which writes an HTML page of figures into `file`. It exits with
 // status kLacking if matplotlib is missing. Throws InvalidInput if //tools:report is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 

@@ -7,7 +7,7 @@ namespace gradsync::bench {
 
 // A text, as bytes, in two parts: models are trained on one; their loss is measured on the other (held out).
 struct Corpus {
-  std::string name;  // the last part of the path, for users
+  std::string name;  // the last part of the path; without a path such as "C++ headers 12"
   std::string training;
   std::string held_out;
   std::string sha256;  // SHA-256 of both parts and their boundary, in hexadecimal digits

@@ -26,8 +26,8 @@ inline constexpr size_t kMostSettings = 9;
 // "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9"
 Kind<std::vector<TunedOption>> TunedOptions();
 
-// Returns whether --tune may try values of this option: the variant's strategy, or BenchOptions(), must have
-// it, and the variant's text must not set it.
+// Returns whether --tune may try values of this option: the variant's strategy or the benchmark
+// (BenchOptions) must have the option, and the variant's text must not set it.
 bool IsOpen(const TrainingVariant& variant, const std::string& option);
 
 // Returns the variants that --tune tries: copies of `variant`, one for each combination of values of the

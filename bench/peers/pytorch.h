@@ -35,7 +35,7 @@ void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for
 
 // What the Python process reports about the training steps of one call of Step.
 struct PeerStep {
-  int64_t begin_ns = 0;  // time when the process left the barrier before the step, on the host's steady clock
+  int64_t begin_ns = 0;  // time when the process left the barrier before the first step, on the steady clock
   StepTimes times;
   // Peak memory in bytes in use on PyTorch's GPU in these steps; 0 on the CPU. It includes the models and
   // buffers of all strategies that the process runs, not only of this one.
@@ -62,9 +62,9 @@ class PyTorchPeer {
   const std::string& clock() const { return clock_; }
 
   // `bucket_bytes` has the bucket size in bytes of each strategy, by the strategy's name. The Python process
-  // makes a PyTorch model for each of these strategies, with the weights of rank 0's `model`. It compiles the
-  // model by torch.compile if the strategy's name ends with kCompiledSuffix. `config` has the sizes of the
-  // model and of batches, the optimizer, its learning rate and the dtype.
+  // makes the PyTorch models of these strategies (some share one), with the weights of rank 0's `model`. It
+  // compiles the model of each strategy whose name ends with kCompiledSuffix by torch.compile. `config` has
+  // the sizes of the model and of batches, the optimizer, its learning rate and the dtype.
   void Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const model::Model& model);
 
@@ -78,8 +78,8 @@ class PyTorchPeer {
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
 
   // The Python process takes one training step from the weights of rank 0's `model` of Begin. Returns the
-  // file that it writes: the parameters after this step, under their names, and their gradients, under the
-  // same names after the prefix "grad." of each. The next call of Train overwrites the file.
+  // file that it writes: the parameters after this step, under their names, and their gradients, as
+  // "grad.<name of the parameter>". The next call of Train overwrites the file.
   model::SafetensorsFile Train(const std::string& strategy, const model::Batch& batch);
 
  private:

@@ -12,7 +12,7 @@ namespace gradsync::bench {
 
 enum class Preset { kSmoke, kQuick, kReference };
 std::string_view Name(Preset preset);
-// Returns about how long the suite takes with this preset: "6 minutes on two cores".
+// Returns about how long the suite takes with this preset, such as "6 minutes on two cores".
 std::string_view Length(Preset preset);
 
 // The command line of //bench:suite, which runs several benchmarks one after the other.

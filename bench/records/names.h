@@ -11,8 +11,8 @@ namespace gradsync::bench {
 // and of one number of ranks, into one measurement if their variants (strategy, options and backend) and all
 // values of scope kSetting and kTrial are equal; values of scope kRun may differ.
 //
-//   kSetting  what the variants of a run share: model, batch, dtype, device, threads
-//   kTrial    the trial of a variant
+//   kSetting  what variants share if they are compared: model, batch, dtype, device, threads
+//   kTrial    which trial of a variant: its seed
 //   kRun      how the launch measured: number of steps, seed
 enum class Scope { kSetting, kTrial, kRun };
 

@@ -135,7 +135,7 @@ struct BucketRecord {
 // The program, the machine and the software that produced the samples.
 struct Provenance {
   std::string gradsync_commit = "unknown";  // the commit, 40 hexadecimal digits
-  bool dirty = false;                       // true if files differed from the commit
+  bool dirty = false;                       // true if files outside docs/ differed from the commit
   std::string host;
   std::string os;         // "Debian GNU/Linux 12 (bookworm)"
   std::string kernel;     // "Linux 6.1.0-18-amd64"
@@ -150,8 +150,8 @@ struct Provenance {
   std::string command_line;
   // The program and the given flags, except the flags of kChoosesRun (bench/launch/flag_marks.h): those that
   // choose strategies, PyTorch's strategies, batch sizes, how often the ranks are started, or where results
-  // are written. //tools:summarize adds flags of these kinds, and suggests the result as the command of
-  // another measurement. Empty in records of earlier versions.
+  // are written. //tools:summarize adds flags of these kinds, and suggests the text as the command of another
+  // measurement. Empty in records of earlier versions.
   std::string base_command = {};
   // The clock of the measured times; "CUDA events, device, ns" for a GPU.
   std::string clock = "steady_clock, host, ns";
@@ -159,8 +159,8 @@ struct Provenance {
 
 struct Record {
   int64_t number = -1;     // number of the record in its file, from 0; negative if it has no number
-  std::string experiment;  // "ddp", "all_reduce"
-  std::string run_id;      // NewRunId() of rank 0, equal on all ranks and for all configurations of a run
+  std::string experiment;  // "ddp", "all_reduce" or "convergence"
+  std::string run_id;      // name of the launch, equal on all ranks and in all records of the launch
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;
   int64_t world_size = 1;
