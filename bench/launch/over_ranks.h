@@ -12,7 +12,8 @@
 // together, with equally many numbers.
 namespace gradsync::bench {
 
-// Returns, on every rank, the sum (or what `op` says) over all ranks of each element of `numbers`.
+// Returns, on every rank, the sum (or the mean, maximum or minimum, as `op` says) over all ranks of each
+// element of `numbers`.
 template <class T>
 std::vector<T> ReduceOverRanks(const std::vector<T>& numbers, comm::ReduceOp op, comm::ProcessGroup& group,
                                const model::DevicePtr& device) {

@@ -80,8 +80,8 @@ class Rank {
   const std::string& out() const { return out_; }
   RecordWriter& writer() { return *writer_; }
 
-  // Returns, on every rank, the sum (or what `op` says) of `numbers` over all ranks, element by element. Uses
-  // the process group of the first backend. All ranks must call this.
+  // Returns, on every rank, the sum (or the mean, maximum or minimum, as `op` says) of `numbers` over all
+  // ranks, element by element. Uses the process group of the first backend. All ranks must call this.
   template <class T>
   T Reduce(const T& numbers, comm::ReduceOp op) {
     T reduced = ReduceOverRanks(numbers, op, own(), device_);

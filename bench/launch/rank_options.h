@@ -35,8 +35,8 @@ struct RankOptions {
   // options) are measured; later the baseline and `none`, and those that the first time did not show to be
   // slower.
   bool choose = false;
-  // `computes` is false for a program that only communicates, which has no flag --threads_per_rank. Must be
-  // set before the call of AddTo, which adds the flags.
+  // `computes` is false for a program that only communicates, which has no flag --threads_per_rank.
+  // `computes` must be set before the call of AddTo, which adds the flags.
   bool computes = true;
 
   void AddTo(FlagTable& flags);

@@ -36,7 +36,8 @@ struct RankProgram {
   // used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
   // Answers a question for which no ranks are needed (such as the memory estimate), and prints the answer. If
-  // it returns true, the program ends without a measurement. The function may be empty.
+  // `answer` returns true, the program ends without a measurement. `answer` may be empty: then the program
+  // measures.
   std::function<bool(const comm::World& world)> answer = {};
 };
 

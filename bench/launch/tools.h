@@ -29,20 +29,20 @@ Command AnswerCommand(const char* argv0, const std::string& records, const std::
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
 // The command exits with status kNo if the half-width of a confidence interval of the latest set of launches
-// is larger than `precision` times the baseline strategy's step time, or unknown. The intervals are those of
+// is unknown, or larger than `precision` times the baseline strategy's step time. The intervals are those of
 // the strategies' differences to the baseline and of their costs.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
 // A command for --choose, to be run after the first launch (the first start of all ranks). It prints one line
 // with the flags --variants and --steps for the later launches, which leave out strategies that are shown to
 // be slower, and one line with the fastest strategy so far.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
-// Returns a command that runs //tools:report, which writes an HTML page of figures into `file`. It exits with
-// status kLacking if matplotlib is missing. Throws InvalidInput if //tools:report is missing.
+// Returns a command that runs //tools:report, which writes an HTML page of figures into `file`. The command
+// exits with status kLacking if matplotlib is missing. Throws InvalidInput if //tools:report is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 
-// Both return a text for users. TypedAnswer's is the command that prints the results on one screen again;
-// TypedNext's names the programs that make a report (//tools:report) and print all tables
-// (//tools:summarize).
+// TypedAnswer and TypedNext return texts for users. That of TypedAnswer is the command that prints the
+// results on one screen again; that of TypedNext names the programs that make a report (//tools:report) and
+// print all tables (//tools:summarize).
 std::string TypedAnswer(const std::string& records);
 std::string TypedNext(const std::string& records);
 

@@ -68,9 +68,9 @@ class PyTorchPeer {
   void Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const model::Model& model);
 
-  // Returns facts for the record of a strategy of PyTorch: the variables of malloc; the sizes in bytes of the
-  // buckets of its DistributedDataParallel, if it has one; and, if its model is compiled, what torch.compile
-  // was applied to and the time that compiling took.
+  // Returns facts for the record of a strategy of PyTorch: the environment variables of malloc; the sizes in
+  // bytes of the buckets of its DistributedDataParallel, if it has one; and, if its model is compiled, what
+  // torch.compile was applied to and the time that compiling took.
   const FactFields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
   // Lets PyTorch take `num_steps` steps with this strategy on one batch, and returns the mean time of each

@@ -12,7 +12,7 @@ namespace gradsync::bench {
 // all parents of that group limit it.
 class ControlGroups {
  public:
-  // A quota of CPU time is given anew in each period of, say, 100 ms. `all` counts the periods so far, and
+  // A quota of CPU time is given anew in each period, such as 100 ms. `all` counts the periods so far, and
   // `throttled` those in which the quota was used up, so that threads had to wait.
   struct Periods {
     int64_t all = 0, throttled = 0;
