@@ -14,8 +14,8 @@
 namespace gradsync::bench {
 
 // Runs one kind of collective (such as all-reduce) over one backend, on inputs whose results are known, so
-// that wrong results can be counted. Each rank has an object of this class; all ranks must call the same
-// functions in the same order.
+// that wrong results can be counted. Each rank has an object of this class; all ranks must make their
+// objects, and call Prepare and Measure, in the same order.
 class Exercise {
  public:
   // `group` must outlive this object. If `is_limit`, a MemoryLimit (a plain all-reduce in shared memory) runs
@@ -29,12 +29,12 @@ class Exercise {
 
   // Writes `pattern` into the inputs, which earlier collectives may have changed, and waits for all ranks.
   void Prepare();
-  // Issues `in_flight` collectives, waits for all of them, and repeats this `count` times. Returns the time
-  // in ns. Call Prepare first.
+  // Issues `in_flight` collectives and waits for all of them, `count` times. Returns the time in ns of all
+  // these collectives together. Call Prepare first.
   int64_t Measure(PhaseTimer& timer, int64_t count);
 
-  // Returns the number of wrong elements in this rank's outputs. Call it after Prepare and Measure(timer, 1);
-  // after more collectives the expected results are unknown.
+  // Returns the number of wrong elements in this rank's outputs. Call it after Prepare and Measure with the
+  // count 1; a second all-reduce would add the sums of the first, and its result is not known here.
   int64_t CountWrongElements() const;
   int64_t num_checked() const { return std::ssize(requests_) * requests_.front().output.numel(); }
 

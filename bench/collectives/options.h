@@ -17,8 +17,8 @@ struct AllReduceOptions {
   RankOptions ranks{.computes = false};
   std::vector<std::string> backends = {"gloo"};
   std::vector<comm::Collective> collectives = {comm::Collective::kAllReduce};
-  // Sizes of the whole vector in bytes. The whole vector is the tensor of all_reduce and broadcast, the input
-  // of reduce_scatter, and the output of all_gather.
+  // Sizes in bytes of the vectors that are measured, one after the other. The vector is the whole tensor of
+  // all_reduce and broadcast, the input of reduce_scatter, and the output of all_gather.
   std::vector<int64_t> sizes_bytes = {int64_t{1} << 20, int64_t{10} << 20, int64_t{100} << 20,
                                       int64_t{1} << 30};
   std::vector<int64_t> in_flight = {1};
@@ -32,11 +32,13 @@ struct AllReduceOptions {
   std::vector<std::string> GroupBackends() const;
 };
 
-// Throws InvalidInput, naming the flag, if a size is not a whole number of elements, if there are so many
-// ranks that the dtype cannot hold the sums of the test inputs exactly, or if memory_limit cannot measure
-// what the flags ask for.
+// Throws InvalidInput, naming the flag, if a size is not a whole number of elements (or, for reduce_scatter
+// and all_gather, of elements for each rank), if there are so many ranks that the dtype cannot hold the sums
+// of the test inputs exactly, or if --backend has memory_limit and the flags ask for more than sums of f32,
+// by all-reduce, one at a time, on at most kMaxMemoryLimitRanks ranks.
 void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world);
-// Throws TooLittleMemory if this host has too little free memory for the buffers of its ranks.
+// Throws TooLittleMemory if the buffers of this host's ranks need more memory, by estimate, than
+// AvailableMemoryBytes returns.
 void CheckAllReduceMemory(const AllReduceOptions& options, const comm::World& world);
 
 }  // namespace gradsync::bench

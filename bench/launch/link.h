@@ -8,7 +8,9 @@
 
 namespace gradsync::bench {
 
-// Describes, for a record, what connects the ranks: a network interface or shared memory.
+// Returns, for a record, what connects the ranks: the name and kind of a network interface, or else "memory",
+// "other" (unknown) or "none" (one rank). Also returns a number of bytes per second that no collective of the
+// group can reach.
 LinkFields DescribeLink(const comm::ProcessGroup& group);
 
 // Returns the kind of a network interface: "loopback", "veth", "ethernet", "infiniband" or "other".

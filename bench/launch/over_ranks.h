@@ -12,7 +12,8 @@
 // together, with equally many numbers.
 namespace gradsync::bench {
 
-// Returns, on every rank, the sum (or what `op` says) over all ranks of each element of `numbers`.
+// Returns, on every rank, the sum (or the mean, maximum or minimum, as `op` says) over all ranks of each
+// element of `numbers`.
 template <class T>
 std::vector<T> ReduceOverRanks(const std::vector<T>& numbers, comm::ReduceOp op, comm::ProcessGroup& group,
                                const model::DevicePtr& device) {
@@ -35,7 +36,7 @@ std::vector<T> GatherOverRanks(const std::vector<T>& numbers, comm::ProcessGroup
   return all.ToVector<T>();
 }
 
-// Returns rank 0's `text` on every rank. It may have at most 63 bytes.
+// Returns rank 0's `text` on every rank. Throws InvalidInput on a rank whose `text` has more than 63 bytes.
 std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
 // Returns the number of ranks whose `text` equals this rank's `text`, this rank included.

@@ -7,7 +7,7 @@
 namespace gradsync::bench {
 
 // Shows a benchmark's finished steps and its remaining time on stderr: on a terminal, one line that is
-// updated; otherwise, a new line every `line_every_ns`.
+// updated; otherwise, a new line when a step has ended and `line_every_ns` have passed since the last line.
 class Progress {
  public:
   // `total` is the number of steps; if it is 0, steps continue for `budget_ns`. `launches` is how often the
@@ -19,7 +19,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Counts one more step. The progress line begins with `what`.
+  // Counts one more step, and shows the progress line if it is time for it. The line begins with `what`.
   void Step(std::string_view what);
 
  private:

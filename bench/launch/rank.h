@@ -20,8 +20,9 @@
 
 namespace gradsync::bench {
 
-// A launch is one start of all ranks as new processes. --repeats, or the user, makes several launches, one
-// after the other, because results vary between launches. This struct identifies one of them.
+// A launch is one start of all ranks as new processes. The program (with --repeats, --precision or --choose)
+// or the user makes several launches, one after the other, because results vary between launches. A LaunchId
+// identifies one launch.
 struct LaunchId {
   std::string run_id = {};  // name of the launch, equal on all ranks
   std::string set = {};     // run_id of the first launch, or the user's name for all launches
@@ -32,14 +33,14 @@ struct LaunchId {
 
 inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
 
-// Reads the launch from the environment variable GRADSYNC_LAUNCH, which SetLaunch or the user has set. The
-// variable has no run_id, so the run_id of the returned LaunchId is empty. Throws InvalidInput if the
-// variable has another format.
+// Reads `set` and `index` of the launch from the environment variable GRADSYNC_LAUNCH, which SetLaunch or the
+// user may have set; run_id stays empty. Without the variable returns LaunchId{}. Throws InvalidInput if its
+// value is not "<set>,<index>".
 LaunchId ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 
 // What every benchmark needs on one rank, whatever it measures: the rank's number, device and process groups,
-// the file for its results, the progress line, and the first failure.
+// the file for its records, the progress line, and the first fault (AddFault).
 class Rank {
  public:
   // Lets this thread, and all threads that it starts later, compute denormal numbers as zeros. `options` must
@@ -52,33 +53,35 @@ class Rank {
 
   const comm::World& world() const { return world_; }
   bool is_first() const { return world_.rank == 0; }
-  // Returns the seed of all random numbers: --seed, plus the index of the launch.
+  // Returns the seed of this launch: --seed plus the index of the launch (LaunchId::index).
   int64_t seed() const { return options_.seed + ThisLaunch().index; }
   const model::DevicePtr& device() const { return device_; }
 
   // Joins one process group for each backend ("gloo", "hierarchical:inner=shm"), and returns the group of the
   // first backend. All ranks must call this. Throws InvalidInput for an unknown backend or one that does not
-  // support the device, and CollectiveError if ranks do not arrive within the timeout.
+  // support the device, or if --interface is given and no backend sends over a network. Throws
+  // CollectiveError if ranks do not arrive within the timeout.
   comm::RecordingProcessGroup& Join(const std::vector<std::string>& backends);
   comm::RecordingProcessGroup& own() const { return *groups_.at(own_); }
-  // Returns the process group of this backend; for an unknown backend, the group of the first backend.
+  // Returns the process group of this backend; for a backend that Join was not given, the group of the first.
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // Opens the file for the records, and sets the fields that all records have in common: those of `record`,
-  // the options, the machine, and an id of the launch, equal on all ranks. All ranks must call this. Throws
-  // InvalidInput if the file cannot be made or is not empty.
+  // Opens this rank's file for records, and sets the fields that all its records have in common: those of
+  // `record`, the options, the machine, and an id of the launch, equal on all ranks. All ranks must call
+  // this. Throws InvalidInput if the file cannot be made or is not empty.
   void SetRecords(Record record);
-  // If control groups limit the CPU time of this process, adds two counts to `facts`: the periods of the
-  // quota since the call of SetRecords, and those in which threads had to wait because the quota was used up.
+  // If control groups limit the CPU time of this process, adds two counts to `facts`: the periods of the CPU
+  // quota since the call of SetRecords, and the periods in which the quota was used up, so that threads had
+  // to wait.
   void DescribeThrottling(FactFields& facts) const;
   const Record& RecordOf(const std::string& backend) const { return records_.at(GroupOf(backend)); }
   const LaunchId& launch() const { return launch_; }
   const std::string& out() const { return out_; }
   RecordWriter& writer() { return *writer_; }
 
-  // Returns, on every rank, the sum (or what `op` says) of `numbers` over all ranks, element by element. Uses
-  // the process group of the first backend. All ranks must call this.
+  // Returns, on every rank, the sum (or the mean, maximum or minimum, as `op` says) of `numbers` over all
+  // ranks, element by element. Uses the process group of the first backend. All ranks must call this.
   template <class T>
   T Reduce(const T& numbers, comm::ReduceOp op) {
     T reduced = ReduceOverRanks(numbers, op, own(), device_);
@@ -86,7 +89,8 @@ class Rank {
     return reduced;
   }
 
-  // Starts the display of progress on rank 0, for a run of `num_steps` steps or of the duration `budget`.
+  // Starts the display of progress, which only rank 0 shows, for a launch of `num_steps` steps or of the
+  // duration `budget`.
   void Expect(int64_t num_steps) {
     progress_.emplace(num_steps, /*budget_ns=*/0, launches_left(), is_first());
   }
@@ -97,12 +101,12 @@ class Rank {
 
   void Print(const std::string& text) const;
   // Keeps `fault`, a text about something that failed, if it is not empty and none is kept yet. On rank 0,
-  // Conclude throws std::runtime_error with the kept text.
+  // Conclude throws std::runtime_error with rank 0's kept text; faults of other ranks are dropped.
   void AddFault(const std::string& fault) {
     if (fault_.empty()) fault_ = fault;
   }
-  // Waits for all ranks, and prints the text on rank 0. All ranks must call this at the end. Throws
-  // std::runtime_error on rank 0 if AddFault kept a fault.
+  // Waits for all ranks, and prints the text on rank 0. All ranks must call this at the end. On rank 0,
+  // throws std::runtime_error if rank 0 has kept a fault (AddFault).
   void Conclude(const std::string& text);
 
  private:

@@ -15,7 +15,8 @@
 
 namespace gradsync::bench {
 
-// The flags of all benchmarks that run as several ranks.
+// The flags that all benchmarks with ranks have. TrainingOptions adds the flags of `repeats`, `precision` and
+// `choose`.
 struct RankOptions {
   model::Device::Type device = model::Device::Type::kCpu;
   int64_t world_size = 2;
@@ -26,15 +27,16 @@ struct RankOptions {
   int64_t seed = 0;
   std::string out = {};
   std::optional<int64_t> repeats = {};  // number of launches, for programs that have the flag
-  // The program starts its ranks again, at most --repeats times, until the differences between strategies and
-  // the baseline strategy are known precisely. This is the largest allowed half-width of their confidence
-  // intervals, as a fraction of the baseline's step time.
+  // If set, the program starts its ranks two to num_launches() times, one after the other, until the
+  // differences to the baseline strategy, and the costs of strategies, are known precisely. `precision` is
+  // the largest allowed half-width of their confidence intervals, as a fraction of the baseline's step time.
   std::optional<double> precision = {};
-  // If true, the ranks are started several times. The first time all variants (strategies with options) are
-  // measured, later only those that the first time did not show to be slower.
+  // If true, the ranks are started num_launches() times. The first time all variants (strategies with
+  // options) are measured; later the baseline and `none`, and those that the first time did not show to be
+  // slower.
   bool choose = false;
-  // False for a program that only communicates, which has no flag --threads_per_rank. Must be set before the
-  // call of AddTo, which adds the flags.
+  // `computes` is false for a program that only communicates, which has no flag --threads_per_rank.
+  // `computes` must be set before the call of AddTo, which adds the flags.
   bool computes = true;
 
   void AddTo(FlagTable& flags);
@@ -42,15 +44,16 @@ struct RankOptions {
   std::string device_name() const;
   int64_t num_launches() const { return repeats.value_or(choose ? 3 : precision ? 4 : 1); }
   int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
-  // Adds device, numbers of threads, precision and the link's rate limit (GRADSYNC_LINK_RATE) to a record.
+  // Adds device and numbers of threads to a record, and `precision` and the link's rate limit (the variable
+  // GRADSYNC_LINK_RATE) if they are set.
   void Describe(ConfigFields& config) const;
   // Returns the directory that --out names. Without --out, returns results/<name> in the workspace (under
   // `bazel run`) or in the current directory.
   std::string OutputDirectory(std::string_view name) const;
 };
 
-// Thrown if this host has too little memory. Its what() says how much memory is needed and how much is
-// available.
+// Thrown if this host or one of its GPUs has too little memory. Its what() says how much memory is needed and
+// how much is available.
 class TooLittleMemory : public InvalidInput {
  public:
   using InvalidInput::InvalidInput;
@@ -59,16 +62,17 @@ class TooLittleMemory : public InvalidInput {
 // Returns this machine's boot id and the CPUs that this process may use, or as many of them as a quota of CPU
 // time allows: "<boot id> 0,1,4". Ranks with equal texts share these CPUs.
 std::string ReadOwnCpus();
-// Returns the largest number of compute threads that every rank can have without sharing a CPU with another
-// rank; at least 1. `cpus_of_ranks` has, for each rank, the text that ReadOwnCpus returned there.
+// Returns the number of compute threads of each rank if ranks with equal CPUs divide them equally: the
+// smallest number over the ranks, rounded down, at least 1. `cpus_of_ranks` has, for each rank, the text that
+// ReadOwnCpus returned there.
 int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
 // Returns the CPU or, with --device=cuda, the GPU whose number is the local rank modulo the number of GPUs.
 // Throws InvalidInput if this build or this machine has no such device.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
-// Throws InvalidInput if the device does not exist, if one of the backends cannot send its data or serve this
-// number of ranks and hosts, or if --comm_threads is given and no backend uses it. Makes no device, because
-// the process that starts the ranks must not use GPU memory.
+// Throws InvalidInput if the device does not exist, if one of the backends does not support the device or
+// this number of ranks and hosts, or if --comm_threads differs from its default and no backend uses it. Makes
+// no device, because the process that starts the ranks must not use GPU memory.
 void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench

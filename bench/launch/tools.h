@@ -5,8 +5,8 @@
 
 #include "comm/processes/child_process.h"
 
-// The command lines of the tools that read the results. The tools are separate programs, so a crash or a
-// timeout of a tool does not affect the measurement.
+// The command lines of //tools:summarize and //tools:report, which read the records. The tools are separate
+// programs, so a crash or a timeout of a tool does not affect the measurement.
 namespace gradsync::bench {
 
 using Command = std::vector<std::string>;
@@ -28,19 +28,21 @@ Command AnswerCommand(const char* argv0, const std::string& records, const std::
 // The command writes all tables into `file`, in the format "markdown", "csv" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
-// The command exits with status kNo if the half-width of some confidence interval of the latest run is larger
-// than `precision` times the step time of the baseline strategy.
+// The command exits with status kNo if the half-width of a confidence interval of the latest set of launches
+// is unknown, or larger than `precision` times the baseline strategy's step time. The intervals are those of
+// the strategies' differences to the baseline and of their costs.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
-// A command for --choose, to be run after the first launch (the first start of all ranks). It prints the
-// flags with which the later launches measure the strategies that may be the fastest, and a line with the
-// fastest so far.
+// A command for --choose, to be run after the first launch (the first start of all ranks). It prints one line
+// with the flags --variants and --steps for the later launches, which leave out strategies that are shown to
+// be slower, and one line with the fastest strategy so far.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
-// Returns a command that runs //tools:report, which writes a page of figures into `file`. It exits with
-// status kLacking if matplotlib is missing. Throws InvalidInput if //tools:report is missing.
+// Returns a command that runs //tools:report, which writes an HTML page of figures into `file`. The command
+// exits with status kLacking if matplotlib is missing. Throws InvalidInput if //tools:report is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 
-// Texts for users: TypedAnswer returns the command that prints the results on one screen again; TypedNext
-// names the programs that make a report and print all tables.
+// TypedAnswer and TypedNext return texts for users. That of TypedAnswer is the command that prints the
+// results on one screen again; that of TypedNext names the programs that make a report (//tools:report) and
+// print all tables (//tools:summarize).
 std::string TypedAnswer(const std::string& records);
 std::string TypedNext(const std::string& records);
 

@@ -7,7 +7,7 @@ namespace gradsync::bench {
 
 // A text, as bytes, in two parts: models are trained on one; their loss is measured on the other (held out).
 struct Corpus {
-  std::string name;  // the last part of the path, for users
+  std::string name;  // the last part of the path; without a path such as "C++ headers 12"
   std::string training;
   std::string held_out;
   std::string sha256;  // SHA-256 of both parts and their boundary, in hexadecimal digits
@@ -15,9 +15,10 @@ struct Corpus {
 
 // Reads a text. If `path` is a directory, reads whole files of it and its subdirectories, in the order of
 // their paths, until there are `max_bytes`; every tenth file is held out. If `path` is a file, reads its
-// first `max_bytes` bytes, of which the last tenth is held out. If `path` is empty, reads the directory of
-// the C++ compiler's headers. Throws InvalidInput, with a line that starts with --corpus, if the text cannot
-// be read, or if the training or the held-out part is not longer than `longest_sequence` bytes.
+// first `max_bytes` bytes, of which the last tenth is held out. If `path` is empty, reads the newest
+// directory of C++ headers in /usr/include/c++. Throws InvalidInput, with a line that starts with --corpus,
+// if the text cannot be read, or if the training or the held-out part is not longer than `longest_sequence`
+// bytes.
 Corpus ReadCorpus(const std::string& path, int64_t max_bytes, int64_t longest_sequence);
 
 }  // namespace gradsync::bench

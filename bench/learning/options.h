@@ -27,15 +27,17 @@ struct LearningRateSchedule {
   std::string ToString() const;
 };
 
-// The type of the flag --lr_schedule, whose value has the format of ToString.
+// Returns the Kind of the flag --lr_schedule, whose value has the format of ToString.
 Kind<LearningRateSchedule> LearningRateSchedules();
 
-// The command line of //bench:convergence, which trains a language model with each strategy and compares the
-// losses. `training` has the flags that //bench:convergence shares with //bench:ddp.
+// The command line of //bench:convergence, which trains a language model with each variant (a strategy with
+// options); the losses of variants are then compared. `training` has the flags that //bench:convergence
+// shares with //bench:ddp.
 struct ConvergenceOptions {
   ConvergenceOptions();
 
-  // training.steps is the number of steps of each training; training.corpus is the path of the text.
+  // training.steps is the number of steps of each training of a model; training.corpus is the path of the
+  // text on which models are trained.
   TrainingOptions training;
   int64_t text_bytes = int64_t{1} << 20;
   int64_t seeds = 5;
@@ -51,9 +53,9 @@ struct ConvergenceOptions {
 };
 
 // What //bench:convergence does: the variants (strategies with options) that it trains, in `training`, and
-// the settings that it tries before.
+// the settings of each variant that it tries before these trainings.
 struct ConvergencePlan {
-  // Throws InvalidInput if flags contradict each other.
+  // Throws InvalidInput if flags contradict each other or do not fit a variant.
   ConvergencePlan(const ConvergenceOptions& given, const FlagTable& flags);
 
   ConvergenceOptions options;

@@ -21,25 +21,27 @@ struct TrialStep {
   double sent_bytes = 0;  // bytes that each rank sends (ddp::SentBytes)
 };
 
-// Trains a new model with one variant (a strategy with options); this object is one rank's part of it. `seed`
-// decides the initial weights and the batches. All ranks must make such objects and call the same functions
-// in the same order.
+// Trains a new model with one variant (a strategy with options); this object is one rank's part of the
+// training. `seed` decides the initial weights and the batches. All ranks must make their Trials, and call
+// Step and MeasureHeldOutLoss, in the same order.
 class Trial {
  public:
-  // All arguments that are passed by reference must outlive the trial. The strategy sends gradients and
-  // weights over the process group `group`; barriers, initial weights and losses use the process group `run`.
+  // `plan`, `variant`, `text`, `run` and `group` must outlive the trial. The strategy sends gradients and
+  // weights over the process group `group`; barriers, initial weights and held-out losses use the process
+  // group `run`.
   Trial(const ConvergencePlan& plan, const TrainingVariant& variant, int64_t seed, const Corpus& text,
         const model::DevicePtr& device, comm::RecordingProcessGroup& run, comm::RecordingProcessGroup& group);
 
   int64_t num_steps() const { return num_steps_; }
   const Trainer& trainer() const { return trainer_; }
 
-  // Returns the number of tokens in the batch of one rank and step.
+  // Returns the number of tokens on which this rank trains in one step.
   int64_t batch_positions() const { return batch_.inputs.numel(); }
 
   TrialStep Step();
-  // Returns the mean loss over sequences of the held-out text, in nats per byte. The ranks divide the
-  // sequences, and each rank computes the loss with its own copy of the model.
+  // Returns, on every rank, the mean loss over sequences of the held-out text, in nats per byte. The ranks
+  // divide the --held_out_windows sequences, and each rank computes the loss of its sequences with its own
+  // copy of the model.
   double MeasureHeldOutLoss();
 
  private:

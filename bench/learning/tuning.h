@@ -8,8 +8,8 @@
 #include "bench/training/variant.h"
 #include "model/base/flags.h"
 
-// Implements the flag --tune: which combinations of option values (settings) of a variant are tried. The best
-// setting is then used for the variant's measured trainings.
+// Implements the flag --tune: which combinations of option values (settings) of a variant are tried.
+// //bench:convergence then trains the variant with the setting that had the lowest mean held-out loss.
 namespace gradsync::bench {
 
 struct TunedOption {
@@ -26,8 +26,8 @@ inline constexpr size_t kMostSettings = 9;
 // "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9"
 Kind<std::vector<TunedOption>> TunedOptions();
 
-// Returns whether the variant's strategy or the benchmark has an option of this name, and the variant's text
-// does not set it; then --tune may try values of it.
+// Returns whether --tune may try values of this option: the variant's strategy or the benchmark
+// (BenchOptions) must have the option, and the variant's text must not set it.
 bool IsOpen(const TrainingVariant& variant, const std::string& option);
 
 // Returns the variants that --tune tries: copies of `variant`, one for each combination of values of the

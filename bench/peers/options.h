@@ -8,11 +8,11 @@
 
 namespace gradsync::bench {
 
-// The end of the name of a PyTorch strategy whose model is compiled by torch.compile.
+// The end of the name of a peer (a strategy of PyTorch) whose model is compiled by torch.compile.
 inline constexpr std::string_view kCompiledSuffix = "_compiled";
 
-// Returns how PyTorch's users write a strategy: for "ddp_view" it is
-// "DistributedDataParallel(gradient_as_bucket_view=True)". Empty for unknown names.
+// Returns the functions of PyTorch that the peer `twin` uses: for "ddp_view"
+// "DistributedDataParallel(gradient_as_bucket_view=True)". Returns an empty text for an unknown peer.
 std::string_view PyTorchWay(std::string_view twin);
 
 enum class PeerMode { kEager, kCompiled };

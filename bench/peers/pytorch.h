@@ -16,8 +16,8 @@
 #include "model/model.h"
 
 // Runs PyTorch's training steps in turn with gradsync's. Every rank starts a Python process
-// (bench/peers/pytorch_ddp.py), which trains with the weights, batches, number of threads and CPUs of this
-// rank. The Python processes of all ranks communicate by torch.distributed.
+// (bench/peers/pytorch_ddp.py), which trains from rank 0's weights, with the batches, number of threads and
+// CPUs of its own rank. The Python processes of all ranks communicate by torch.distributed.
 namespace gradsync::bench {
 
 struct PeerProgram {
@@ -29,53 +29,57 @@ struct PeerProgram {
 // InvalidInput if the script is missing.
 PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 
-// Throws InvalidInput, with the reason, if the interpreter cannot be run or has no PyTorch. If `compile_for`
-// is "cpu" or "cuda", also throws if torch.compile does not work for this device.
+// Throws InvalidInput, with the reason, if the interpreter cannot be run or has no PyTorch 2.4 or newer. If
+// `compile_for` is "cpu" or "cuda", also throws if torch.compile does not work for this device.
 void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for);
 
-// What the Python process reports about a training step.
+// What the Python process reports about the training steps of one call of Step.
 struct PeerStep {
-  int64_t begin_ns = 0;  // time when the process left the barrier before the step, on the host's steady clock
+  int64_t begin_ns = 0;  // time when the process left the barrier before the first step, on the steady clock
   StepTimes times;
-  // Peak memory in use on PyTorch's device in this step; 0 if unknown. It includes the models and buffers of
-  // all strategies that the process runs, not only of this one.
+  // Peak memory in bytes in use on PyTorch's GPU in these steps; 0 on the CPU. It includes the models and
+  // buffers of all strategies that the process runs, not only of this one.
   int64_t peak_bytes_in_use = 0;
 };
 
 // The Python process of this rank. Weights and gradients pass between it and this process in files. All ranks
-// must call the same functions in the same order. Each call throws std::runtime_error if the Python process
-// fails or does not answer in time; the constructor also throws CollectiveError.
+// must make their PyTorchPeer, and call Begin, Step and Train, in the same order. These calls throw
+// std::runtime_error if the Python process fails or does not answer in time; the constructor also throws
+// CollectiveError.
 class PyTorchPeer {
  public:
   class Process;
 
-  // Starts the Python process, with environment variables that make glibc's malloc keep freed memory.
+  // Starts the Python process, with environment variables that make glibc's malloc keep freed memory, unless
+  // the user has set these variables.
   PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
               const comm::World& world, comm::ProcessGroup& group, const model::DevicePtr& device);
   ~PyTorchPeer();
 
-  // Facts for records: the versions of Python, PyTorch and its BLAS library, and the name of the clock that
-  // times the steps.
+  // Facts for records: the versions of Python, PyTorch and its libraries, and the name of the clock that
+  // times PyTorch's steps.
   const Fields& libraries() const { return libraries_; }
   const std::string& clock() const { return clock_; }
 
   // `bucket_bytes` has the bucket size in bytes of each strategy, by the strategy's name. The Python process
-  // makes a PyTorch model for each of these strategies, with the weights of rank 0's `model`. It compiles the
-  // model by torch.compile if the strategy's name ends with kCompiledSuffix. `config` has the sizes of the
-  // model, the optimizer and the dtype.
+  // makes the PyTorch models of these strategies (some share one), with the weights of rank 0's `model`. It
+  // compiles the model of each strategy whose name ends with kCompiledSuffix by torch.compile. `config` has
+  // the sizes of the model and of batches, the optimizer, its learning rate and the dtype.
   void Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const model::Model& model);
 
-  // Returns facts for a strategy's record: the variables of malloc, the sizes of its buckets in bytes, and,
-  // if its model is compiled, the arguments of torch.compile and the time that compiling took.
+  // Returns facts for the record of a strategy of PyTorch: the environment variables of malloc; the sizes in
+  // bytes of the buckets of its DistributedDataParallel, if it has one; and, if its model is compiled, what
+  // torch.compile was applied to and the time that compiling took.
   const FactFields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
-  // Trains `num_steps` steps on one batch, and returns the mean time of each part of a step.
+  // Lets PyTorch take `num_steps` steps with this strategy on one batch, and returns the mean time of each
+  // part of a step.
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
 
-  // The Python process takes one training step from the weights of the model that Begin was given. Returns
-  // the file that it writes: the parameters after this step, under their names, and their gradients, each
-  // under "grad." plus the parameter's name. The next call of Train overwrites the file.
+  // The Python process takes one training step from the weights of rank 0's `model` of Begin. Returns the
+  // file that it writes: the parameters after this step, under their names, and their gradients, as
+  // "grad.<name of the parameter>". The next call of Train overwrites the file.
   model::SafetensorsFile Train(const std::string& strategy, const model::Batch& batch);
 
  private:

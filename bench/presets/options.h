@@ -12,7 +12,7 @@ namespace gradsync::bench {
 
 enum class Preset { kSmoke, kQuick, kReference };
 std::string_view Name(Preset preset);
-// Returns about how long the suite takes with this preset: "6 minutes on two cores".
+// Returns about how long the suite takes with this preset, such as "6 minutes on two cores".
 std::string_view Length(Preset preset);
 
 // The command line of //bench:suite, which runs several benchmarks one after the other.
@@ -33,13 +33,13 @@ struct Experiment {
   std::string subdirectory;            // for the results, below the suite's output directory; may be empty
 };
 
-// Runs of benchmark programs, of which the suite needs one. It starts them in order until a run ends with
-// another exit status than kLacking (too little memory).
+// Alternative runs of a benchmark program. The suite starts them in order, until one ends with another exit
+// status than kLacking (too little memory), and leaves out the rest.
 using Alternatives = std::vector<Experiment>;
 
 // Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Each entry
-// has one run, or, for a large model, also runs that need less memory; the suite starts these only if the
-// host has too little memory.
+// has one run, or, for a large model, also runs that need less memory; the suite starts one of these only if
+// the host has too little memory for the runs before it.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

@@ -12,7 +12,7 @@ namespace gradsync::bench {
 // all parents of that group limit it.
 class ControlGroups {
  public:
-  // A quota of CPU time is given anew in each period of, say, 100 ms. `all` counts the periods so far, and
+  // A quota of CPU time is given anew in each period, such as 100 ms. `all` counts the periods so far, and
   // `throttled` those in which the quota was used up, so that threads had to wait.
   struct Periods {
     int64_t all = 0, throttled = 0;
@@ -24,7 +24,7 @@ class ControlGroups {
                          const std::string& own = "/proc/self/cgroup");
 
   // Returns how many bytes this process can still use: the least that any of the control groups allows, where
-  // cached files count as free. Returns the largest integer if no group has a limit.
+  // cached files count as free. Returns the largest integer if no group states a limit.
   int64_t MemoryLeftBytes() const;
   // Returns the number of CPUs whose time the quotas allow, such as 1.5; infinity without a quota.
   double CpuQuota() const;
@@ -36,14 +36,15 @@ class ControlGroups {
   std::vector<std::string> groups_;  // directories of the groups; some may be missing
 };
 
-// Returns the number of bytes that can be used without swapping: MemAvailable of /proc/meminfo, or
+// Returns the number of bytes that this process can use without swapping: MemAvailable of /proc/meminfo, or
 // ControlGroups::MemoryLeftBytes if that is smaller. Nullopt if unknown.
 std::optional<int64_t> AvailableMemoryBytes();
 
-// Returns the resident memory of this process in bytes, including its code and libraries.
+// Returns the resident memory of this process in bytes, including its code and libraries; nullopt if it
+// cannot be read.
 std::optional<int64_t> ResidentBytes();
 
-// PeakResidentBytes returns the maximum resident memory of this process since the last call of
+// PeakResidentBytes returns the maximum resident memory in bytes of this process since the last call of
 // ResetPeakResidentBytes, or, if the system does not allow the reset, since the process began; nullopt if it
 // cannot be read.
 void ResetPeakResidentBytes();

@@ -4,15 +4,15 @@
 #include <string_view>
 
 // The names of all values in a record's configuration, samples, checks, facts, link and published figures. A
-// program that uses a name as a literal compiles only if this table has the name.
+// program that uses such a name as a literal compiles only if the table kSchema has the name.
 namespace gradsync::bench {
 
-// Says what a value in a record's configuration describes. Tools show two records in one row of a table if
-// their variants (strategy, options and backend) and all values of scope kSetting and kTrial are equal;
-// values of scope kRun may differ.
+// Says what a value in a record's configuration describes. Tools combine the records of one set of launches,
+// and of one number of ranks, into one measurement if their variants (strategy, options and backend) and all
+// values of scope kSetting and kTrial are equal; values of scope kRun may differ.
 //
-//   kSetting  what the variants of a run share: model, batch, dtype, device, threads
-//   kTrial    the trial of a variant
+//   kSetting  what variants share if they are compared: model, batch, dtype, device, threads
+//   kTrial    which trial of a variant: its seed
 //   kRun      how the launch measured: number of steps, seed
 enum class Scope { kSetting, kTrial, kRun };
 
@@ -27,8 +27,8 @@ using enum Scope;
 // kKnown is a whole number or the text "unknown".
 enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four have the order of Value's alternatives
 
-// The programs that write records. //bench:ddp is kDdp for gradsync's strategies, and kPeers for PyTorch's
-// strategies (peers); kLearning is //bench:convergence.
+// The programs that write records, as bits. //bench:ddp is kDdp for gradsync's strategies, and kPeers for
+// PyTorch's strategies (peers); kLearning is //bench:convergence.
 enum Writer : unsigned { kSome = 0, kAllReduce = 1, kDdp = 2, kPeers = 4, kLearning = 8 };
 inline constexpr unsigned kTraining = kDdp | kPeers, kBenchmarks = kAllReduce | kTraining;
 

@@ -8,10 +8,11 @@
 namespace gradsync::bench {
 
 // Collects facts about this program and machine for a record. Unknown values are empty, zero or "unknown".
-// The caller sets the fields about a GPU.
+// The caller sets `gpu`, `clock` and `base_command`.
 Provenance CollectProvenance(int argc, const char* const* argv);
 
-// Returns the argument with quotes, if a shell needs them.
+// Returns a command's argument as a shell needs it: in quotes if it has other characters than letters, digits
+// and _-+=,./:@%.
 std::string Quoted(std::string_view argument);
 
 // Sets the fields `gradsync_commit` and `dirty` from a text in the format of BuildStamp().

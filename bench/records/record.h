@@ -14,13 +14,14 @@
 #include "bench/records/variant.h"
 
 // Benchmarks write records, and the programs below tools/ read them and compute statistics. A record contains
-// raw samples and all facts that are needed to judge the samples.
+// raw samples and the facts with which tools judge the samples.
 //
 // A record has what one rank measured of one configuration (a strategy, a model, a batch size, ...) in one
 // start of the benchmark. A file DIR/<experiment>.<run_id>.rank<r>.jsonl has the records of one rank, as one
 // JSON object per line. The first line of a record has its configuration. Later data, such as the times of
-// steps, are on further lines (continuation lines), so a process that is killed leaves everything that it has
-// measured. names.h lists every name in a record, with its meaning.
+// steps, may be on further lines (continuation lines), so a process that is killed leaves all data that it
+// has written. names.h lists the names in a record's configuration, samples, checks, facts and link, with
+// their meanings.
 namespace gradsync::bench {
 
 inline constexpr std::string_view kRecordSchema = "gradsync.record/5";
@@ -58,8 +59,8 @@ class Fields {
   std::vector<std::pair<std::string, Value>> entries_;
 };
 
-// The values of one part of a record, such as its configuration. A call with a name that names.h does not
-// list for this part does not compile.
+// The values of one part of a record, such as its configuration. A call with a literal as name that names.h
+// does not list for this part does not compile.
 template <RecordPart kPart>
 class FieldsOf : public Fields {
  public:
@@ -134,7 +135,7 @@ struct BucketRecord {
 // The program, the machine and the software that produced the samples.
 struct Provenance {
   std::string gradsync_commit = "unknown";  // the commit, 40 hexadecimal digits
-  bool dirty = false;                       // true if files differed from the commit
+  bool dirty = false;                       // true if files outside docs/ differed from the commit
   std::string host;
   std::string os;         // "Debian GNU/Linux 12 (bookworm)"
   std::string kernel;     // "Linux 6.1.0-18-amd64"
@@ -147,9 +148,10 @@ struct Provenance {
   std::string build;     // "opt" or "dbg", with "+asan" or "+tsan"
   Fields libraries;      // versions by name
   std::string command_line;
-  // The program and the given flags, except flags that choose strategies, batch sizes, how often the ranks
-  // are started, or where results are written. Tools add flags of these kinds, and suggest the result as the
-  // command of another measurement. Empty in records of earlier versions.
+  // The program and the given flags, except the flags of kChoosesRun (bench/launch/flag_marks.h): those that
+  // choose strategies, PyTorch's strategies, batch sizes, how often the ranks are started, or where results
+  // are written. //tools:summarize adds flags of these kinds, and suggests the text as the command of another
+  // measurement. Empty in records of earlier versions.
   std::string base_command = {};
   // The clock of the measured times; "CUDA events, device, ns" for a GPU.
   std::string clock = "steady_clock, host, ns";
@@ -157,16 +159,17 @@ struct Provenance {
 
 struct Record {
   int64_t number = -1;     // number of the record in its file, from 0; negative if it has no number
-  std::string experiment;  // "ddp", "all_reduce"
-  std::string run_id;      // NewRunId() of rank 0, equal on all ranks and for all configurations of a run
+  std::string experiment;  // "ddp", "all_reduce" or "convergence"
+  std::string run_id;      // name of the launch, equal on all ranks and in all records of the launch
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;
   int64_t world_size = 1;
   // `variant` (the strategy, its options and the backend) and `config` (model, batch size, ...) say what was
-  // measured. Both are equal on all ranks.
+  // measured. `variant` and `config` are equal on all ranks.
   Variant variant;
   ConfigFields config;
-  // Measured times and counts. Each series has one entry per measured step.
+  // Measured times and counts. All series of a record have equal length: one entry per timed step, turn of
+  // several steps, or collective.
   SampleSeries samples;
   // Statistics ("mean_ns", "std_ns" of the population, "median_ns", "p90_ns", "n" for the number of steps,
   // ...) by the name of the measured time. Only records that were made from publications have them, because a
@@ -202,8 +205,8 @@ std::string AddLine(std::string_view line, std::vector<Record>* records);
 
 class RecordWriter {
  public:
-  // Creates `dir` and its parent directories, and opens the file. Throws InvalidInput, naming the path and
-  // the reason, if this fails or if the file is not empty.
+  // Creates `dir` and its parent directories, and opens the file <experiment>.<run_id>.rank<rank>.jsonl
+  // there. Throws InvalidInput, naming the path and the reason, if this fails or if the file is not empty.
   RecordWriter(const std::string& dir, std::string_view experiment, std::string_view run_id, int64_t rank);
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
@@ -213,7 +216,7 @@ class RecordWriter {
   int64_t Begin(const Record& record);
   void Continue(int64_t of, const Record& more);
   // Writes all data that Begin and Continue have added since the last Write. If the process is killed later,
-  // these data are not lost. Throws std::runtime_error with the path and the reason.
+  // these data are not lost. Throws std::runtime_error, with the path and the reason, if this fails.
   void Write();
   // Writes all data that Begin and Continue have added since the last Write, and returns only when the data
   // are on disk, so that they survive a crash of the machine.
