@@ -20,15 +20,15 @@ namespace gradsync::comm {
 enum class FrameType : char {
   kHello = 'h',      // protocol, job, run, nonce
   kChallenge = 'c',  // nonce, proof of rank 0; the answer to kHello, unless it is kNo or kLater
-  kJoin = 'j',       // proof, rank, host, terms; the answer is sent when all ranks have joined
+  kJoin = 'j',       // proof, rank, host, terms; answered when all ranks have joined or the job fails
   kSet = 's',        // key, value
-  kGet = 'g',        // milliseconds, key; the answer is sent when the key is set or the time is over
+  kGet = 'g',        // milliseconds, key; answered when the key is set, the time is over or the job fails
   // A call of Store::Meet. The fields of its payload are: milliseconds to wait, number of ranks that meet,
   // index of this rank, key, list of this rank's values (see Pack). Rank 0 answers when all these ranks have
   // called Meet, the time is over, or the job has failed.
   kMeet = 'm',
-  kFail = 'f',    // cause; later requests of all ranks are answered by kFailed
-  kRefuse = 'r',  // cause: an argument cannot be used; later requests are answered by kRefused
+  kFail = 'f',    // cause; later requests are answered by kFailed, unless the job had failed before
+  kRefuse = 'r',  // cause, a bad argument; later requests are then answered by kRefused
   kYes = 'y',     // hosts, a value, a list of values, or nothing
   kNone = '0',    // the key has not been set
   kLater = 'l',   // reason to retry later, such as another run at this place

@@ -78,7 +78,7 @@ class StoreServer : public Store {
   bool Admit(Connection& connection);
   // Returns the answer to kJoin, a client's request to join as `rank`. Waits until all ranks have joined, the
   // job has failed, or rank 0 ends. Returns kNo after one second if another client is this rank, and kLater
-  // if all ranks had joined before.
+  // if all ranks had joined before or if rank 0 ends.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   void Answer(Connection& connection);
   // Returns the frame (kFailed or kRefused, with the cause) with which rank 0 answers a joined rank after the
@@ -99,7 +99,7 @@ class StoreServer : public Store {
   std::mutex mutex_;           // protects the members below
   std::condition_variable changed_;
   std::set<int> connected_;                        // ranks that have joined and not left
-  std::set<int> told_;                             // ranks that have received the cause
+  std::set<int> told_;                             // ranks to which the cause has been sent
   std::vector<std::optional<std::string>> hosts_;  // hosts of the ranks that have joined
   bool has_begun_ = false;                         // all ranks have joined
   // Cause of the job's failure; empty if the job has not failed.
@@ -108,7 +108,7 @@ class StoreServer : public Store {
   std::map<std::string, std::string> values_;
   std::map<std::string, Meeting> meetings_;  // meetings that not all ranks have left
   bool is_stopping_ = false;
-  std::list<Connection> connections_;  // used by the thread only
+  std::list<Connection> connections_;  // used by thread_ only
   std::thread thread_;
 };
 
