@@ -11,7 +11,8 @@ namespace gradsync::comm {
 
 sigset_t SetOf(std::initializer_list<int> signals);
 
-// Blocks signals for this thread, and for threads that it starts while signals are blocked.
+// Blocks the signals `signals` for the thread that constructs this object, until the destructor runs. A
+// thread that this thread starts in the meantime starts with these signals blocked.
 class BlockSignals {
  public:
   explicit BlockSignals(const sigset_t& signals) { pthread_sigmask(SIG_BLOCK, &signals, &old_mask_); }
@@ -30,7 +31,8 @@ class BlockSignals {
 // Next has not returned have their usual effect on this process.
 class StopSignals {
  public:
-  // Construct a StopSignals while the process has only one thread. Throws std::system_error.
+  // Construct a StopSignals while the process has only one thread. The constructor throws std::system_error
+  // if signalfd(2) fails.
   StopSignals();
 
   // Returns a descriptor that is readable while a signal is waiting to be read with Next.
@@ -44,8 +46,8 @@ class StopSignals {
   std::optional<BlockSignals> block_signals_;
 };
 
-// Ends this process by the signal's default action, so that its parent process sees that this signal ended
-// it.
+// Flushes the output files of stdio, and then ends this process by the default action of `signal`, so that
+// the parent process sees that this signal ended it.
 [[noreturn]] void EndBySignal(int signal);
 
 }  // namespace gradsync::comm

@@ -8,13 +8,13 @@
 
 namespace gradsync::comm {
 
-// A new directory under TMPDIR (default /tmp) that only this user can read. The destructor removes it with
-// its contents. If this process ends without running the destructor (it was killed), a shell process, which
-// the constructor starts for this purpose, removes the directory.
+// A new directory under TMPDIR (default /tmp) that only this user can read. The destructor removes the
+// directory with its contents. If this process ends without running the destructor (it was killed), a shell
+// process, which the constructor starts for this purpose, removes the directory.
 class TemporaryDirectory {
  public:
-  // Throws InvalidInput if it cannot make the directory; std::system_error if it cannot start the shell
-  // process.
+  // The constructor throws InvalidInput if it cannot make the directory, and std::system_error if it cannot
+  // start the shell process.
   TemporaryDirectory();
   ~TemporaryDirectory();
   TemporaryDirectory(const TemporaryDirectory&) = delete;

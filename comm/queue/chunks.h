@@ -7,13 +7,13 @@
 
 #include "model/tensor/tensor.h"
 
-// Functions for the backends' collectives: they divide a vector into one part for each rank, divide it into
-// chunks, and run the two stages of each chunk in a pipeline.
+// Functions for the collectives of several backends: they divide a vector into one part for each rank or into
+// chunks, and run two stages for each chunk in a pipeline.
 namespace gradsync::comm {
 
 inline constexpr size_t kCacheLineBytes = 64;
 
-// Returns the largest multiple of a cache line that is at most `bytes`, but at least one line.
+// Returns the largest multiple of 64 bytes (a cache line) that is at most `bytes`, but at least 64.
 inline size_t WholeLines(size_t bytes) {
   return std::max<size_t>(bytes / kCacheLineBytes, 1) * kCacheLineBytes;
 }
@@ -22,8 +22,8 @@ inline size_t WholeLines(size_t bytes) {
 // `part_bytes`, and a part that would begin beyond the vector's end is empty.
 struct Slices {
   Slices(size_t total, size_t part) : total_bytes(total), part_bytes(part) {}
-  // Divides a vector of `total_bytes` into one part for each of `ranks` ranks. Parts begin on cache lines, so
-  // that two ranks that write their own parts never write to one line.
+  // Divides a vector of `total_bytes` into one part for each of `ranks` ranks. If the vector begins on a
+  // cache line, each part that is not empty does too, so no cache line is in the parts of two ranks.
   static Slices OfRanks(size_t total_bytes, int ranks) {
     return {total_bytes, (total_bytes / static_cast<size_t>(ranks) / kCacheLineBytes + 1) * kCacheLineBytes};
   }
@@ -36,9 +36,9 @@ struct Slices {
   size_t part_bytes;
 };
 
-// Calls start(i) and finish(i) for each chunk i from 0 to count - 1. The calls of start are in rising order
-// of i, and so are those of finish. At any time, at most `depth` chunks have been started and not yet
-// finished.
+// Runs two stages for chunks of a vector: calls start(i) and finish(i) for each chunk i from 0 to count - 1.
+// The calls of start are in rising order of i, and so are those of finish. At any time, at most `depth`
+// chunks have been started and not yet finished.
 template <class Start, class Finish>
 void Pipeline(int64_t count, int64_t depth, const Start& start, const Finish& finish) {
   for (int64_t i = 0; i < count + depth - 1; ++i) {
@@ -49,7 +49,7 @@ void Pipeline(int64_t count, int64_t depth, const Start& start, const Finish& fi
 
 inline std::byte* Bytes(const model::Tensor& tensor) { return static_cast<std::byte*>(tensor.raw_data()); }
 
-// Copies memory. `target` and `source` must be equal, or must not overlap.
+// Copies `bytes` bytes from `source` to `target`. The two ranges must be equal, or must not overlap.
 inline void CopyBytes(std::byte* target, const std::byte* source, size_t bytes) {
   if (bytes > 0 && target != source) std::memcpy(target, source, bytes);
 }

@@ -14,16 +14,17 @@
 
 namespace gradsync::comm {
 
-// Stands for "no other rank caused the failure": this rank itself failed, or an earlier failure on this rank
-// is the cause.
+// In place of a rank's number, means "no other rank caused the failure": for example, this rank itself
+// failed, or an earlier failure on this rank is the cause.
 inline constexpr int kNobody = -1;
-// Stands for "another rank caused the failure, but its number is unknown".
+// In place of a rank's number, means "another rank caused the failure, but its number is unknown".
 inline constexpr int kSomebody = -2;
-// The start of an error message that blames a rank whose number is unknown.
+// If an error message that blames a rank of unknown number starts with this text, FirstCause may replace the
+// text by "rank N".
 inline constexpr char kAnotherRank[] = "another rank";
 
-// Sending to another rank (the peer), or receiving from it, failed. what() is the cause, and names the peer
-// if it is known.
+// Communication of this rank with other ranks failed. what() is the cause, and usually names the other rank
+// (the peer) if its number is known.
 class PeerError : public std::runtime_error {
  public:
   // `suspect` is the rank to blame, by its number in the whole job. It is kSomebody if another rank with an
@@ -36,7 +37,8 @@ class PeerError : public std::runtime_error {
   const int suspect_;
 };
 
-// The peer closed the connection, perhaps because it had lost a third rank.
+// The peer (the other rank of a connection) closed the connection or refused it, perhaps because it had lost
+// a third rank.
 class PeerClosed : public PeerError {
  public:
   using PeerError::PeerError;
@@ -44,31 +46,34 @@ class PeerClosed : public PeerError {
 
 // Finds the rank that failed first.
 //
-// A rank that fails closes its connections, so other ranks lose a connection to a rank that may be innocent.
-// A rank that makes no progress may itself wait for another rank. Therefore each rank writes a note into the
-// job's store before it closes anything: which rank it blames, and why. Before it reports, it reads the note
-// of the rank that it blames, then the note of the rank that this note blames, and so on. The last of these
-// notes, which blames no other rank, tells the first cause. If this rank blames a rank without knowing its
-// number, the first cause is a rank whose note blames no other rank, else a rank that has written no note.
+// A rank on which a collective fails closes its connections, so a rank may lose a connection to a rank that
+// did not fail first. A rank that makes no progress may itself wait for another rank. Therefore a rank on
+// which a collective fails writes a note into the job's store before it closes its connections: which rank it
+// blames, and why. Before this rank throws CollectiveError, it reads the note of the rank that it blames,
+// then the note of the rank that this note blames, and so on. The last of the notes that it finds tells the
+// first cause. If this rank blames a rank without knowing its number, it searches the notes of all ranks for
+// one that blames no other rank; if there is none, it blames a rank that has written no note.
 //
-// The job's store is in rank 0's process. After rank 0 has read the notes, it stores the first cause in the
-// job's store, where ranks that fail later find it. If rank 0 left without a note, or did not answer, before
-// a rank wrote its note, that rank reports rank 0 as the first cause. Ranks that have not joined a job
-// (World::job is null) have no store, so each reports only the failure that it has seen itself.
+// The job's store is in rank 0's process. After rank 0 has read the notes, it makes the job fail with the
+// cause that it found (Store::Fail), unless ranks blame each other in a circle; ranks that fail later report
+// this cause. If rank 0's process ends without that, a rank that has lost a connection, has found no note and
+// cannot write its own reports that rank 0 closed the connection. If the store does not answer within five
+// seconds, a rank that blames another rank reports that rank 0 made no progress. Ranks that have not joined a
+// job (World::job is null) have no store, so each of them reports only the failure that it has seen itself.
 //
-// Thread-safe. A process group made of several groups (backend hierarchical) shares one FirstCause object
-// with them.
+// Thread-safe. A process group that is made of two inner groups (backend hierarchical) uses one FirstCause
+// object together with them.
 class FirstCause {
  public:
   // A rank that this rank blames may itself wait for another rank, and writes its note only when that wait
-  // fails. `patience` is the longest time that such a wait takes.
+  // fails. `patience` is the longest time that such a wait takes; Read waits for notes that much longer.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
-  // Writes the note about this rank's failure into the job's store. Takes at most six seconds: if the store
-  // does not answer by then, the note may be missing. Only the first call has an effect.
+  // Writes the note about this rank's `failure` into the job's store. Takes at most six seconds: if the store
+  // does not answer by then, the note may be missing. Only the first call on this object writes a note.
   void Write(const std::exception& failure);
-  // Waits for the notes of other ranks, and returns the first cause. Waits at most one second, plus
-  // `patience` unless this rank's own failure was that another rank closed its connection (PeerClosed). Call
-  // Read after Write.
+  // Waits for the notes of other ranks, and returns the text of the first cause. Waits for notes for at most
+  // one second, plus `patience` unless this rank's own failure was a PeerClosed. If rank 0 does not answer,
+  // Read waits one second more. Call Read after Write.
   std::string Read();
 
  private:
@@ -77,13 +82,15 @@ class FirstCause {
     std::string cause;
   };
   // Reads the note of the rank that this rank blames, then the note of the rank that this note blames, and so
-  // on. Copies the cause from the last note that it reads into first_. Returns false if the notes lead back
-  // to a rank whose note has been read, so that ranks blame each other in a circle. Throws JobFailed if a
-  // rank has made the job fail (Store::Fail); std::runtime_error if rank 0 cannot be reached.
+  // on. Copies the cause from the last note that it finds into first_. If the notes lead back to this rank or
+  // to a rank whose note has been read, ranks blame each other in a circle: then copies this rank's own
+  // cause, and returns false. Otherwise returns true. Throws JobFailed if the job has failed (Store::Fail),
+  // and std::runtime_error if rank 0 cannot be reached.
   bool Follow(Deadline deadline);
-  // Finds the first cause if this rank's note blames an unknown rank. Reads the notes of the other ranks, and
-  // copies the cause from the first note that blames no rank into first_. If there is no such note, first_
-  // blames the lowest-numbered rank that has written no note. Throws like Follow.
+  // Finds the first cause if this rank's note blames a rank of unknown number. Reads the notes of the other
+  // ranks in the order of their numbers, and copies the cause from the first note that blames no rank into
+  // first_. If there is no such note, and the own cause starts with kAnotherRank, first_ blames the
+  // lowest-numbered rank that has written no note. Throws the exceptions of Follow.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

@@ -27,8 +27,8 @@ class RecordingProcessGroup : public GroupDecorator {
     int64_t issue_ns = 0;  // time when the call was made, on the clock of Now()
     Interval interval{};   // time during which the data moved
   };
-  // One call of Work::Wait for a recorded collective. A caller may wait for one collective several times;
-  // each call has its own WaitEntry.
+  // One call of Work::Wait for a logged collective. A caller may wait for one collective several times; each
+  // call has its own WaitEntry.
   struct WaitEntry {
     int64_t sequence = 0;  // of the collective, as in its Entry
     Collective collective = Collective::kBarrier;
@@ -39,20 +39,21 @@ class RecordingProcessGroup : public GroupDecorator {
 
   Work Issue(Request request) override;
 
-  // Returns the collectives issued since Clear, in order. The member `interval` of an Entry is empty until
-  // Finish has been called.
+  // Returns the collectives issued since Clear (or construction), in the order of issue. The member
+  // `interval` of an Entry is {0, 0} until the next call of Finish.
   const std::vector<Entry>& entries() const { return entries_; }
   // Waits for all collectives of entries(), fills in the intervals of these entries, and releases the tensors
-  // of the collectives. Throws CollectiveError if one of the collectives failed.
+  // of the collectives. Finish throws CollectiveError if one of the collectives failed.
   const std::vector<Entry>& Finish();
-  // Returns the calls of Work::Wait since Clear that have returned without an error, in the order of their
-  // ends. The waiting that Finish does adds no entry to this list. Only one thread at a time may wait for
-  // collectives of this group.
+  // Returns the calls of Work::Wait since Clear (or construction) that have returned without an exception, in
+  // the order of their ends. The waiting that Finish does adds no entry to this list. Only one thread at a
+  // time may call Work::Wait for collectives of this group.
   const std::vector<WaitEntry>& waits() const { return waited_->waits; }
   // Deletes the logged collectives (entries()) and the logged calls of Work::Wait (waits()). Clear does not
   // restart the numbering of later collectives at 0, and does not change waited_ns().
   void Clear();
-  // Returns the time that this rank's threads have spent in Work::Wait for collectives of this group.
+  // Returns the nanoseconds that all calls of Work::Wait for collectives of this group have taken since
+  // construction, without calls that threw an exception.
   int64_t waited_ns() const {
     return std::accumulate(waited_->sums_ns.begin(), waited_->sums_ns.end(), int64_t{0});
   }
@@ -74,7 +75,7 @@ class RecordingProcessGroup : public GroupDecorator {
 
 std::vector<Interval> Intervals(std::span<const RecordingProcessGroup::Entry> entries);
 
-// Returns the nanoseconds within [from_ns, to_ns) that lie in at least one of `intervals`.
+// Returns how many nanoseconds of the time from `from_ns` to `to_ns` lie in at least one of `intervals`.
 int64_t BusyNs(std::span<const Interval> intervals, int64_t from_ns, int64_t to_ns);
 
 }  // namespace gradsync::comm

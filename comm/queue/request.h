@@ -16,15 +16,15 @@ namespace gradsync::comm {
 // InvalidInput, which names the backend, if one of them is out of its range.
 void CheckOptions(std::string_view backend, const GroupOptions& options);
 
-// Runs a collective in a process group of one rank: copies request.input to request.output.
+// Runs a collective in a process group of one rank: copies the input, if there is one, to the output.
 void RunAlone(const Request& request);
 
-// Computes the output of a collective for rank `rank` from the inputs of all ranks (`inputs`, by rank), and
-// writes it into request.output.
+// Computes the output of a collective for rank `rank` from the inputs of all ranks, and writes it into
+// request.output. inputs[r] is the memory of rank r's input.
 void RunFromInputs(const Request& request, int rank, std::span<std::byte* const> inputs);
 
-// The properties of a Request that must be equal on all ranks; some backends, such as shm, compare them to
-// find ranks that issue different collectives.
+// Properties of a Request that must be equal on all ranks. Backend shm compares the signatures of all ranks,
+// and throws if ranks issue different collectives.
 struct Signature {
   int64_t sequence = 0;
   int64_t bytes = 0;

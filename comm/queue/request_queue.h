@@ -27,63 +27,65 @@ struct RequestQueueOptions {
   int rank = 0;
   std::string_view backend;
   // A process group that is made of other groups sets `divide`; its queue then has no communication threads
-  // and does not call `run`. The queue calls `divide` when a request is issued. `divide` issues requests to
-  // the other groups, and returns the Work that ends when the whole collective has ended.
+  // and does not call `run`. The queue calls `divide` when a request is issued, unless the queue has failed.
+  // `divide` issues requests to the other groups, and returns the Work that ends when they have ended.
   std::function<Work(const Request& request)> divide = {};
-  // Number of communication threads, which is the number of requests that run concurrently.
+  // Number of communication threads (without `divide`). At most this many requests run at one time.
   int num_threads = 1;
-  // Runs a request to its end, or throws. `thread` is the number of the communication thread that runs it,
-  // from 0, or kCaller for any other thread.
+  // Runs a request to its end, or throws. `thread` is the number, from 0, of the communication thread that
+  // calls this function, or kCaller for any other thread.
   std::function<void(const Request& request, int thread)> run;
-  // A function of the backend that closes this rank's connections, so that all running requests fail, on this
-  // rank and on the other ranks.
+  // A function of the backend that makes running requests of this group fail on this rank. Backends gloo and
+  // shm do so by closing the group's connections, so running requests of the other ranks fail too.
   std::function<void()> abort;
-  // Writes a note about this rank's failure for the other ranks, and finds the rank that failed first. If
-  // is_part is true, this group is inside a larger group: its queue only writes the note, and the queue of
-  // the larger group finds that rank.
+  // The object that writes a note about this rank's failure for the other ranks, and finds the rank that
+  // failed first. If `is_part` is true, this group is inside a larger group: its queue only writes the note,
+  // and the queue of the larger group finds the rank that failed first.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // A backend sets `begin` if it can run short requests in less time than waking another thread takes; else
-  // `begin` is empty. The queue calls `begin` when a request is issued and no other request is unfinished.
-  // `begin` may do the part of the request for which other ranks wait, such as sending this rank's data. If
-  // it returns true, the queue wakes no communication thread: the thread that calls Work::Wait does the rest,
-  // unless a communication thread has started it.
+  // Returns whether the thread that calls Work::Wait should run the request, for example because that takes
+  // less time than waking a communication thread. `begin` may be empty. The queue calls it when a request is
+  // issued, if no other request is unfinished, the queue has not failed, the request has no `prepare`, and
+  // its `after` has ended. `begin` may do the part of the request for which other ranks wait, such as sending
+  // this rank's data. If it returns true, Issue wakes no communication thread: the thread that calls
+  // Work::Wait runs the request, unless a communication thread has started it.
   std::function<bool(const Request& request)> begin = {};
-  // If true, a thread in Work::Wait runs all requests that no communication thread has started, up to the one
-  // for which it waits. If false, a thread in Work::Wait runs these requests only if `begin` returned true
-  // for the request for which it waits, or if `divide` is set.
+  // If true, a thread in Work::Wait runs queued requests, in order, while the request for which it waits is
+  // not done. If false, it runs queued requests only if `begin` returned true for the request for which it
+  // waits, or if `divide` is set.
   bool waiters_help = false;
 };
 
-// Returns options for the queue of a backend; the caller must still set the functions, such as `run` and
-// `abort`, in these options. `first_cause` is null, or the FirstCause that the group shares with the larger
-// group of which it is a part. If `first_cause` is null, the options get a new FirstCause.
+// Returns options for the queue of a backend; the caller must still set the functions `run` and `abort`, and
+// may set `begin`. `first_cause` is null, or the FirstCause that the group shares with the larger group of
+// which it is a part. If `first_cause` is null, the options get a new FirstCause; else their member `is_part`
+// is true.
 RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
                                      std::shared_ptr<FirstCause> first_cause);
 
-// A queue of one rank's collectives, in the order of issue, and the threads that run them. When a collective
-// fails, all unfinished and all later collectives fail immediately, with its cause.
+// A queue of the collectives of one rank in one process group, in the order of issue, and the threads that
+// run them. When a collective fails, all unfinished and later collectives of this queue also fail, and their
+// errors name the failed collective and its cause.
 class RequestQueue {
  public:
   explicit RequestQueue(RequestQueueOptions options);
-  // Drops requests that have not been started, makes running requests fail, and never waits for another rank.
-  // Waits until no thread runs a request any more, neither a communication thread nor a thread in Work::Wait.
+  // If a collective has not ended, the destructor calls Abort, so that unfinished requests fail. It waits
+  // until no thread runs a request any more, neither a communication thread nor a thread in Work::Wait.
   ~RequestQueue();
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
-  // Appends the request, and sets its sequence number. A barrier, and a request whose caller waits
-  // immediately (Waits::kAtOnce), start only after all earlier requests of this queue are done.
+  // Appends the request to the queue, and sets its sequence number. The queue runs a barrier, and a request
+  // whose caller waits immediately (Waits::kAtOnce), only after all earlier requests of this queue are done.
   Work Issue(Request request);
-  // Closes this rank's connections, so that all unfinished and later requests fail, on this rank and on the
-  // other ranks. The errors of these requests give `cause` as the cause, or, if a request had failed before,
-  // the cause of that failure.
+  // Makes all unfinished and later requests of this queue fail. Their errors give `cause` as the cause, or,
+  // if a request had failed before, the cause of that failure. Calls the function `abort` of the options.
   void Abort(std::string_view cause);
-  // Makes all unfinished and later requests fail because `operation` failed with `exception`, in the queue or
-  // outside it. Writes a note about the failure for the other ranks (FirstCause::Write), and then closes this
-  // rank's connections. Returns the text of the cause for error messages: the failure of the rank that failed
-  // first, or, if is_part is set, `exception`. After an earlier failure of this queue, returns the cause of
-  // that failure.
+  // Makes all unfinished and later requests fail because `operation`, a collective or an allocation, failed
+  // with `exception`. Writes a note about the failure for the other ranks (FirstCause::Write), and then calls
+  // the function `abort` of the options. Returns the text of the cause for error messages: the failure of the
+  // rank that failed first, or, if `is_part` is true, the text of `exception`. If this queue failed or was
+  // aborted before, returns that cause and does nothing else.
   std::string Fail(std::string_view operation, const std::exception& exception);
 
  private:
@@ -91,12 +93,12 @@ class RequestQueue {
 
   bool CanRun() const { return !items_.empty() && std::ssize(running_) < options_.num_threads; }
   void RunThread(int index);
-  // Runs the first request of the queue on the calling thread. `lock` holds mutex_ before and after the call,
-  // but not while the request runs.
+  // Takes the first request from the queue, and runs it on the calling thread, whose number for `run` is
+  // `thread`. `lock` holds mutex_ before and after the call, but not while the request runs.
   void RunNext(std::unique_lock<std::mutex>& lock, int thread);
   // Runs queued requests on the calling thread until `item` is done, or, in a queue with communication
-  // threads, until no further request can start. Communication threads may run some of the requests. The
-  // caller must add 1 to num_helpers_ before the call; this function subtracts 1 when it ends.
+  // threads, until no further request can start. Other threads may run some of the requests. The caller must
+  // add 1 to num_helpers_ before the call; this function subtracts 1 when it ends.
   void RunUpTo(const Item& item);
   void ThrowIfFailed();
 

@@ -19,15 +19,16 @@
 
 namespace gradsync::comm {
 
-// Settings that must be equal on all ranks of a job, such as flags, as names and values. If settings differ,
-// the error names the first setting that differs.
+// Names and values of settings that must be equal on all ranks of a job, such as flags. If a rank's settings
+// differ from those of rank 0, the error names the first setting that differs.
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
-// Returns "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
+// Returns a text such as "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
 std::string DescribeMissingRanks(const World& world, std::chrono::milliseconds timeout,
                                  const std::function<bool(int rank)>& has_arrived);
 
-// Calls `action`, and rethrows its exceptions as a CollectiveError that names this rank.
+// Calls `action`. If `action` throws a std::runtime_error, throws a CollectiveError that names this rank and
+// the cause.
 template <class Action>
 auto WithRendezvousErrors(const World& world, const Action& action) {
   std::string cause;
@@ -41,18 +42,19 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
   throw CollectiveError(Join("rank ", world.NameOf(world.rank), ": ", cause));
 }
 
-// The ranks of a job, after they have connected to rank 0 and compared their settings (Terms).
+// One rank's membership in a job, whose ranks have connected to rank 0 and compared their settings (Terms).
 //
 // With a rendezvous tcp://host:port, rank 0 listens at this address. With file:///directory, rank 0 keeps its
-// address in a file there until all ranks have joined. Rank 0 listens on loopback in this case if the
-// launcher says that all ranks are on this host, else at the address by which other hosts reach this host.
-// The other ranks connect to rank 0, each side proves that it knows the job's secret
-// (comm/rendezvous/protocol.h), and rank 0 compares the settings of all ranks. Rank 0 rejects processes of
-// another job, processes of another start (run) of this job, and a second process of the same rank.
+// address in a file there until all ranks have joined or it gives up. With file:///directory, rank 0 listens
+// on loopback if the launcher says that all ranks are on this host, else at the address by which other hosts
+// most likely reach this host (OwnAddress). The other ranks connect to rank 0, each side proves that it knows
+// the job's secret (comm/rendezvous/protocol.h), and rank 0 compares the settings of all ranks. Rank 0
+// rejects processes of a job with another name or secret, and a second process of the same rank. With
+// file:///directory, it also rejects processes that have read the file of another start (run) of rank 0.
 class Job {
  public:
-  // Returns when all ranks have joined. Throws InvalidInput for a malformed url. Throws CollectiveError, one
-  // line, if
+  // The constructor returns when all ranks have joined. Throws InvalidInput for a malformed url
+  // (World::rendezvous). Throws CollectiveError, one line, if
   // - ranks are missing after the timeout: "rank 0: rank 1 did not arrive at file:///x within 60.0 s;
   //   arrived: 0, 2",
   // - settings (`terms`) differ: "rank 0: --seed: rank 0 has 1, rank 1 has 2", or
@@ -61,14 +63,14 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // Returns, for each rank, a text that identifies its host. The text is equal for two ranks that reach each
-  // other over loopback.
+  // Returns, for each rank, a text that identifies its host (HostOf). Ranks with equal texts count as ranks
+  // of one host, which reach each other over loopback.
   const std::vector<std::string>& hosts() const { return hosts_; }
-  // Returns the store through which ranks exchange values. It is in rank 0's process, and works until rank
-  // 0's Job is destroyed.
+  // Returns the store through which ranks exchange values. The store is in rank 0's process. It cannot be
+  // used after rank 0's Job has been destroyed.
   Store& store() { return *store_; }
   // Returns a unique prefix for the keys with which the next process group of the ranks `members` exchanges
-  // values in the store. All of these ranks get the same prefix if they make their process groups of exactly
+  // values in the store. These ranks get the same prefix if they make the process groups that have exactly
   // these members in the same order.
   std::string NextGroup(const std::vector<int>& members);
 
@@ -78,7 +80,7 @@ class Job {
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
   // Returns whether another process already serves as rank 0 at `place` (the rendezvous); it may be rank 0 of
   // an earlier start of this job that has not ended. Throws Refused if such a process is still there one
-  // second after the first call that found one.
+  // second after the first call that found one, or if that process rejects this one.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 
@@ -93,20 +95,21 @@ class Job {
 };
 
 // Joins the job: the ranks check that their settings (`terms`), number of ranks and program are equal, and
-// find out which ranks share a host. All ranks must call this before they make a process group. Raises this
-// process's limit of open descriptors to its maximum, because each rank needs several for each other rank.
-// Returns a copy of `world`, with the new Job in `job`, and with the local_rank and local_size that follow
-// from the hosts of the ranks. Process groups use this Job. If `world` has only one rank, returns it
-// unchanged. Throws the exceptions of Job's constructor.
+// find out which ranks share a host. All ranks must call this before any of them makes a process group, or
+// none: without it, each process group forms a job of its own. Raises this process's limit of open
+// descriptors to its maximum, because each rank needs up to four for each other rank. Returns a copy of
+// `world`, with the new Job in `job`, and with the local_rank and local_size that follow from the hosts of
+// the ranks. Process groups that are made with this copy use this Job. If `world` has only one rank, does
+// nothing and returns `world`. Throws the exceptions of Job's constructor.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
-// Returns, for each rank, a text that identifies its host (Job::hosts). The ranks must have joined a job,
-// unless `world` has only one rank.
+// Returns, for each rank of `world`, a text that identifies its host (Job::hosts), or one empty text if
+// `world` has only one rank. Throws InvalidInput if `world` has several ranks that have not joined a job.
 std::vector<std::string> HostsOf(const World& world);
 
 // Returns a world that consists only of the ranks `members` of `world`. Error messages still name these ranks
-// by their numbers in the whole job. Throws InvalidInput unless the ranks of `world` have joined a job, and
-// `members` are in ascending order and include this rank.
+// by their numbers in the whole job. Throws InvalidInput if `members` are not ranks of `world` in ascending
+// order or do not include this rank, or if `world` has several ranks that have not joined a job.
 World PartOf(const World& world, const std::vector<int>& members);
 
 }  // namespace gradsync::comm

@@ -18,17 +18,17 @@ struct Rank0 {
 // the directory file:///directory. A job with a name has its own file there.
 class Place {
  public:
-  // Throws InvalidInput, which quotes the malformed url.
+  // The constructor throws InvalidInput, which quotes `url`, if `url` is malformed.
   Place(const std::string& url, const std::string& job_name);
 
   bool is_file() const { return !path_.empty(); }
-  // Returns where rank 0 listens; nullopt while rank 0 has not written its file (file:///directory only).
-  // Never blocks, even if the path is a FIFO.
+  // Returns where rank 0 listens. With file:///directory, returns nullopt while there is no valid file of
+  // rank 0. Does not wait for a writer if the path is a FIFO.
   std::optional<Rank0> Find() const;
-  // Writes where rank 0 listens to this job's file, atomically; makes the directory if it does not exist.
-  // Throws std::runtime_error if the file cannot be written.
+  // Writes the address and the run of rank 0 into this job's file, atomically; makes the directory if it does
+  // not exist. Throws std::runtime_error if the file cannot be written.
   void Publish(const Rank0& rank0) const;
-  // Removes the file if it contains `run` (Rank0::run), so that another run's file stays.
+  // Removes this job's file if it contains `run` (Rank0::run), so that the file of another run stays.
   void Withdraw(const std::string& run) const;
 
  private:

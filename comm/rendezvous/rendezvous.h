@@ -10,20 +10,21 @@
 
 namespace gradsync::comm {
 
-// Lets the ranks of a process group exchange values while they construct the group. Two process groups that
-// are constructed at the same time must have no rank in common.
+// Lets the ranks of a process group exchange values while they construct the group. A rank must not construct
+// two process groups at the same time.
 class Rendezvous {
  public:
-  // Uses the world's job, or, if it has none, forms a new job with the world's ranks. Throws InvalidInput for
-  // a malformed url, and CollectiveError if ranks are missing after the timeout or the job has failed.
+  // Uses the job of `world` (World::job), or, if there is none, forms a new job with the world's ranks. A new
+  // job throws the exceptions of Job's constructor.
   Rendezvous(const World& world, std::chrono::milliseconds timeout);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Waits for all ranks, and returns, in rank order, the value that each rank gave for this rank. `own` is
-  // what this rank gives: own[r] is for rank r, or its only value is for all ranks. All ranks must call this.
-  // Throws CollectiveError, one line, when ranks are missing after the timeout ("rank 0: rank 1 did not
-  // arrive at file:///x within 60.0 s; arrived: 0, 2"), rank 0 is gone, or any rank has failed here.
+  // Waits until all ranks of the group have called Exchange, and returns, in rank order, the value that each
+  // rank gave for this rank. `own` is what this rank gives: own[r] is for rank r, or its only value is for
+  // all ranks. Throws CollectiveError, one line, if ranks are missing when the timeout has passed since
+  // construction ("rank 0: rank 1 did not arrive at file:///x within 60.0 s; arrived: 0, 2"), if rank 0 is
+  // gone, or if the job has failed.
   std::vector<std::string> Exchange(const std::vector<std::string>& own);
 
   std::vector<std::string> hosts() const;

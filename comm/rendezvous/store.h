@@ -8,7 +8,7 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// A key-value store for the ranks of a job, in rank 0; the other ranks reach it over TCP.
+// A key-value store for the ranks of a job, in rank 0's process; the other ranks reach it over TCP.
 namespace gradsync::comm {
 
 struct JobIdentity {
@@ -16,7 +16,8 @@ struct JobIdentity {
   std::string secret{};  // known only to the ranks of the job; empty if there is no secret
 };
 
-// Rank 0 rejects this process, which is not of its job; what() is the reason. A retry does not help.
+// This process and the rank 0 that it found do not accept each other, for example because their secrets
+// differ; what() is the reason. Connecting again does not help.
 class Refused : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -24,31 +25,33 @@ class Refused : public std::runtime_error {
 
 enum class FailureKind { kOfRank, kBadArgument };
 
-// A rank has made the job fail; what() is the cause.
+// The job has failed, for example because a rank has called Store::Fail; what() is the cause.
 class JobFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Set, Get and Meet throw JobFailed if any rank has called Fail, and std::runtime_error if rank 0 is out of
-// reach.
+// Set, Get and Meet throw JobFailed if the job fails before they are done, and std::runtime_error if rank 0
+// cannot be reached or does not answer in time.
 class Store {
  public:
   virtual ~Store() = default;
-  // Sets a value. Waits for rank 0's answer until the deadline.
+  // Sets the value of `key`. A rank other than rank 0 waits until the deadline for rank 0's answer.
   virtual void Set(const std::string& key, std::string_view value, Deadline deadline) = 0;
-  // Waits until a rank has set the key, and returns its value; nullopt if none has by the deadline.
+  // Waits until a rank has set the value of `key`, and returns the value; returns nullopt if no rank has set
+  // it by the deadline.
   virtual std::optional<std::string> Get(const std::string& key, Deadline deadline) = 0;
-  // Waits until each of `size` ranks has called Meet with this key and its own index. Returns one value of
-  // each rank, by index: own[index] of that rank's `own`, where `index` is the caller's, or its only value.
-  // The value is nullopt for a rank that has not called by the deadline.
+  // Waits until each of `size` ranks has called Meet with this key and its own index. Returns one value from
+  // each rank, in the order of their indices: from that rank's `own`, the element with the index of the
+  // caller, or the only element. The value is nullopt for a rank that has not called Meet by the deadline.
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
-  // Makes the job fail with `cause`, which rank 0 sends to all ranks; has no effect if rank 0 is out of
-  // reach. Only the first call by any rank has an effect.
+  // Makes the job fail with `cause`, which rank 0 sends to each other rank in its next answer to that rank,
+  // or when rank 0 ends. Has no effect if rank 0 cannot be reached or if the job has failed before.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
-  // Returns the cause if this rank knows that the job failed by a bad argument of a rank; else nullopt.
+  // Returns the cause if this rank knows that the job failed because of a bad argument of a rank
+  // (kBadArgument); else nullopt.
   virtual std::optional<std::string> bad_argument() = 0;
 };
 

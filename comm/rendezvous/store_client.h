@@ -12,17 +12,20 @@
 
 namespace gradsync::comm {
 
-// The key-value store as a rank other than rank 0 uses it: each call is a request to rank 0. Thread-safe, but
+// The key-value store as a rank other than rank 0 uses it. Join, Set, Get, Meet and Fail each send one
+// request to rank 0, unless rank 0 has already told this rank that the job has failed. Thread-safe, but
 // concurrent calls wait for each other.
 class StoreClient : public Store {
  public:
-  // Connects, and checks that rank 0 knows the secret. Throws Refused if rank 0 rejects this process;
-  // std::runtime_error at the deadline.
+  // Connects to rank 0, and checks that rank 0 knows the secret. Throws Refused if rank 0 does not know it or
+  // rejects this process. Throws std::runtime_error if the deadline passes before, or if no rank 0 of start
+  // `run` is there.
   StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
 
-  // Joins the job; must be called before all other functions. Returns the hosts of all ranks when all have
-  // joined; nullopt if this process must connect again, for example because the job began without it. Throws
-  // Refused, JobFailed, std::runtime_error.
+  // Joins the job; must be called before all other functions. When all ranks have joined, returns the
+  // identity of each rank's host (HostOf), in rank order. Returns nullopt if this process must connect again,
+  // for example because all ranks had joined before. Throws Refused if rank 0 rejects this process, JobFailed
+  // if the job has failed, and std::runtime_error if the connection is lost or the deadline passes.
   std::optional<std::vector<std::string>> Join(int rank, const std::string& host, const std::string& terms,
                                                Deadline deadline);
   void Set(const std::string& key, std::string_view value, Deadline deadline) override;
@@ -33,8 +36,8 @@ class StoreClient : public Store {
   std::optional<std::string> bad_argument() override;
 
  private:
-  // Sends a request and returns the answer. Throws Refused if rank 0 rejects this process (kNo), and
-  // JobFailed if the job has failed (kFailed, kRefused). Drops late answers to earlier requests.
+  // Sends a request to rank 0, and returns the answer. Throws Refused if rank 0 rejects this process (kNo),
+  // and JobFailed if the job has failed (kFailed, kRefused). Drops late answers to earlier requests.
   Frame Ask(FrameType type, const std::string& payload, Deadline deadline);
 
   const std::string secret_;

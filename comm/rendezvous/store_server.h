@@ -20,9 +20,9 @@
 namespace gradsync::comm {
 
 // The key-value store of a job, in rank 0's process. One thread accepts connections, and each connection has
-// a thread that answers its requests. Rejects clients of another job, clients without the secret, and
-// requests larger than those of ranks. If too many clients have not proved the secret, rejects the oldest.
-// Thread-safe.
+// a thread that answers its requests. Rejects clients of another job and clients without the secret. Closes a
+// connection on which a payload larger than the limits of protocol.h arrives. When a client connects while 64
+// others have not proved that they know the secret, rejects the oldest of these. Thread-safe.
 class StoreServer : public Store {
  public:
   struct Options {
@@ -30,18 +30,20 @@ class StoreServer : public Store {
     std::string run{};   // the run that clients must name (Rank0::run)
     int size = 2;        // size of the world
     std::string host{};  // host of rank 0
-    // Compares `terms`, the settings of a rank that joins (such as the world's size), with those of rank 0.
-    // Returns the error with which the job then fails; empty if the settings agree.
+    // A function that compares `terms`, the settings of a rank that joins (such as the world's size), with
+    // those of rank 0. It returns the error with which the job then fails; empty if the settings agree.
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
-  // Answers requests until all joined ranks have left, but for at most one second. If the job has failed, a
-  // rank receives the cause even if it asks later.
+  // The destructor first answers requests until all joined ranks have closed their connections, but for at
+  // most one second. If the job has failed, the destructor then sends the cause to each rank that is still
+  // connected, so that a later request of this rank finds the cause.
   ~StoreServer() override;
 
   // Waits until all ranks have joined, and returns the identity of each rank's host (HostOf), in rank order.
   // If ranks are missing at the deadline, the job fails with the message that `missing` returns; `missing`
-  // receives a function that returns whether a given rank has joined. Throws JobFailed.
+  // receives a function that returns whether a given rank has joined. Throws JobFailed if the job fails
+  // before all ranks have joined.
   std::vector<std::string> WaitForRanks(
       Deadline deadline,
       const std::function<std::string(const std::function<bool(int)>& has_joined)>& missing);
@@ -56,7 +58,8 @@ class StoreServer : public Store {
 
  private:
   struct Connection;
-  // State of one call of Meet by several ranks with the same key. The last rank that calls wakes the others.
+  // State of the calls of Meet by several ranks with the same key. The last of these ranks that calls Meet
+  // wakes the others.
   struct Meeting {
     std::vector<std::optional<std::vector<std::string>>> values;  // values by index
     int num_missing = 0;
@@ -66,23 +69,27 @@ class StoreServer : public Store {
 
   void WakeAll();
   void Accept();
-  // If too many connected clients have not yet proved the secret, rejects the one that connected first. It
-  // may connect again.
+  // If 64 connected clients have not yet proved that they know the secret, rejects the one that connected
+  // first. This client may connect again.
   void RejectOldest();
   void Serve(Connection& connection);
-  // Lets a client join as a rank. Returns true if all ranks have joined and the client has been told so.
+  // Checks a client's job, run and secret, and lets it join as a rank. Returns true when all ranks have
+  // joined and this client has been sent kYes; returns false if the client does not become a rank of the job.
   bool Admit(Connection& connection);
-  // Returns the answer to kJoin, a client's request to join as `rank`. Waits until all ranks have joined or
-  // the job has failed.
+  // Returns the answer to kJoin, a client's request to join as `rank`. Waits until all ranks have joined, the
+  // job has failed, or rank 0 ends. Returns kNo after one second if another client is this rank, and kLater
+  // if all ranks had joined before or if rank 0 ends.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   void Answer(Connection& connection);
-  // Returns the answer that every request receives after the job has failed.
+  // Returns the frame (kFailed or kRefused, with the cause) with which rank 0 answers a joined rank after the
+  // job has failed.
   Frame CauseFrame() const {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }
-  // Sends a last frame that the client has not asked for. A rank receives the cause if the job has failed,
-  // and finds it in its socket even if rank 0 has ended. A client that has not joined is told to retry
-  // (kLater) if rank 0 ends or has too many clients; it would otherwise assume that rank 0 has died.
+  // Before rank 0 closes a connection, sends a last frame for which the client has not asked. If the job has
+  // failed, a rank receives the cause, and finds it in its socket even if rank 0 has ended. A client that has
+  // not joined receives kLater, so that it tries again, if rank 0 ends or if RejectOldest has chosen this
+  // client; it would otherwise assume that rank 0 has died.
   void SendGoodbye(Connection& connection, bool is_rank);
   void MarkInformed(int rank);
 
@@ -92,7 +99,7 @@ class StoreServer : public Store {
   std::mutex mutex_;           // protects the members below
   std::condition_variable changed_;
   std::set<int> connected_;                        // ranks that have joined and not left
-  std::set<int> told_;                             // ranks that have received the cause
+  std::set<int> told_;                             // ranks to which the cause has been sent
   std::vector<std::optional<std::string>> hosts_;  // hosts of the ranks that have joined
   bool has_begun_ = false;                         // all ranks have joined
   // Cause of the job's failure; empty if the job has not failed.
@@ -101,7 +108,7 @@ class StoreServer : public Store {
   std::map<std::string, std::string> values_;
   std::map<std::string, Meeting> meetings_;  // meetings that not all ranks have left
   bool is_stopping_ = false;
-  std::list<Connection> connections_;  // used by the thread only
+  std::list<Connection> connections_;  // used by thread_ only
   std::thread thread_;
 };
 
