@@ -54,9 +54,9 @@ std::vector<std::pair<std::string, std::string>> BackendLibraries();
 
 // Joins the world (all ranks of the job), and makes the process group. Returns when all ranks have joined. If
 // the environment variable GRADSYNC_NCCL_SHARE_GPU is 1, nccl accepts more ranks than GPUs. NCCL then sends
-// over sockets, so this mode suits tests of function and not measurements. Throws InvalidInput as
-// CheckBackend does. Throws CollectiveError if ranks do not arrive within the timeout, whose text names them,
-// or if ranks disagree on the number of ranks.
+// over sockets, so this mode suits tests of function and not measurements. Throws InvalidInput where
+// CheckBackend does, and for other wrong options. Throws CollectiveError if ranks do not arrive within the
+// timeout (the text names these ranks), or if ranks disagree on the number of ranks.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm

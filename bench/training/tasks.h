@@ -33,7 +33,7 @@ struct TrainingTask {
   std::unique_ptr<model::Model> model;
   std::unique_ptr<BatchSource> source;
   std::vector<Setting> settings;  // at least one; measured in this order
-  // Unless it is null, this sink, such as a profiler, is told when the steps of gradsync's strategies, their
+  // Unless it is null, this sink is told, for a profiler, when the steps of gradsync's strategies, their
   // phases, operations and collectives begin and end. With --nvtx, the benchmark uses the sink of
   // MakeNvtxSink in its place.
   std::unique_ptr<RangeSink> ranges = {};
@@ -41,9 +41,9 @@ struct TrainingTask {
 
 // Makes the model, the source of batches, and a Setting for each combination of batch size, number of
 // accumulation steps and, for a transformer, sequence length. `seed` decides the batches and the random
-// initial weights. If --weights names a file, rank 0 alone takes its weights from it (Trainer::Restart sends
-// them to the other ranks). Throws InvalidInput if this file does not fit the model, or if the corpus cannot
-// be used.
+// initial weights. If --weights names a file, rank 0 alone takes the model's weights from it
+// (Trainer::Restart sends them to the other ranks). Throws InvalidInput if this file does not fit the model,
+// or if the corpus cannot be used.
 TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World& world,
                       const model::DevicePtr& device);
 

@@ -54,7 +54,7 @@ struct TrainingVariant : Variant {
   // Returns the number of steps between two averages over the ranks: the option `period` of local SGD and
   // DiLoCo, which average weights only every few steps; 1 for all other strategies.
   int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
-  // The variants of a benchmark take turns. In a turn, a variant takes lead_in_steps() untimed and then
+  // A benchmark measures a variant in turns. In a turn, the variant takes lead_in_steps() untimed and then
   // turn_steps() timed steps, without barriers between them. The mean time of the timed steps is one sample.
   // A turn has several steps if the strategy averages weights only every few steps. It also has several steps
   // if carries() is true: a step then ends before the strategy has gathered the new weights, the gathers
@@ -73,7 +73,7 @@ struct TrainingVariant : Variant {
   // "ddp:1048576" with a bucket size in bytes that is not the default; followed by "_compiled" if the model
   // is compiled.
   std::string peer() const;
-  // Returns whether the ranks' weights differ by design, at least for some steps.
+  // Returns whether the ranks' weights differ by design after at least some steps, as with local SGD.
   bool drifts() const { return traits->agreement == ddp::Agreement::kDrifts; }
   void Describe(Record& record) const;
 };

@@ -13,8 +13,8 @@
 // All-reduce of short vectors: every rank sends its whole vector to every other rank, and reduces the vectors
 // of all ranks itself. This takes the delay of one message, or, above 4 KiB, of two, because each rank then
 // also confirms that it has everything. Vectors of up to ShortMessages::kMaxBytes are exchanged without gloo
-// if the caller waits for the result immediately after it issued the collective, and there are at most
-// ShortMessages::kMaxRanks ranks.
+// if the mesh has short_messages(), and the caller waits for the result immediately after it issued the
+// collective.
 //
 // All-reduce of long vectors: the vector is cut into one part per rank. A rank receives its part from all
 // other ranks, reduces it, and sends the result to all other ranks. A part is sent in segments: while one
@@ -23,8 +23,8 @@
 // size times the bytes of the vector, where `size` is the number of ranks. But it takes two steps, where a
 // ring takes 2 (size - 1).
 //
-// A barrier and a broadcast take log2(size) steps, rounded up. With at most ShortMessages::kMaxRanks ranks, a
-// barrier whose caller waits immediately takes one step: each rank sends a short message to each other rank.
+// A barrier and a broadcast take log2(size) steps, rounded up. If the mesh has short_messages(), a barrier
+// whose caller waits immediately takes one step: each rank sends a short message to each other rank.
 //
 // Except in RunOwnAllReduce, a rank reduces the elements of all ranks in one pass, in rank order
 // (comm/queue/reduction.h). So the result is bitwise equal on all ranks, for any length and any segments.

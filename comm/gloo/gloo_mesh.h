@@ -59,13 +59,13 @@ class GlooMesh {
   GlooMesh& operator=(const GlooMesh&) = delete;
 
   int rank() const { return rank_; }
-  // Returns the number by which error messages name rank `rank` of the mesh: its rank in the whole job.
+  // Returns the rank in the whole job of rank `rank` of the mesh. Error messages use this number.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   // Returns the other ranks, starting after this one, so that ranks do not all send to one rank first.
   const std::vector<int>& others() const { return others_; }
-  // Returns the shortest timeout of all ranks, which limits every wait, and from which every rank computes
-  // the length of segments.
+  // Returns the shortest timeout of all ranks. It limits each wait for a message, and every rank computes the
+  // length of segments from it.
   std::chrono::milliseconds timeout() const { return timeout_; }
   // Returns the network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
@@ -83,8 +83,8 @@ class GlooMesh {
   // Runs `action`, which calls gloo, and turns gloo's exceptions into PeerErrors that name no rank.
   void Call(const std::function<void()>& action) const;
 
-  // Closes all connections. From then on every wait for a message throws PeerError, here and on the other
-  // ranks. On another rank, a wait for a message that was partly transferred may throw only at the deadline.
+  // Closes all connections. From then on this rank's waits for messages throw PeerError. So do those of the
+  // other ranks, at the latest at their deadline.
   void Abort() noexcept;
 
  private:

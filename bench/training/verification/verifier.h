@@ -74,9 +74,10 @@ class Verifier {
 // weights, compares the change of the weights, initial minus final, with the change that the equation gives.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
-// In a round every variant takes one turn. Returns whether ranks compare their gradients or weights
-// (Verifier::SpotCheck) after the turn of variant number `variant` in timed round `round`. For each variant
-// this is true in one of every `rounds_per_check` rounds, which is drawn at random from `seed`.
+// In a round, every variant that is being measured takes one turn. Returns whether ranks compare their
+// gradients or weights (Verifier::SpotCheck) after the turn of variant number `variant` in timed round
+// `round`. For each variant this is true in one of every `rounds_per_check` rounds, which is drawn at random
+// from `seed`.
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed);
 
 }  // namespace gradsync::bench
