@@ -16,11 +16,11 @@ namespace gradsync::comm {
 std::vector<std::string> BackendNames();
 
 // Throws InvalidInput for an unknown backend or option, and for a backend that does not support this type of
-// device or this world. Makes no device. MakeProcessGroup makes the same checks.
+// device or this world, or is not in this build. Makes no device. MakeProcessGroup makes the same checks.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
-// Checks only the options of a backend. Throws InvalidInput with one of these texts: "backend gloo has no
-// option 'x'", "backend hierarchical: inner is 'x', expected one of: shm, gloo, mpi".
+// Checks only the name and the options of a backend. Throws InvalidInput with a text such as "backend gloo
+// has no option 'x'" or "backend hierarchical: inner is 'x', expected one of: shm, gloo, mpi".
 void CheckBackendOptions(const std::string& backend, const BackendOptions& options);
 // Throws InvalidInput, with both numbers, if this host has fewer GPUs (`num_gpus`) than ranks. Backend nccl
 // needs a GPU for each rank. Checks nothing if `share_gpu` is true, or if a launcher such as torchrun started
@@ -29,13 +29,14 @@ void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
 // Properties of a backend that are known before a process group is made.
 struct BackendTraits {
-  // If true, a sum adds the elements of the ranks in rank order and rounds only the final sum. Backend
-  // hierarchical first adds the elements of each host's ranks, then these sums of the hosts. A mean is the
-  // sum divided by the number of ranks, and is computed in f64 for f32 tensors.
+  // If true, a sum adds the elements of the ranks in rank order. Sums of bf16 elements are computed in f32,
+  // and only the final sum is rounded to bf16. A mean is the sum divided by the number of ranks, and is
+  // computed in f64 for f32 tensors. Backend hierarchical first adds the elements of each host's ranks, then
+  // these sums of the hosts; its mean is the mean of the hosts' means.
   //
-  // If false, the communication library chooses the order, and rounds after each addition, also in bf16. A
-  // mean is then the rounded sum divided by the number of ranks. NCCL instead multiplies each element by the
-  // rounded reciprocal of the number of ranks before it adds.
+  // If false, the communication library chooses the order of at least the all-reduce, and rounds after each
+  // addition, also in bf16. A mean is then the rounded sum divided by the number of ranks. NCCL instead
+  // multiplies each element by the rounded reciprocal of the number of ranks before it adds.
   bool reduces_in_rank_order = true;
   bool needs_mpirun = false;     // mpirun or srun must start the ranks
   bool shares_memory = false;    // the ranks of a host can share tensors (AllocateShared)
@@ -45,7 +46,7 @@ struct BackendTraits {
   // The backend of torch.distributed with which benchmarks compare this backend.
   std::string_view pytorch_backend = "gloo";
 };
-// Throws InvalidInput for an unknown backend.
+// Throws InvalidInput for an unknown backend, also if it is the value of an option.
 BackendTraits TraitsOf(const std::string& backend, const BackendOptions& options = {});
 
 // Returns pairs of name and version of the communication libraries (NCCL, Open MPI) in this build.
@@ -53,9 +54,9 @@ std::vector<std::pair<std::string, std::string>> BackendLibraries();
 
 // Joins the world (all ranks of the job), and makes the process group. Returns when all ranks have joined. If
 // the environment variable GRADSYNC_NCCL_SHARE_GPU is 1, nccl accepts more ranks than GPUs. NCCL then sends
-// over sockets, so this mode suits tests of function and not measurements. Throws InvalidInput for an unknown
-// backend, or one that does not support the device. Throws CollectiveError, which names the missing ranks, if
-// ranks do not arrive within the timeout or disagree on the number of ranks.
+// over sockets, so this mode suits tests of function and not measurements. Throws InvalidInput where
+// CheckBackend does, and for other wrong options. Throws CollectiveError if ranks do not arrive within the
+// timeout (the text names these ranks), or if ranks disagree on the number of ranks.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm

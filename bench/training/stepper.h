@@ -25,14 +25,15 @@ class Stepper {
   const Setting& setting() const { return setting_; }
   const TrainingVariant& variant() const { return variant_; }
 
-  // Takes one training step and returns its times. If a turn of the variant has several steps
-  // (TrainingVariant::turn_steps), takes all of them, and returns the means of the times of the timed ones.
-  // For a strategy of gradsync, reports operations to `tracer`, unless it is null, and leaves the gradients
-  // in the trainer's parameters.
+  // Takes one turn of the variant on `batch`: normally one training step. Returns the turn's times. If the
+  // turn has several steps (TrainingVariant::turn_steps), the times are means over its timed steps. For a
+  // strategy of gradsync, reports the operations of the timed steps to `tracer`, unless it is null, and
+  // leaves the gradients of the last step in the trainer's parameters, if the strategy keeps whole gradients.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
-  // Returns the factor by which the strategy multiplies the loss before backward.
+  // Returns the factor by which the trainer multiplies the loss before backward (Strategy::loss_scale); 1 for
+  // a strategy of PyTorch.
   virtual double loss_scale() const = 0;
   // Sets the weights to rank 0's initial weights and takes one training step; a strategy of gradsync takes
   // variant().period() steps. Afterwards the trainer's parameters have the whole gradients and the whole new
@@ -44,14 +45,14 @@ class Stepper {
   // std::logic_error and takes no step.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
-  // Gathers whole weights into the trainer's parameters, if the strategy keeps only a part of them on each
-  // rank. All ranks must call this.
+  // If a strategy of gradsync keeps only a part of the weights on each rank, gathers the whole weights into
+  // the trainer's parameters. All ranks must call this.
   virtual void CompleteValues() {}
 
   // Adds to `record` what is known after the first timed step, such as the sizes of the strategy's buckets
-  // and the bytes of memory that it keeps between steps.
+  // and, for a strategy of gradsync, the bytes of memory that it keeps between steps.
   virtual void Introduce(Record& record) const = 0;
-  // Adds to `facts` what is known from all steps so far, such as the peak memory.
+  // Adds to `facts` what is known from all steps so far, such as the peak memory in bytes.
   virtual void Describe(FactFields& facts) const = 0;
 
  private:

@@ -7,7 +7,7 @@
 #include "comm/testing/errors.h"
 #include "model/base/error.h"
 
-// Makes plans from command lines, for tests.
+// Helpers for tests: functions that make a TrainingPlan from the arguments of a command line.
 namespace gradsync::bench {
 
 inline comm::World WorldOf(int size) {

@@ -27,58 +27,62 @@
 
 namespace gradsync::bench {
 
-// What one rank measured in a training step, or in several steps that it took together. Times are then means
-// over the timed steps. For PyTorch's strategies, only `times` and `begin_ns` are set.
+// What one rank measured in a turn of one or several timed training steps. `times`, `comm_busy_ns` and `cpu`
+// are means over these steps. For PyTorch's strategies, only `times` and `begin_ns` are set.
 struct StepResult {
   StepTimes times;
-  std::vector<StepMarks> marks = {};  // when the phases of each step began
-  // The times in which the last step waited for collectives; empty on a GPU, and without a tracer.
+  std::vector<StepMarks> marks = {};  // when each timed step reached its marks
+  // When the last step waited for collectives: one entry for each wait; empty on a GPU, and without a tracer.
   std::vector<StepWait> waits = {};
-  // When this rank began the first timed step, after the barrier, on the host's steady clock.
+  // When this rank began the first timed step, after the barrier and the untimed steps, in ns on the host's
+  // steady clock.
   std::optional<int64_t> begin_ns = {};
-  // Time in ns of a step during which at least one collective was in flight. It is counted from the end of
-  // forward to the end of the step, but from the beginning of the step if the strategy may communicate before
-  // the last backward pass.
+  // Time in ns of a step during which at least one collective was in flight. Only the time from the end of
+  // forward to the end of the step counts, or the whole step if the strategy may communicate before the last
+  // backward pass.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
-  std::optional<int64_t> allocations = {};  // in all steps, from the device's memory source
+  std::optional<int64_t> allocations = {};  // from the device's memory source, also in untimed steps
   // Bytes in use on the device in the last step: when Strategy::BeginStep has returned (built_bytes), before
   // the optimizer's update, and after it.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
-// Returns a record that has nothing but the samples of this result. `position` becomes a sample too; it is
-// the number of timed results, of all strategies, before this one.
+// Returns a record that has nothing but samples, one of each kind: this result's times, begin_ns,
+// comm_busy_ns and CPU times, and `position`, the number of timed results, of all strategies, before this
+// one.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
   bool decay_vectors = true;  // if false, AdamW applies no weight decay to parameters with one dimension
-  // Unless it is null, the trainer tells this sink when the phases and the collectives of each step begin and
-  // end, for a profiler. The sink must outlive the trainer.
+  // Unless it is null, the trainer tells this sink, for a profiler, when the phases of each step and the
+  // strategies' collectives begin and end. The sink must outlive the trainer.
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
-  // True if at most one strategy exists at a time. Then a strategy may free memory that another strategy
-  // would need. Restart must be called before each strategy is made, except before the first.
+  // True if at most one strategy exists at a time. A strategy that keeps weights in other memory may then
+  // free the trainer's memory for weights, which another strategy would need. Restart must be called before
+  // each strategy is made, except before the first.
   bool is_alone = false;
-  bool restarts = true;  // false if Restart is never called again; then the initial weights are not kept
+  bool restarts = true;  // if false, initial weights are not kept, and Restart sends rank 0's current ones
 };
 
-// How Trainer::Step trains: with which strategy, for how many steps, and how gradients are clipped.
+// How Trainer::Step trains: with which strategy, for how many steps, at which learning rate, and how
+// gradients are clipped.
 struct Turn {
   ddp::Strategy& strategy;
   comm::RecordingProcessGroup& group;  // the process group in which the strategy communicates
   int64_t num_steps = 1;               // number of timed steps, without barriers between them
   int64_t lead_in_steps = 0;           // number of untimed steps after the barrier, before the timed steps
   // A step divides its batch into this number of parts of equally many rows, and runs forward and backward of
-  // one part after the other. The gradient is the mean of the parts' gradients. The strategy communicates in
-  // the backward pass of the last part only, unless Strategy::needs_every_pass() is true. In the measured
-  // times, everything before the backward pass of the last part counts as forward.
+  // one part after the other. The gradient is the mean of the parts' gradients. The trainer calls
+  // Strategy::OnGradReady in the backward pass of the last part only, unless Strategy::needs_every_pass() is
+  // true. In StepTimes, all computation before the backward pass of the last part counts as forward.
   int64_t accumulation_steps = 1;
-  // If the Euclidean norm of all gradients together is larger than clip_norm, all gradients are multiplied by
-  // clip_norm / norm, as by PyTorch's clip_grad_norm_. With a strategy that does not average gradients, each
-  // rank clips its own gradients.
+  // If the Euclidean norm of all gradients together is larger than clip_norm, the update uses all gradients
+  // times clip_norm / norm, as after PyTorch's clip_grad_norm_. With a strategy that does not average
+  // gradients, each rank clips its own gradients by their own norm.
   double clip_norm = std::numeric_limits<double>::infinity();
   double learning_rate = 0;  // if 0, the learning rate of TrainerOptions
 };
@@ -86,12 +90,12 @@ struct Turn {
 // Returns the value of a tensor of one element.
 double ToDouble(const model::Tensor& scalar);
 
-// Owns one rank's copy of the model and its optimizer, and trains it. All strategies of gradsync train this
-// copy, so that all of them compute in the same memory.
+// Owns one rank's copy of the model and its optimizer, and trains it. All strategies that NewStrategy makes
+// train this copy.
 class Trainer {
  public:
-  // `group` is used for barriers and to send rank 0's initial weights to all ranks; strategies may use other
-  // process groups. All groups must outlive the trainer.
+  // `group` is used for barriers, and by Restart to send rank 0's weights and buffers to all ranks;
+  // strategies may use other process groups. All groups must outlive the trainer.
   Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& options, const model::DevicePtr& device,
           comm::RecordingProcessGroup& group, CpuClock cpu_clock);
 
@@ -111,41 +115,42 @@ class Trainer {
 
   RangeSink* ranges() const { return options_.ranges; }
 
-  // Allocates the trainer's gradients and optimizer state for a strategy whose properties are `traits`.
-  // Leaves out each of the two for which such a strategy allocates its own memory.
+  // Allocates the trainer's memory for gradients and the optimizer's state, for a strategy whose properties
+  // are `traits`. Leaves out each of the two for which such a strategy allocates its own memory.
   void Provide(const ddp::Traits& traits);
-  // Makes a strategy that communicates in `group`. The strategy must be destroyed before the trainer. Throws
-  // InvalidInput for an unknown name or a wrong option.
+  // Calls Provide, and makes a strategy that communicates in `group`. The strategy must be destroyed before
+  // the trainer. Throws InvalidInput for an unknown name, a wrong option, or a dtype or device of the
+  // parameters that the strategy does not support.
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, const ddp::StrategyOptions& options,
                                              comm::RecordingProcessGroup& group);
 
-  // Sets all parameters and buffers to rank 0's initial values, and resets the optimizer. All ranks must call
-  // it.
+  // Sets all parameters and buffers to rank 0's initial values, or, if TrainerOptions::restarts is false, to
+  // its current values, and resets the optimizer. All ranks must call it.
   void Restart();
 
   // Waits for all ranks, and then takes turn.lead_in_steps untimed and turn.num_steps timed steps, without
   // barriers between them. If the model has buffers (as batch norms have), forward of the last step, or of
   // every step if there are untimed ones, begins with a broadcast of rank 0's buffers. Afterwards the
-  // parameters have the gradients of the last step, if the strategy keeps them, and turn.group has the log of
-  // the collectives of all these steps. The operations of the timed steps are reported to `tracer`, unless it
-  // is null.
+  // parameters have the gradients of the last step, if the strategy keeps whole gradients, and turn.group has
+  // the log of the collectives of all these steps. In the timed steps, reports the broadcast of buffers, and
+  // forward and backward of the batch's last part, to `tracer`, unless it is null.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
   // Takes turn.num_steps steps without timing them. Afterwards the parameters have the whole weights, and the
   // whole gradients of the last step, so that they can be checked. These gradients lie in memory that does
   // not belong to the strategy.
   void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
-  // For tests: replaces the trainer's clocks. `timer` times the phases of steps. `now` returns the time in
-  // ns, and times Strategy::BeginStep and the strategy's hooks.
+  // For tests: replaces the trainer's clocks. `timer` measures the phases of steps. `now` returns the time in
+  // ns, and measures Strategy::BeginStep and the strategy's hooks.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
-  // Returns the name of the phase in which Step is, for error messages: "start", "forward", "backward",
-  // "synchronisation", ...
+  // Returns the name of the phase that training has reached, for error messages: "start", "forward",
+  // "backward", "synchronisation", "optimizer" or "end".
   std::string_view phase() const { return phase_; }
 
   // Returns the loss of this rank's last batch, with the weights before the update.
   double loss() const;
 
-  // Returns the number of floating-point operations of forward and backward of a batch of this rank. Runs a
-  // forward pass to count them.
+  // Returns the number of floating-point operations of forward and backward of a batch of this rank. Runs
+  // forward of the first of its `accumulation_steps` equal parts to count them.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
   // Returns how many bytes of the trainer's memory a strategy with these traits needs: those of the weights
@@ -153,14 +158,14 @@ class Trainer {
   // strategy allocates its own.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
-  // Updates the weights with the current gradients. First scales all gradients down together if their
-  // Euclidean norm is larger than `clip_norm`.
+  // Updates the weights with the current gradients. If their Euclidean norm is larger than `clip_norm`, uses
+  // all of them times clip_norm / norm.
   void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity());
 
-  // Computes, in this process alone, the mean of the gradients of all ranks' batches. The batches are
-  // computed one after the other and not as one large batch, because a batch norm depends on the whole batch.
-  // If `loss_scale` is the one of a strategy, each batch's gradients are bitwise equal to those that the
-  // batch's rank computes with this strategy.
+  // Computes the mean of the gradients of `batches`, such as those of all ranks, without communication. The
+  // batches are computed one after the other and not as one large batch, because a batch norm depends on the
+  // whole batch. If `loss_scale` is the one of a strategy, the gradients of each batch, before they are
+  // added, are bitwise equal to those that the batch's rank computes with this strategy.
   void ComputeGradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
                              double loss_scale = 1);
 
@@ -170,11 +175,12 @@ class Trainer {
   void TakeValuesBack();
   void AllocateGradients();
   // Runs forward and backward of all parts of a batch but the last (gradient accumulation), and forward of
-  // the last part, whose loss it returns.
+  // the last part. Returns the last part's loss times loss_scale / accumulation_steps.
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
-  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `keep` is not null, appends copies of
-  // the whole gradients to it before the update.
+  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `communicates`, broadcasts rank 0's
+  // buffers before forward. If `keep` is not null, appends copies of the whole gradients to it before the
+  // update.
   StepTimes TakeStep(const Turn& turn, bool communicates, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);
 
@@ -183,14 +189,14 @@ class Trainer {
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
   std::vector<model::Tensor> losses_;  // loss of each part of the last batch
-  // Used only if there is a profiler (TrainerOptions::ranges). A strategy that is made for a group (the key)
-  // communicates in the group of the value instead, which passes each collective on to the key and reports it
-  // to the profiler.
+  // Used only if there is a profiler (TrainerOptions::ranges). A strategy that NewStrategy makes for a group
+  // (the key of the map) communicates in the value of the map instead. This group passes each collective on
+  // to the key, and reports it to the profiler.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;
-  // The trainer's memory for gradients, one tensor for each parameter. Strategies without their own memory
-  // for gradients use it. Empty until it is first needed.
+  // The trainer's memory for gradients, one tensor for each parameter. Backward stores gradients there for
+  // strategies without their own memory for gradients. Empty until it is first needed.
   std::vector<model::Tensor> default_grads_;
   std::vector<model::Tensor> initial_values_;   // rank 0 only, on the CPU
   std::vector<model::Tensor> initial_buffers_;  // rank 0 only, on the CPU

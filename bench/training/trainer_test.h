@@ -15,7 +15,7 @@
 #include "model/transformer/transformer.h"
 #include "model/vision/resnet.h"
 
-// Helpers for tests of a trainer with a model of a few hundred weights, on two ranks.
+// Helpers for tests of a trainer on two ranks, with a transformer of one layer or a small ResNet.
 namespace gradsync::bench {
 
 inline std::unique_ptr<model::Model> MicroTransformer(const model::DevicePtr& device) {
@@ -39,7 +39,7 @@ inline std::unique_ptr<model::Model> MicroResNet(const model::DevicePtr& device)
   return std::make_unique<model::ResNet>(config, device, model::DType::kF64, 0);
 }
 
-// Returns a batch of images that differ between ranks.
+// Returns a batch of three images of 16 x 16 pixels, which differ between ranks.
 inline model::Batch ImagesOf(const model::DevicePtr& device, int rank) {
   const model::Tensor images = model::Tensor::Empty(device, {3, 3, 16, 16}, model::DType::kF64);
   const model::Tensor targets = model::Tensor::Empty(device, {3, 3}, model::DType::kF64);
@@ -49,7 +49,7 @@ inline model::Batch ImagesOf(const model::DevicePtr& device, int rank) {
 
 using MakeModel = std::function<std::unique_ptr<model::Model>(const model::DevicePtr& device)>;
 
-// One of two ranks, with a replica of the model.
+// One of the two ranks of a test, with a replica of the model.
 struct Rank {
   Rank(std::unique_ptr<comm::ProcessGroup> inner, const MakeModel& make_model, const TrainerOptions& options)
       : group(std::move(inner)),
@@ -75,7 +75,7 @@ struct Rank {
   Trainer trainer;
 };
 
-// A process group whose collectives each take 1.5 ms.
+// A process group in which each wait for a collective takes at least 1.5 ms.
 class SlowGroup : public comm::GroupDecorator {
  public:
   using GroupDecorator::GroupDecorator;
@@ -100,7 +100,8 @@ inline void OnTwoRanks(const std::function<void(Rank& rank)>& body,
   });
 }
 
-// Returns the strategies that accept f64, without those that average weights only every few steps.
+// Returns the names of gradsync's strategies that support f64 parameters, without those that average weights
+// only every few steps.
 inline std::vector<std::string> Strategies() {
   std::vector<std::string> names = ddp::StrategyNames();
   std::erase_if(names, [](const std::string& name) {

@@ -22,40 +22,39 @@ namespace gradsync::bench {
 
 using ddp::kDefaultBucketBytes;
 
-// The optimizer.
 enum class OptimizerKind { kAdamW, kSgd, kMuon };
 // The words of the variant option `optimizer`; "given" means the optimizer of the flag --optimizer.
 inline constexpr std::string_view kOptimizerWords[] = {"given", "adamw", "sgd", "muon"};
 constexpr std::string_view Name(OptimizerKind kind) { return kOptimizerWords[1 + static_cast<size_t>(kind)]; }
 
 // A variant (a strategy with options, over a backend) whose names were checked, and the values of its
-// options. The inherited `options` have only values that differ from their defaults. There are options of the
-// strategy, options of the benchmark for every strategy (BenchOptions), and, if the strategy has buckets,
-// their size in one of three forms:
+// options. The inherited `options` leave out options that are set to their default. There are options of the
+// strategy, options of the benchmark itself (BenchOptions), and, if the strategy has buckets, their size in
+// one of three forms:
 //
 //   bucket_bytes     in bytes
 //   bucket_elements  in elements of gradients
-//   published_size   in the unit of the published experiment: bytes for `core`, elements for other strategies
+//   published_size   in the published experiment's unit: bytes for `core` and `core_update`, else elements
 struct TrainingVariant : Variant {
   // Traits of the strategy; for a strategy of PyTorch, of the gradsync strategy with which it is compared.
   const ddp::Traits* traits = nullptr;
-  std::string floor = {};  // the strategy without communication, from whose step time the costs are measured
+  std::string floor = {};  // name of the strategy without communication; costs are measured from its time
   // Values of options, except the size of buckets; defaults are left out.
   std::map<std::string, double, std::less<>> values = {};
   int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets
-  // The options that the variant's text sets, also those that it sets to their default.
+  // The names of the options that the variant's text sets, also of those that it sets to their default.
   std::set<std::string, std::less<>> named = {};
 
-  // Return the variant's options clip_norm, learning_rate and optimizer. For an option that the variant does
-  // not set, clip_norm() returns infinity, learning_rate() 0, and optimizer() nullopt.
+  // Return the variant's options clip_norm, learning_rate and optimizer. For an option with its default
+  // value, clip_norm() returns infinity, learning_rate() 0, and optimizer() nullopt.
   double clip_norm() const;
   double learning_rate() const;
   std::optional<OptimizerKind> optimizer() const;
   ddp::StrategyOptions strategy_options() const;
-  // Returns the number of steps between two averages over the ranks: 1 if the strategy averages gradients in
-  // every step, more if it averages weights only every few steps.
+  // Returns the number of steps between two averages over the ranks: the option `period` of local SGD and
+  // DiLoCo, which average weights only every few steps; 1 for all other strategies.
   int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
-  // The variants of a benchmark take turns. In a turn, a variant takes lead_in_steps() untimed and then
+  // A benchmark measures a variant in turns. In a turn, the variant takes lead_in_steps() untimed and then
   // turn_steps() timed steps, without barriers between them. The mean time of the timed steps is one sample.
   // A turn has several steps if the strategy averages weights only every few steps. It also has several steps
   // if carries() is true: a step then ends before the strategy has gathered the new weights, the gathers
@@ -70,16 +69,17 @@ struct TrainingVariant : Variant {
     return within_host ? std::max(1, world.local_size) : world.size;
   }
   bool is_peer() const { return !framework.empty(); }
-  // Returns the name of a PyTorch strategy in bench/peers/pytorch_training.py: "ddp", or "ddp:1048576" with a
-  // bucket size in bytes; followed by "_compiled" if the model is compiled.
+  // Returns the name of this variant's PyTorch strategy in bench/peers/pytorch_training.py: "ddp", or
+  // "ddp:1048576" with a bucket size in bytes that is not the default; followed by "_compiled" if the model
+  // is compiled.
   std::string peer() const;
-  // Returns whether the ranks' weights differ by design, at least for some steps.
+  // Returns whether the ranks' weights differ by design after at least some steps, as with local SGD.
   bool drifts() const { return traits->agreement == ddp::Agreement::kDrifts; }
   void Describe(Record& record) const;
 };
 
 // Returns the definitions of the options clip_norm, learning_rate and optimizer, which the benchmark itself
-// implements for all strategies.
+// implements.
 std::span<const ddp::Option> BenchOptions();
 
 // Returns the value of an option as it is written in a variant's text.
@@ -94,8 +94,9 @@ struct VariantDefaults {
 
 // Makes the variants of `texts`, in this order. A text without a backend becomes one variant for each default
 // backend, unless the strategy does not communicate; the same holds for the bucket size, if the strategy has
-// buckets. Throws InvalidInput, with a line that begins with --`flag`, for an unknown strategy, option or
-// backend, for an option or backend that the strategy does not accept, and for a variant that occurs twice.
+// buckets. Throws InvalidInput, with a line that begins with --`flag`, for a malformed text, an unknown
+// strategy, option or backend, an option, value or backend that the strategy does not accept, and a variant
+// that occurs twice.
 std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
                                           const VariantDefaults& defaults);
 
@@ -103,10 +104,11 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
 // with these variants. This is BackendTraits::pytorch_backend of the first variant for which it is not
 // "gloo", such as "nccl"; else "gloo".
 std::string PeerBackend(std::span<const TrainingVariant> variants);
-// Returns the PyTorch strategies with which these variants can be compared (Traits::pytorch_twin), each in
-// all `modes`: eager, compiled or both. A variant without such a strategy adds none. Throws InvalidInput,
-// with a line that begins with --with_peers, for a variant that sets clip_norm or learning_rate, which
-// bench/peers/pytorch_training.py does not support.
+// Returns, each once, the PyTorch strategies with which these variants can be compared
+// (Traits::pytorch_twin), in all `modes`: eager, compiled or both. A variant without such a strategy, or that
+// sets an option that PyTorch's strategy lacks (Option::keeps_twin is false), adds none. Throws InvalidInput,
+// with a line that begins with --with_peers, if one of the other variants sets clip_norm or learning_rate,
+// which bench/peers/pytorch_training.py does not support.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);
 

@@ -10,21 +10,23 @@
 namespace gradsync::comm {
 
 // Waits until the event is done. Sleeps while it waits, so that other threads can use the core. Throws
-// std::runtime_error if the event is not done within the timeout.
+// std::runtime_error if the event is not done within the timeout, and CudaError.
 void WaitOnHost(const model::CudaEvent& event, std::chrono::milliseconds timeout);
 
 // Runs collectives on tensors of a GPU with a backend that uses only host memory: copies the tensors through
-// pinned host memory, like PyTorch's gloo. Each communication thread has its own CudaStaging object.
+// pinned host memory, like PyTorch's gloo. Each communication thread that runs such a collective has its own
+// CudaStaging object.
 class CudaStaging {
  public:
-  // `timeout` limits the time of each copy between the GPU and the host. Throws CudaError.
+  // `timeout` limits the time of each copy between the GPU and the host. The constructor throws CudaError.
   CudaStaging(std::shared_ptr<model::CudaDevice> device, std::chrono::milliseconds timeout);
 
-  // Copies the request's tensors to host memory, calls `collective` on the copies, and returns when the
-  // result is in the GPU's memory. The compute stream must have finished the tensors before this call. If
-  // `collective` throws, waits until no copy uses the tensors, and then rethrows the exception. Throws
-  // CudaError, CudaOutOfMemory, and std::runtime_error if a copy takes longer than the timeout; the memory of
-  // such a copy is never freed, because the GPU may still use it.
+  // Copies the request's input to host memory, calls `collective` with a request on tensors in host memory,
+  // copies the output to the GPU, and returns when this copy is done. Does nothing for an empty request. The
+  // compute stream must have finished the tensors before this call. If `collective` throws, waits until no
+  // copy uses the tensors, and then rethrows the exception. Throws CudaError, CudaOutOfMemory, and
+  // std::runtime_error if a copy takes longer than the timeout. If this copy still runs after a second
+  // timeout, its memory is never freed, because the GPU may still use it.
   void Run(const Request& request, const std::function<void(const Request&)>& collective);
 
  private:

@@ -11,9 +11,10 @@
 // The algorithms of collectives, over the TCP connections of a GlooMesh.
 //
 // All-reduce of short vectors: every rank sends its whole vector to every other rank, and reduces the vectors
-// of all ranks itself. This takes the delay of one message. If the caller waits for the result immediately
-// after it issued the collective, and there are at most ShortMessages::kMaxRanks ranks, the calling thread
-// exchanges vectors of up to ShortMessages::kMaxBytes without gloo.
+// of all ranks itself. This takes the delay of one message, or, above 4 KiB, of two, because each rank then
+// also confirms that it has everything. Vectors of up to ShortMessages::kMaxBytes are exchanged without gloo
+// if the mesh has short_messages(), and the caller waits for the result immediately after it issued the
+// collective.
 //
 // All-reduce of long vectors: the vector is cut into one part per rank. A rank receives its part from all
 // other ranks, reduces it, and sends the result to all other ranks. A part is sent in segments: while one
@@ -22,27 +23,28 @@
 // size times the bytes of the vector, where `size` is the number of ranks. But it takes two steps, where a
 // ring takes 2 (size - 1).
 //
-// A barrier and a broadcast take log2(size) steps, rounded up. With at most ShortMessages::kMaxRanks ranks, a
-// barrier takes one step: each rank sends a short message to each other rank.
+// A barrier and a broadcast take log2(size) steps, rounded up. If the mesh has short_messages(), a barrier
+// whose caller waits immediately takes one step: each rank sends a short message to each other rank.
 //
-// A rank reduces the elements of all ranks in one pass, in rank order, and rounds once
+// Except in RunOwnAllReduce, a rank reduces the elements of all ranks in one pass, in rank order
 // (comm/queue/reduction.h). So the result is bitwise equal on all ranks, for any length and any segments.
 namespace gradsync::comm {
 
 struct GlooTuning {
-  // In an all-reduce, a rank sends its whole vector to every other rank if all that it sends is at most this
-  // number of bytes.
+  // In an all-reduce, a rank sends its whole vector to every other rank if all that it sends (the vector's
+  // bytes times the number of other ranks) is at most this number of bytes.
   size_t direct_bytes = 256 << 10;
   // An all-reduce in which a rank would send more than `direct_bytes`, and all other collectives, send
-  // vectors in segments of at most this size. On loopback, collectives with segments below 512 KiB were
-  // slower, because each message costs time, and those with segments above 4 MiB were not faster.
+  // vectors in segments of at most this number of bytes. On loopback, collectives with segments below 512 KiB
+  // were slower, because each message costs time, and those with segments above 4 MiB were not faster.
   size_t segment_bytes = 2 << 20;
 };
 
-// Memory into which a communication thread receives messages, kept between collectives.
+// Memory into which one thread receives messages, kept from one collective to the next.
 class Scratch {
  public:
-  // Returns at least `bytes` bytes with undefined contents. The bytes stay valid until the next call of Get.
+  // Returns a pointer to at least `bytes` bytes with undefined contents. They stay valid until the next call
+  // of Get.
   std::byte* Get(size_t bytes);
 
  private:
@@ -54,19 +56,20 @@ class Scratch {
 
 // Returns the first of the eight slots (message tags) that a collective may use. A slot has the collective's
 // sequence number, a hash of the properties that must be equal on all ranks (Signature), and, in its three
-// low bits, the number of one of the collective's streams of messages. The hash prevents messages of
-// different collectives from being mixed up.
+// low bits, the number of one of the collective's streams of messages. If ranks issue different collectives
+// with one number, the hashes almost always differ, so no rank takes the messages of the wrong collective.
 uint64_t BaseSlot(const Request& request);
 
 // Runs the collective on the calling thread. Collectives of one mesh may run concurrently if their sequence
-// numbers differ (modulo 2^32). Throws PeerError.
+// numbers differ (modulo 2^32), except those that use ShortMessages. Throws PeerError, and with ShortMessages
+// std::runtime_error if ranks issue different collectives.
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch);
 
 // Runs the all-reduce of backend `gloo_own`: gloo's own ring algorithm, which PyTorch's gloo backend also
-// uses, over the connections of `mesh`. It exists to compare gloo's algorithm with ours. Each rank adds a
-// part of its vector to the part that it has received, and rounds, in each of size - 1 steps. A connection
-// that breaks within a message is noticed only at the deadline. Throws PeerError, which names no rank.
-// `gloo_own` runs all other collectives with RunCollective.
+// uses, over the connections of `mesh`. It exists to compare gloo's algorithm with ours. In each of size - 1
+// steps, each rank adds a part of its vector to the part that it has received, and rounds the sum. A
+// connection that breaks within a message may be noticed only at the deadline. Throws PeerError, which names
+// no rank. `gloo_own` runs all other collectives with RunCollective.
 void RunOwnAllReduce(GlooMesh& mesh, const Request& request);
 
 }  // namespace gradsync::comm

@@ -48,10 +48,10 @@ class GlooMesh {
   // Connects to all ranks, and returns when all have connected. The connections use the network of
   // `interface_or_address`: a network interface or an address of this host; if empty, the constructor chooses
   // (GroupOptions). On each connection on which it sends, this rank first proves that it belongs to the job.
-  // The proof is an HMAC, keyed with the job's secret, of a random number that the receiver published at the
-  // rendezvous. gloo's threads start with SIGPIPE blocked. Throws CollectiveError, which names the rank that
-  // failed first if it is known; InvalidInput for an unknown interface or address, and for loopback if there
-  // are several hosts.
+  // The proof is an HMAC, keyed with the job's secret, of this rank's number and a random number that the
+  // receiver published at the rendezvous. gloo's threads start with SIGPIPE blocked. Throws CollectiveError,
+  // which names the rank that failed first if it is known; InvalidInput for an interface or address that is
+  // unknown or that gloo cannot use, and for loopback if there are several hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -59,12 +59,13 @@ class GlooMesh {
   GlooMesh& operator=(const GlooMesh&) = delete;
 
   int rank() const { return rank_; }
-  // Returns the number by which error messages name rank `rank` of the mesh: its rank in the whole job.
+  // Returns the rank in the whole job of rank `rank` of the mesh. Error messages use this number.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   // Returns the other ranks, starting after this one, so that ranks do not all send to one rank first.
   const std::vector<int>& others() const { return others_; }
-  // Returns the shortest timeout of all ranks, from which every rank computes the length of segments.
+  // Returns the shortest timeout of all ranks. It limits each wait for a message, and every rank computes the
+  // length of segments from it.
   std::chrono::milliseconds timeout() const { return timeout_; }
   // Returns the network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
@@ -77,13 +78,13 @@ class GlooMesh {
   ShortMessages* short_messages() const { return short_messages_.get(); }
 
   // Returns the gloo context with the connections on which rank `from` sends to rank `to`. gloo's ring
-  // algorithm uses only context(0, 1), for all its messages.
+  // algorithm (backend gloo_own) uses only context(0, 1), for all its messages.
   std::shared_ptr<gloo::Context> context(int from, int to) const;
   // Runs `action`, which calls gloo, and turns gloo's exceptions into PeerErrors that name no rank.
   void Call(const std::function<void()>& action) const;
 
-  // Closes all connections. From then on every wait for a message throws PeerError, here and on the other
-  // ranks.
+  // Closes all connections. From then on this rank's waits for messages throw PeerError. So do those of the
+  // other ranks, at the latest at their deadline.
   void Abort() noexcept;
 
  private:
@@ -100,7 +101,8 @@ class GlooMesh {
   // with a random nonce and a timeout, then its addresses.
   void Connect(const std::vector<std::string>& notes, size_t head_bytes);
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
-  // Returns what stands between `name` and `end` in gloo's "tcp, pci=, iface=lo, speed=-1, addr=[::1]".
+  // Returns what stands between `name` and `end` in gloo's description of the device, such as "tcp, pci=,
+  // iface=lo, speed=-1, addr=[::1]"; empty if `name` is not in it.
   std::string FromDevice(std::string_view name, std::string_view end) const;
   // Returns a gloo buffer over the memory `data`, for messages from rank `from` to rank `to`; this rank is
   // one of the two.
@@ -112,7 +114,8 @@ class GlooMesh {
   std::chrono::milliseconds timeout_;
   std::vector<int> others_;
   std::shared_ptr<gloo::transport::Device> device_;
-  // Two gloo contexts: the first sends to ranks with higher numbers, the second to ranks with lower numbers.
+  // Two gloo contexts: this rank sends to ranks with higher numbers by the first, and to ranks with lower
+  // numbers by the second.
   std::vector<std::shared_ptr<Context>> contexts_;
   std::mutex mutex_;
   std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all existing buffers, for Abort
@@ -127,14 +130,15 @@ class GlooMesh {
 // - It ends every stream of messages with an empty message, so that a receiver of data always expects one
 //   more.
 // - It waits for its own messages to leave only after the peer's empty message has confirmed their arrival.
-//   An empty message may be queued behind messages of another collective. If that collective fails, its error
-//   handler calls Abort, which ends all waits of this rank.
+//   An empty message may be queued behind messages of another collective. If that other collective fails,
+//   its error handler calls Abort, which ends all waits of this rank.
 class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
-  // Starts to send a part of the constructor's `data`, which must not change until Wait. Throws PeerError.
+  // Starts to send a part of the constructor's `data`, which must not change until Wait returns. Throws
+  // PeerError.
   void Send(size_t offset_bytes, size_t bytes);
-  // Returns when the operating system has accepted all messages of earlier Send calls.
+  // Returns when the operating system has accepted all messages of earlier Send calls. Throws PeerError.
   void Wait();
 
  private:
@@ -149,9 +153,11 @@ class Outgoing {
 class Incoming {
  public:
   Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);
-  // Starts to receive the next message, of exactly `bytes` bytes, into this part of the constructor's `data`.
+  // Starts to receive the next message, of exactly `bytes` bytes, into the constructor's `data`, at this
+  // offset.
   void Expect(size_t offset_bytes, size_t bytes);
   // Returns when the next message has arrived: the n-th call of Wait belongs to the n-th call of Expect.
+  // Throws PeerError.
   void Wait();
 
  private:

@@ -14,9 +14,11 @@
 
 namespace gradsync::bench {
 
-// Checks the gradients and weights that strategies compute. The expected values are those of one process that
-// trains on the batches of all ranks, which every rank computes itself. For a strategy that changes gradients
-// by design (compression), or averages weights only now and then, they come from the equation in its paper.
+// Checks the gradients and weights that strategies compute. The expected gradients are those of one process
+// that trains on the batches of all ranks; every rank computes them itself. The expected weights are what the
+// optimizer makes of the strategy's own gradients. For a strategy that changes gradients by design
+// (compression), or averages weights only now and then, CheckEquation gives the expected values, by the
+// equation in the strategy's paper.
 class Verifier {
  public:
   // All arguments must outlive the verifier.
@@ -24,16 +26,17 @@ class Verifier {
       : plan_(plan), source_(source), trainer_(trainer), rank_(rank) {}
 
   // Call this after the variant of `stepper` has taken its turn in timed round `round`. Returns whether all
-  // ranks have bitwise equal gradients. For a strategy that shards the optimizer's state, gathers the weights
-  // on every rank and compares the weights of the ranks instead of their gradients. Throws std::runtime_error
-  // if ranks differ, unless the strategy lets ranks' weights differ by design. Must not be called for
-  // strategies of PyTorch. All ranks must call this.
+  // ranks have bitwise equal gradients. For a strategy that shards the optimizer's state, compares the whole
+  // weights of the ranks instead of their gradients. Throws std::runtime_error if ranks differ, unless the
+  // strategy lets ranks' weights differ by design. Must not be called for strategies of PyTorch. All ranks
+  // must call this.
   bool SpotCheck(Stepper& stepper, int64_t round);
 
-  // Takes steps on a fixed batch, compares gradients and weights with the expected ones, and returns the
-  // errors for the benchmark's record. Takes no step if --verify=false, or for a strategy of PyTorch for
-  // which no tolerance is known. If the result is wrong, and not by design (as without communication), calls
-  // Rank::AddFault: the program then ends with an error. All ranks must call this.
+  // Takes steps on a fixed batch of each rank, compares gradients and weights with the expected ones, and
+  // returns the errors for the benchmark's record. Takes no step if --verify=false, or for a strategy of
+  // PyTorch for which no tolerance is known. If the result is wrong, and not by design (as without
+  // communication), calls Rank::AddFault, so that the program ends with an error after its last measurement.
+  // All ranks must call this.
   CheckFields Check(Stepper& stepper);
 
  private:
@@ -46,7 +49,8 @@ class Verifier {
   Trainer& trainer_;
   Rank& rank_;
   // What the expected gradients in reference_ depend on. If the next strategy's check has an equal key, it
-  // uses the gradients in reference_ again; otherwise they are computed anew.
+  // uses the gradients in reference_ again; otherwise they are computed anew. `loss_scale` is 1 if the number
+  // of ranks is a power of two.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
@@ -61,17 +65,19 @@ class Verifier {
 
 // Compares a strategy with a simple implementation of its paper's equation (ddp/lossy/reference.h). Both
 // start from the initial weights. The comparison takes two steps, or, if the strategy averages weights after
-// several steps, two averages. What the strategy remembers, such as a compression error, has no effect in the
-// first of them. All ranks must call this. A rank uses its own `batch` in each of its steps.
+// several steps, the steps until the second average. So what the strategy remembers of the first step or
+// average, such as a compression error, is checked too. All ranks must call this. A rank uses its own `batch`
+// in each of its steps.
 //
 // For a strategy that changes gradients, compares the gradients of each step with those of the equation, and
 // the final weights with what the optimizer makes of the strategy's gradients. For a strategy that averages
 // weights, compares the change of the weights, initial minus final, with the change that the equation gives.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
-// In a round every variant takes one turn. Returns whether ranks compare their gradients after the turn of
-// variant number `variant` in timed round `round`. For each variant this is true in one of every
-// `rounds_per_check` rounds, which is drawn at random from `seed`.
+// In a round, every variant that is being measured takes one turn. Returns whether ranks compare their
+// gradients or weights (Verifier::SpotCheck) after the turn of variant number `variant` in timed round
+// `round`. For each variant this is true in one of every `rounds_per_check` rounds, which is drawn at random
+// from `seed`.
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed);
 
 }  // namespace gradsync::bench

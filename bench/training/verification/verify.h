@@ -10,7 +10,8 @@
 #include "comm/process_group.h"
 #include "model/autograd.h"
 
-// Checks a strategy's gradients and weights: one process with the batches of all ranks must get the same.
+// Compares a strategy's gradients with those of one process that has the batches of all ranks, and its
+// weights with what the optimizer makes of its gradients.
 namespace gradsync::bench {
 
 // GradsOf and ValuesOf return the gradients and the values of the parameters, in their order. CopyGrads and
@@ -23,20 +24,20 @@ std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params)
 // How well a strategy's gradients and weights agree with the expected ones. The error of a tensor is |found -
 // expected| / |expected| in Euclidean norms, and infinite if a number is not finite. |expected| is replaced
 // by 0.01 r sqrt(n) if that is larger, where n is the tensor's number of elements and r the root mean square
-// of all elements of all expected tensors. So a gradient that is zero up to rounding does not fail.
-// `grad_rel_error` and `param_rel_error` are the largest error of all tensors and ranks.
+// of all elements of all expected tensors. So a gradient whose expected value is zero up to rounding does not
+// fail. `grad_rel_error` and `param_rel_error` are the largest error of all tensors and ranks.
 //
-// Verify expects the gradients of one process. It compares a parameter with what the optimizer makes of the
-// strategy's own gradients, and not of the expected ones, because AdamW turns a gradient that is nearly zero
-// into a full step in either direction.
+// Verify compares gradients with those of one process. It compares a parameter with what the optimizer makes
+// of the strategy's own gradients, and not of the single process's, because AdamW turns a gradient that is
+// nearly zero into a full step in either direction.
 struct Agreement {
   double grad_rel_error = 0;
   double param_rel_error = 0;
-  std::string worst_grad = {};  // the tensor with the largest error
+  std::string worst_grad = {};  // name of the parameter whose gradient has the largest error
   std::string worst_param = {};
-  bool replicas_equal = false;  // whether gradients and parameters are bitwise equal on all ranks
+  bool replicas_equal = false;  // parameters, and gradients if compared, are bitwise equal on all ranks
   double tolerance = 0;         // the largest allowed error
-  // DescribeFault names the expected gradients and parameters with these words in its error message.
+  // DescribeFault uses these words to say with what gradients and parameters were compared.
   const char* grad_source = "a single process's";
   const char* param_source = "what the optimizer makes of its gradient";
 
@@ -47,12 +48,13 @@ struct Agreement {
 
 void SetChecks(const Agreement& agreement, CheckFields& checks);
 
-// Returns a line with the variant, the worst tensor and its error; empty if agreement.passed().
+// Returns a line with the variant, the tensor with the largest error, and this error; or, if only ranks
+// differ from each other, a line that says so. Returns an empty text if agreement.passed().
 std::string DescribeFault(const std::string& variant, const Agreement& agreement);
 
 // Returns the ranks whose tensors differ from those that most ranks have. If several values are equally
-// frequent, the tensors of the lowest rank that has one of them are taken as correct. Compares hashes of all
-// bits. Returns the same ranks on all ranks.
+// frequent, the tensors of the lowest rank that has one of them are taken as correct. Compares one 64-bit
+// hash of all tensors of each rank. Returns the same ranks on all ranks. All ranks must call this.
 std::vector<int> RanksThatDiffer(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
                                  const model::DevicePtr& device);
 
@@ -72,29 +74,29 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
 // calls `step_again`, and compares the values that `params` had before this call with those after it, which
 // are the expected ones. `step_again` must restore the weights that `params` had before the step, and repeat
 // the optimizer's step with the gradients in `params`. Returns the same errors on all ranks. Throws
-// CollectiveError.
+// CollectiveError, and InvalidInput if `params` is empty.
 Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                  const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
-// Returns the largest relative error that rounding can cause in gradsync's strategies. The single process
-// computes each rank's gradient with the same kernels, so only the order in which these gradients are added
-// differs. The rounding error of a sum of n terms grows like u sqrt(n), where the unit roundoff u is 2^-24
-// for gradients in f32 (also if the activations, `dtype`, are bf16) and 2^-53 in f64. A factor of 512 covers
-// gradients that nearly cancel, and AdamW, which divides by the gradient's size. A missing or doubled
-// gradient is an error of about 1.
+// Returns the largest allowed relative error of gradsync's strategies. The single process computes each
+// rank's gradient with the same kernels, so only the order in which these gradients are added differs. The
+// rounding error of a sum of n terms (`num_terms`: the backward passes of all ranks) grows like u sqrt(n),
+// where the unit roundoff u is 2^-24 for gradients in f32 (also if the activations, `dtype`, are bf16) and
+// 2^-53 in f64. A factor of 512 covers gradients that nearly cancel, and AdamW, which divides by the
+// gradient's size. By comparison, a gradient that is zero or twice the expected one has an error of 1.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
-// Returns the largest allowed relative error of a strategy of PyTorch, whose kernels add products in another
-// order. A gradient is a sum over the `positions` (tokens or images) of all ranks' batches, and the order of
-// this sum differs.
+// Returns the largest relative error that rounding may cause in a strategy of PyTorch, whose kernels add
+// products in another order; Verifier may allow more. A gradient is a sum over the `positions` (tokens or
+// images) of all ranks' batches, and the order of this sum differs.
 //
 // With activations in bf16, the largest errors come from rounding the gradients of activations after each
 // operation, by at most u = 2^-8 with a random sign. The errors of n operations add up to sqrt(n) u; about
 // 100 operations lie between the loss and the first layer, so 16 u is enough.
 double PeerTolerance(model::DType dtype, int64_t positions);
-// Returns the largest allowed relative error of a strategy of PyTorch in f32 whose matrix products round
-// their factors to TF32, by at most u = 2^-11. This error grows with the number of successive layers, and not
-// with the batch. The tolerance is 64 u, or PeerTolerance for f32 if that is larger.
+// Returns the largest relative error that rounding may cause in a strategy of PyTorch in f32 whose matrix
+// products round their factors to TF32, by at most u = 2^-11. This error grows with the number of successive
+// layers, and not with the batch. The result is 64 u, or PeerTolerance for f32 if that is larger.
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench
