@@ -15,7 +15,8 @@ namespace gradsync::bench {
 //
 // The waits of one rank may be longer than the time that communication costs, because it also waits while
 // another rank still computes. So tools use the times of all ranks to compute by how much waits for
-// communication lengthen a step: the maximum of averaged() over ranks minus the maximum of worked() over ranks.
+// communication lengthen a step: the maximum of averaged() over ranks minus the maximum of worked() over
+// ranks.
 //
 // On a GPU the times of single waits are not known. There, sync_wait is only the time from the end of
 // backward until Strategy::Finish is done; all other waits are included in forward, backward and optimizer.
