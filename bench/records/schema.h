@@ -10,8 +10,8 @@
 // Functions that compare records with the table of names in bench/records/names.h (the schema).
 namespace gradsync::bench {
 
-// Returns what the value `name` of a record's configuration describes: kSetting, kTrial or kRun (Scope in
-// names.h). Returns kSetting if the schema lacks the name.
+// Returns what the value `name` of a record's configuration describes (Scope in names.h): the setting, the
+// trial of a variant, or how the launch measured. Returns kSetting if the schema lacks the name.
 Scope ScopeOf(std::string_view name);
 
 // Returns a line for each value of `record` whose type the schema does not allow for its name, such as:

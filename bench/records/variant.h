@@ -15,18 +15,19 @@ namespace gradsync::bench {
 //   strategy[:option=value[,option=value...]][@backend[:option=value...]]
 //
 // A strategy of PyTorch is written pytorch_<strategy>, followed by _compiled if its model is compiled:
-// "pytorch_ddp_compiled@gloo". In the benchmark of collectives a variant is only a backend: "gloo".
+// "pytorch_ddp_compiled@gloo". In //bench:all_reduce a variant is only a backend, such as "gloo", or
+// kMemoryLimit.
 struct Variant {
   // Values of options by name, as texts.
   using Options = std::map<std::string, std::string, std::less<>>;
 
   std::string framework = {};  // kPyTorch for a strategy of PyTorch; empty for gradsync
   std::string strategy = {};
-  Options options = {};      // of the strategy; Parse keeps all that are given, MakeVariants drops defaults
+  Options options = {};      // of the strategy; Parse keeps all given ones, MakeVariants drops default values
   std::string backend = {};  // kNoBackend if the text names none, or if the strategy never communicates
   Options backend_options = {};
   bool compiled = false;
-  bool tuned = false;  // true if --tune selected the options; not part of the text
+  bool tuned = false;  // true if --tune set some of the options; not part of the text
 
   // Reads the text of a variant; between options, ':' is accepted in place of ','. Throws InvalidInput if an
   // option has no "=" or is given twice.
@@ -53,8 +54,7 @@ struct Variant {
 // backend, unless the strategy never communicates.
 inline constexpr char kNoBackend[] = "none";
 // A value of --backend of //bench:all_reduce that is no backend. It measures an all-reduce by a plain loop in
-// shared memory (bench/collectives/memory_limit.h); tables compare the backends' speeds with the speed of
-// this loop.
+// shared memory (bench/collectives/memory_limit.h), whose speed tables show beside the backends' speeds.
 inline constexpr char kMemoryLimit[] = "memory_limit";
 inline constexpr char kPyTorch[] = "pytorch";
 

@@ -60,9 +60,9 @@ ProgramResult RunProgram(const std::string& path, const std::vector<std::string>
 // Makes a new directory for the temporary files of a test, and returns its path.
 std::string FreshDirectory();
 
-// Returns the records of all *.jsonl files in `directory`, in the order of the files' names. A line that is
-// not valid in such a file fails the test. If `running` is true, programs may still write the files, so an
-// incomplete line is skipped and does not fail the test.
+// Returns the records of all *.jsonl files in `directory`, in the order of the files' names. A line that
+// neither begins nor continues a record fails the test. If `running` is true, programs may still write the
+// files, so an incomplete line is skipped and does not fail the test.
 std::vector<Record> RecordsIn(const std::string& directory, bool running = false);
 
 // Returns the contents of a file; empty if the file cannot be read.

@@ -14,7 +14,7 @@ int64_t ProcessCpuNs();
 // The CPU time that this process has used until a call of CpuClock::Read, in ns; operator- returns the CPU
 // time between two calls.
 struct CpuTimes {
-  int64_t compute_ns = 0;        // of all other threads, and of communication threads that have ended
+  int64_t compute_ns = 0;        // of compute threads, and of communication threads that have ended
   int64_t communication_ns = 0;  // of communication threads that still exist
 
   CpuTimes operator-(const CpuTimes& before) const {

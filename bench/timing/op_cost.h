@@ -21,8 +21,8 @@ struct Flops {
 // are the operation's name, its result and its inputs, as model::Tracer::Computed gets them.
 Flops FlopsOf(std::string_view name, const model::Tensor& output, std::span<const model::Var> inputs);
 
-// Adds up the floating-point operations of a forward pass and of its backward pass. As a device's tracer it
-// needs only the forward pass to run.
+// Adds up the floating-point operations of a forward pass and of its backward pass. Set as a device's tracer,
+// it counts both during the forward pass.
 class FlopCounter : public model::Tracer {
  public:
   void Begin(std::string_view /*name*/) override {}

@@ -29,9 +29,9 @@ struct ComputedOp {
   std::string name;
   Flops flops;
   // On the host's steady clock, the end of the previous operation or of the last range (TracedOp) before this
-  // operation, whichever is later: the device is assumed to begin the operation then. 0 if there was neither.
-  // If forward waits for weights before the operation, the wait lies between begin_ns and end_ns; on a CPU,
-  // StepProfile subtracts it.
+  // operation, whichever is later: the device is assumed to begin the operation then. 0 if there was neither;
+  // StepProfile then uses the beginning of the step. If forward waits for weights before the operation, the
+  // wait lies between begin_ns and end_ns; on a CPU, StepProfile subtracts it.
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };

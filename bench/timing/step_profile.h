@@ -31,9 +31,10 @@ Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
 // Collects, over steps of one strategy, the time and the number of floating-point operations of each
 // operation (such as "linear") of forward and backward. The entry "other" of each of these two phases is the
-// rest of the phase's time; BeginStep counts in forward, and the strategy's hooks in backward. The entry
-// "waits" is StepTimes::waits(), and one entry is the optimizer's update. The times of operations do not
-// include waits(); on a GPU they may include other waits, whose single times are not known.
+// rest of the phase's time, in backward with the strategy's hooks. BeginStep counts in forward: as "other" if
+// the model has buffers, else in the first operation. The entry "waits" is StepTimes::waits(), and one entry
+// is the optimizer's update. The times of operations do not include waits(); on a GPU they may include other
+// waits, whose single times are not known.
 class StepProfile {
  public:
   StepProfile(Peak peak_flops, std::string optimizer)

@@ -16,9 +16,9 @@ int64_t DistinctBytes(std::span<const model::Tensor> tensors);
 
 // Adds to `facts` how many bytes of weights, gradients and optimizer state this rank keeps between two steps.
 // Of weights in memory that ranks share, it counts this rank's equal share. Also adds how many bytes a rank
-// should keep, and how many it should send in a step, according to the ZeRO paper. It leaves these two out
-// without communication, for strategies that do not average exactly or send only touched rows of embeddings,
-// and with bf16. Call this after a step, and before the next one.
+// should keep, and how many it should send in a step, according to the ZeRO paper. It leaves these two out if
+// the strategy does not communicate or not average exactly, if it sends only touched rows of embeddings, and
+// in bf16. Call this after a step, and before the next one.
 void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
                     int64_t accumulation_steps, FactFields& facts);
 

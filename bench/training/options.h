@@ -65,7 +65,7 @@ struct TrainingOptions {
   double learning_rate = 1e-3;
 
   int64_t warmup_steps = 5;
-  int64_t steps = 14;                             // rounds; one block (RoundOrder) of the 7 default variants
+  int64_t steps = 14;                             // timed rounds: a block (RoundOrder) of 7 default variants
   std::optional<std::chrono::milliseconds> time;  // time to measure a setting in all launches; replaces steps
   Order order = Order::kInterleaved;
   std::optional<int64_t> max_memory;  // limit of a rank in bytes; if set, nothing trains, memory is estimated
