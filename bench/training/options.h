@@ -39,14 +39,14 @@ struct TrainingOptions {
   std::string model = "tiny";
   // If given, each of these replaces a size of the transformer that `model` names.
   std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;
-  std::optional<int64_t> width;  // overrides ResNet-50's width
+  std::optional<int64_t> width;  // channels of ResNet-50's first layer, in place of 64
   std::string weights;           // a file of weights; if empty, weights are drawn from the seed
 
   std::vector<std::string> strategies;  // names of the strategies to train
   std::string variants_text;            // the value of --variants; if given, replaces strategies
   std::vector<std::string> backends = {"gloo"};
   std::vector<int64_t> bucket_bytes = {kDefaultBucketBytes};
-  std::optional<Sweep> sweep;  // set only if the program has the flags of Sweep
+  std::optional<Sweep> sweep;  // set only in //bench:compare, which has the flags of Sweep
 
   // Each combination of values of the next three lists is a setting; for images, of the first two lists. All
   // variants are compared in every setting.
