@@ -7,22 +7,25 @@
 #include "bench/records/names.h"
 #include "bench/records/record.h"
 
-// Compares records with the table of names in bench/records/names.h (the schema).
+// Functions that compare records with the table of names in bench/records/names.h (the schema).
 namespace gradsync::bench {
 
-// Returns the scope of a name in a record's configuration; kSetting if the schema lacks the name.
+// Returns what the value `name` of a record's configuration describes (Scope in names.h): the setting, the
+// trial of a variant, or how the launch measured. Returns kSetting if the schema lacks the name.
 Scope ScopeOf(std::string_view name);
 
-// Returns a line for each value of `record` that has another type than the schema says, such as: "batch_size"
-// is a text, expected a whole number.
+// Returns a line for each value of `record` whose type the schema does not allow for its name, such as:
+// "batch_size" is a text, expected a whole number. The values are those of the configuration, checks, facts,
+// link and published figures. A name that the schema lacks adds no line.
 std::vector<std::string> WrongTypes(const Record& record);
 
-// Returns a line, such as: no samples "step_ns", for each series of samples that the schema requires of this
-// benchmark and that `record` lacks.
+// Returns a line, such as: no samples "step_ns", for each series of samples that the schema requires of the
+// program that wrote `record`, and that `record` lacks.
 std::vector<std::string> MissingSamples(const Record& record);
 
-// Returns a line for each value of a wrong type, each name that the schema does not have, and each required
-// name that is missing. `record` must be complete.
+// Returns the lines of WrongTypes(record), a line for each name that the schema does not have, and a line for
+// each name that the schema requires of the program that wrote `record`, and that is missing. `record` must
+// be complete: the program has finished it.
 std::vector<std::string> SchemaFaults(const Record& record);
 
 }  // namespace gradsync::bench

@@ -9,46 +9,50 @@
 
 namespace gradsync::bench {
 
-// The parts of one rank's time in a training step, in ns. Parts do not overlap, and their sum is the time of
-// the step. If a part is not known by itself, it is empty, and its time is included in another part.
+// The parts of one rank's time in a training step, in ns; in a turn of several steps, their means. Parts do
+// not overlap, and their sum is the time of the step. A part that was not measured by itself is empty; its
+// time, if any, is then in another part.
 //
 // The waits of one rank may be longer than the time that communication costs, because it also waits while
-// another rank still computes. Tools compute the cost of communication in a step from all ranks: the maximum
-// of averaged() over ranks minus the maximum of worked() over ranks.
+// another rank still computes. So tools use the times of all ranks to compute by how much waits for
+// communication lengthen a step: the maximum of averaged() over ranks minus the maximum of worked() over
+// ranks.
 //
 // On a GPU the times of single waits are not known. There, sync_wait is only the time from the end of
-// backward until every gradient is averaged; all other waits are included in forward, backward and optimizer.
+// backward until Strategy::Finish is done; all other waits are included in forward, backward and optimizer.
 struct StepTimes {
   using Part = std::optional<int64_t>;
 
-  Part begin_step{};  // the strategy's own work before forward (BeginStep); if empty, `forward` includes it
-  // The times of computation. With gradient accumulation, `forward` includes all passes before the last
-  // backward pass. It also includes the loss and the broadcast of buffers (of batch norms).
+  Part begin_step{};  // time of Strategy::BeginStep, including its waits; if empty, `forward` includes it
+  // The times of forward and backward. With gradient accumulation, `forward` ends when the last backward pass
+  // begins, so it includes the earlier backward passes. It also includes the loss and the broadcast of
+  // buffers (of batch norms) with its waits.
   Part forward{}, backward{};
-  Part hooks{};  // the strategy's own work in hooks (OnGradReady, OnUse); if empty, `backward` includes it
-  // How long forward and backward waited for weights. Empty if they cannot wait for weights, and on a GPU.
+  Part hooks{};  // the strategy's hooks in the last backward pass, without waits; if empty, in `backward`
+  // How long forward and backward waited for all-gathers, which collect weights. Set only if the CPU
+  // computes, for those strategies of gradsync that may communicate before the last backward pass.
   Part forward_wait{}, backward_wait{};
-  // How long the rank waited for gradients: the time from the end of backward until every gradient is
-  // averaged, and all waits in forward, in hooks and in the update that forward_wait and backward_wait do not
-  // count.
+  // The time from the end of backward until Strategy::Finish is done: gradients are then averaged, if the
+  // strategy averages them. For gradsync's strategies on a CPU, plus the waits in forward, backward and the
+  // optimizer's update that forward_wait and backward_wait do not count.
   Part sync_wait{};
-  // The sum of `backward`, `hooks` and all waits for communication. Only those of PyTorch's strategies that
-  // cannot report these parts singly have it; else empty.
+  // The time from the end of forward until the gradients are averaged. Only those of PyTorch's strategies
+  // that wait for gradients inside backward have it, and then backward, hooks and sync_wait are empty.
   Part backward_and_sync{};
-  Part optimizer{};  // the update, without its waits, except on a GPU
+  Part optimizer{};  // the update of the weights; for gradsync's strategies on a CPU, without its waits
 
-  // Sums of parts: each of the next four functions returns the previous one's sum plus more parts. A sum is
-  // empty if one of its parts is not known.
+  // Sums of parts. begin_step, hooks, forward_wait and backward_wait count as 0 if they are empty. If another
+  // part of a sum is empty, the sum is empty.
   Part computed() const;  // forward and backward
-  Part worked() const;    // adds the strategy's own work
-  Part averaged() const;  // adds all waits
-  Part step() const;      // adds the optimizer, which gives the whole step
+  Part worked() const;    // computed(), begin_step and hooks
+  Part averaged() const;  // worked() and waits()
+  Part step() const;      // the whole step: begin_step, forward, after_forward() and optimizer
 
-  Part waits() const;          // all waits of this rank
-  Part after_forward() const;  // backward, hooks and all waits, also if they are known only as a sum
+  Part waits() const;          // forward_wait, backward_wait and sync_wait
+  Part after_forward() const;  // backward, hooks and waits() if they are known, else backward_and_sync
 };
 
-// A part of a step, and the name of its samples in a record.
+// A member of StepTimes, and the name of its samples in a record.
 struct StepPart {
   SampleName name;
   StepTimes::Part StepTimes::*part;
@@ -61,12 +65,12 @@ inline constexpr StepPart kStepParts[] = {
     {"optimizer_ns", &StepTimes::optimizer},
 };
 
-// Returns the mean of each part over `steps`. There must be at least one step, and each part must
-// have a value in all of the steps or be empty in all.
+// Returns the mean of each part over `steps`. There must be at least one step, and each part must have a
+// value in all of the steps or be empty in all.
 StepTimes MeanOf(std::span<const StepTimes> steps);
 
 void AddTo(SampleSeries& samples, const StepTimes& times);
-// Returns the parts of the i-th step of a record. A part without an i-th sample is empty.
+// Returns the parts of the i-th step from the samples of one rank. A part without an i-th sample is empty.
 StepTimes TimesAt(const SampleSeries& samples, size_t i);
 
 }  // namespace gradsync::bench

@@ -10,23 +10,24 @@ namespace gradsync::bench {
 
 // A variant is one of the things that a benchmark compares: a strategy with its options, over a backend. This
 // type reads and writes the text of a variant, which records and command lines contain. It does not check
-// whether the names exist; bench/training/variant.h does. The text is:
+// whether strategy, options and backend exist; MakeVariants (bench/training/variant.h) does. The text is:
 //
 //   strategy[:option=value[,option=value...]][@backend[:option=value...]]
 //
 // A strategy of PyTorch is written pytorch_<strategy>, followed by _compiled if its model is compiled:
-// "pytorch_ddp_compiled@gloo". In the benchmark of collectives a variant is only a backend: "gloo".
+// "pytorch_ddp_compiled@gloo". In //bench:all_reduce a variant is only a backend, such as "gloo", or
+// kMemoryLimit.
 struct Variant {
   // Values of options by name, as texts.
   using Options = std::map<std::string, std::string, std::less<>>;
 
-  std::string framework = {};  // name of another framework; empty for gradsync
+  std::string framework = {};  // kPyTorch for a strategy of PyTorch; empty for gradsync
   std::string strategy = {};
-  Options options = {};      // options that differ from their defaults
-  std::string backend = {};  // backend, or kNoBackend if the variant never communicates
+  Options options = {};      // of the strategy; Parse keeps all given ones, MakeVariants drops default values
+  std::string backend = {};  // kNoBackend if the text names none, or if the strategy never communicates
   Options backend_options = {};
   bool compiled = false;
-  bool tuned = false;  // true if --tune selected the options; not part of the text
+  bool tuned = false;  // true if --tune set some of the options; not part of the text
 
   // Reads the text of a variant; between options, ':' is accepted in place of ','. Throws InvalidInput if an
   // option has no "=" or is given twice.
@@ -42,17 +43,18 @@ struct Variant {
   std::string qualified_strategy() const;
   // Returns the backend with its options: "hierarchical:inner=shm,outer=mpi".
   std::string over() const;
-  // Returns the value of an option of the strategy as a number ("1Mi" is 2^20); `fallback` if the option is
-  // missing or not a number.
+  // Returns the value of the strategy's option named `option` as a number ("1Mi" is 2^20). Returns `fallback`
+  // if the option is missing or its value is not a number.
   double NumberOr(std::string_view option, double fallback) const;
 
   bool operator==(const Variant&) const = default;
 };
 
-// The value of Variant::backend for a strategy that never communicates.
+// The value of Variant::backend if the variant's text names no backend. MakeVariants replaces it by a
+// backend, unless the strategy never communicates.
 inline constexpr char kNoBackend[] = "none";
-// A value of --backend that is no backend. It measures an all-reduce by a plain loop in shared memory
-// (bench/collectives/memory_limit.h); the backends' speeds are compared with the speed of this loop.
+// A value of --backend of //bench:all_reduce that is no backend. It measures an all-reduce by a plain loop in
+// shared memory (bench/collectives/memory_limit.h), whose speed tables show beside the backends' speeds.
 inline constexpr char kMemoryLimit[] = "memory_limit";
 inline constexpr char kPyTorch[] = "pytorch";
 

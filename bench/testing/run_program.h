@@ -14,7 +14,8 @@
 
 namespace gradsync::bench {
 
-// How long a test waits for a program that it runs. With a sanitizer, programs are about ten times slower.
+// How long RunningProgram::Wait waits by default before it kills the program. With a sanitizer of addresses
+// or threads, programs are about ten times slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr std::chrono::seconds kPatience{600};
 #else
@@ -30,21 +31,22 @@ struct ProgramResult {
 
 class RunningProgram {
  public:
-  // Starts the program at `path`. Its environment is the environment of the test, without RANK, WORLD_SIZE
-  // and other variables of launchers, and with the names and values of `environment`.
+  // Starts the program at `path`. Its environment is the environment of the test, with the names and values
+  // of `environment` added. It lacks RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and the same names after
+  // GRADSYNC_, unless `environment` has them.
   RunningProgram(const std::string& path, const std::vector<std::string>& arguments,
                  const std::vector<std::pair<std::string, std::string>>& environment = {});
 
   pid_t pid() const { return child_->pid(); }
   bool has_ended() { return child_->end().has_value(); }
-  // Returns the id of that child process of the program which has `name=value` in its environment, such as a
-  // rank with RANK=1; 0 if there is no such child yet.
+  // Returns the process id of the first child process of the program whose environment has a variable with
+  // the value `value` and a name that is, or ends with, `name`. Returns 0 if there is no such child yet.
   pid_t ChildWith(const std::string& name, const std::string& value) const;
-  // out returns what the program has written to its standard output so far, err the same for standard error.
+  // out returns all that the program has written to its standard output so far, err to its standard error.
   std::string out() const { return out_.text(); }
   std::string err() const { return err_.text(); }
-  // Waits for the end of the program, and kills it after `patience`. The destructor also kills a program that
-  // still runs.
+  // Waits until the program has ended, and kills it if it still runs after `patience`. The destructor also
+  // kills a program that still runs.
   ProgramResult Wait(std::chrono::seconds patience = kPatience);
 
  private:
@@ -58,12 +60,12 @@ ProgramResult RunProgram(const std::string& path, const std::vector<std::string>
 // Makes a new directory for the temporary files of a test, and returns its path.
 std::string FreshDirectory();
 
-// Returns the records of all *.jsonl files in a directory, in the order of the files' names. A line that is
-// no record fails the test. If `running` is true, programs may still write the files, so an incomplete line
-// is skipped and does not fail the test.
+// Returns the records of all *.jsonl files in `directory`, in the order of the files' names. A line that
+// neither begins nor continues a record fails the test. If `running` is true, programs may still write the
+// files, so an incomplete line is skipped and does not fail the test.
 std::vector<Record> RecordsIn(const std::string& directory, bool running = false);
 
-// Returns the contents of a file; empty if the file does not exist.
+// Returns the contents of a file; empty if the file cannot be read.
 std::string ReadText(const std::string& path);
 
 }  // namespace gradsync::bench

@@ -8,13 +8,14 @@
 // Helpers for tests of code that handles tensors of a GPU, on machines without a GPU.
 namespace gradsync::bench {
 
-// Returns a device that claims to be a GPU. Code that reads or writes its memory, other than by the device's
-// Copy and Zero, ends the process with a segmentation fault. So a test notices code that treats such memory
-// as the host's. The device has no kernels, so it cannot compute.
+// Returns a device that claims to be a GPU, whose tensors lie in memory that the CPU must not touch. Code
+// that reads or writes this memory, other than by the device's Copy and Zero, ends the process with a
+// segmentation fault. So a test notices code that treats a GPU's memory as the host's. The device has no
+// kernels, so it cannot compute.
 model::DevicePtr UnreachableDevice();
 
-// Returns a process group of one rank, for tensors of any device. Its collectives copy their input to their
-// output, if they have an output, and do nothing else.
+// Returns a process group of one rank, for tensors of the device "cuda:0", such as an UnreachableDevice. A
+// collective copies its input to its output, if it has an output, and does nothing else.
 std::unique_ptr<comm::ProcessGroup> LoneGroup();
 
 }  // namespace gradsync::bench

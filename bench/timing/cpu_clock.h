@@ -11,11 +11,11 @@ std::vector<int> ThreadIds();
 // Returns the CPU time of all threads of this process, including threads that have ended, in ns.
 int64_t ProcessCpuNs();
 
-// The CPU time of this process until a call of CpuClock::Read, in ns; operator- returns the time between two
-// calls.
+// The CPU time that this process has used until a call of CpuClock::Read, in ns; operator- returns the CPU
+// time between two calls.
 struct CpuTimes {
-  int64_t compute_ns = 0;        // CPU time of all threads other than communication threads
-  int64_t communication_ns = 0;  // CPU time of running communication threads
+  int64_t compute_ns = 0;        // of compute threads, and of communication threads that have ended
+  int64_t communication_ns = 0;  // of communication threads that still exist
 
   CpuTimes operator-(const CpuTimes& before) const {
     return {compute_ns - before.compute_ns, communication_ns - before.communication_ns};
@@ -25,8 +25,8 @@ struct CpuTimes {
 // Reads the CPU time of this process, divided into computation and communication.
 class CpuClock {
  public:
-  // The threads of this process that exist now, except `others` (ids in ascending order), count as
-  // communication threads. All other threads, and those started later, count as compute threads.
+  // The threads of this process that exist when the constructor is called, except `others` (ids in ascending
+  // order), are communication threads. All other threads, and those started later, are compute threads.
   explicit CpuClock(const std::vector<int>& others);
 
   CpuTimes Read() const;

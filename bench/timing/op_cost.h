@@ -6,21 +6,23 @@
 #include "model/autograd.h"
 
 // Counts the floating-point operations of matrix products, convolutions and attention from their shapes. A
-// multiplication and the addition of its result count as two operations. Elementwise operations count as
-// zero, because memory limits their speed. For causal attention only the lower half of the (seq, seq) matrix
-// counts. If backward computes values of forward again, these operations do not count again.
+// multiplication and the addition of its result count as two operations. All other operations of a model,
+// such as elementwise ones, count as zero, because memory limits their speed. For causal attention only the
+// lower half of the (seq, seq) matrix, with its diagonal, counts. If backward computes values of forward
+// again, these operations do not count again.
 namespace gradsync::bench {
 
 struct Flops {
   double forward = 0;
-  double backward = 0;  // operations of backward; zero if no input has a gradient
+  double backward = 0;  // operations of backward; zero if no input requires a gradient
 };
 
-// Returns the floating-point operations of one operation of forward, and of its backward. The arguments are
-// the operation's name, its result and its inputs, as model::Tracer::Computed gets them.
+// Returns the floating-point operations of one operation of forward, and those of its backward. The arguments
+// are the operation's name, its result and its inputs, as model::Tracer::Computed gets them.
 Flops FlopsOf(std::string_view name, const model::Tensor& output, std::span<const model::Var> inputs);
 
-// Adds up the floating-point operations of a forward pass and of its backward pass.
+// Adds up the floating-point operations of a forward pass and of its backward pass. Set as a device's tracer,
+// it counts both during the forward pass.
 class FlopCounter : public model::Tracer {
  public:
   void Begin(std::string_view /*name*/) override {}

@@ -21,17 +21,17 @@ struct TracedOp {
   std::string name;
   int64_t begin_ns = 0;  // on the host's steady clock (comm::Now)
   int64_t end_ns = 0;
-  int parent = -1;  // index of the range that contains this range, or -1
+  int parent = -1;  // index, in OpRecorder::ops(), of the innermost range that contains this range, or -1
 };
 
 // An operation of a forward pass.
 struct ComputedOp {
   std::string name;
   Flops flops;
-  // When the device began the operation, on the host's steady clock: it is the end of the previous operation
-  // or of the last range (TracedOp) before this operation, whichever is later; 0 if there was neither. If
-  // forward waits for weights before the operation, the wait lies between begin_ns and end_ns, and
-  // StepProfile subtracts it.
+  // On the host's steady clock, the end of the previous operation or of the last range (TracedOp) before this
+  // operation, whichever is later: the device is assumed to begin the operation then. 0 if there was neither;
+  // StepProfile then uses the beginning of the step. If forward waits for weights before the operation, the
+  // wait lies between begin_ns and end_ns; on a CPU, StepProfile subtracts it.
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
@@ -42,8 +42,8 @@ struct ComputedOp {
 class OpRecorder : public model::Tracer {
  public:
   OpRecorder() = default;
-  // Records what `device` computes. Begin and End of this object also call Begin and End of the tracer
-  // `next`, unless it is null. `device` and `next` must outlive this object.
+  // Makes a recorder for the ranges and operations of `device`. Begin and End of this object also call Begin
+  // and End of the tracer `next`, unless it is null. `device` and `next` must outlive this object.
   explicit OpRecorder(model::Device& device, model::Tracer* next = nullptr);
 
   void Begin(std::string_view name) override;
@@ -52,13 +52,14 @@ class OpRecorder : public model::Tracer {
                 std::span<const model::Var> inputs) override;
 
   // Returns the ranges that began since the last Clear(). For each of them End must have been called. Blocks
-  // until the device has reached their ends.
+  // until the device has reached the ends of these ranges.
   const std::vector<TracedOp>& ops();
   // Returns a ComputedOp for each operation of the forward pass since the last Clear(): its name, its number
   // of floating-point operations, and when the device began and ended it. Blocks until the device has
   // computed them.
   const std::vector<ComputedOp>& computed();
-  // Removes all recorded ranges and operations; call this before the next step. All ranges must have ended.
+  // Removes all recorded ranges and operations; call this before the next step. For all ranges, End must have
+  // been called.
   void Clear();
 
  private:
@@ -73,7 +74,7 @@ class OpRecorder : public model::Tracer {
   // events_[2 * i] marks the beginning of range i, and events_[2 * i + 1] its end.
   Events events_;
   std::vector<ComputedOp> computed_;
-  // For each operation in computed_, the number of ranges that began before it ended.
+  // For each operation in computed_, the number of ranges in ops_ that began before the operation ended.
   std::vector<size_t> ranges_before_;
   Events computed_events_;                           // events at the ends of the operations
   std::shared_ptr<const model::CudaAnchor> anchor_;  // converts the times of events to the host's clock

@@ -11,11 +11,12 @@
 namespace gradsync::bench {
 
 // The points of a training step whose times are taken. At kBackwardEnd this rank has computed its last
-// gradient, but collectives may still be in flight; at kSyncEnd all gradients are averaged.
+// gradient, but collectives may still be in flight. At kSyncEnd Strategy::Finish is done: gradients are
+// averaged, if the strategy averages them.
 enum class Mark { kStepBegin, kForwardEnd, kBackwardEnd, kSyncEnd, kStepEnd };
 inline constexpr size_t kNumMarks = 5;
 
-// The times at which a step reached its marks, in ns.
+// The times at which a step reached its marks, in ns of the host's steady clock.
 struct StepMarks {
   std::array<int64_t, kNumMarks> at_ns{};
 
@@ -25,26 +26,28 @@ struct StepMarks {
   int64_t step_ns() const { return Between(Mark::kStepBegin, Mark::kStepEnd); }
 };
 
-// Records when the device that computes reaches each mark of a step.
+// Records when a device (CPU or GPU) reaches each mark of a step that it computes.
 class PhaseTimer {
  public:
   virtual ~PhaseTimer() = default;
-  // Records when the device has done all work that was issued before this call; Read returns this time for
-  // `mark`. kStepBegin must be the first mark of a step. With CUDA, kStepBegin blocks until the compute
-  // stream is idle, to compare the clocks of the GPU and the host. Other marks never block.
+  // On a CPU, records the time of this call as the time of `mark`. On a GPU, records when the compute stream
+  // has done all work that was issued to it before this call. kStepBegin must be the first mark of a step. On
+  // a GPU, kStepBegin blocks until the compute stream is idle, to compare the clocks of the GPU and the host.
+  // Other marks never block.
   virtual void Take(Mark mark) = 0;
   // Returns the times of the marks of the last step, 0 for marks that were not recorded. Blocks until the
-  // device has reached all marks.
+  // device has reached all recorded marks.
   virtual StepMarks Read() = 0;
 };
 
-// Makes a timer, which `device` must outlive. For the CPU the timer reads the host's steady clock. For CUDA
-// it records events on the compute stream, and converts their times to the host's steady clock. So they can
-// be compared with the times of collectives, which the host's steady clock measures.
+// Returns a timer for the steps that `device` computes; `device` must outlive it. For the CPU the timer reads
+// the host's steady clock. For CUDA it records events on the compute stream, and converts their times to the
+// host's steady clock. So they can be compared with the times of collectives, which the host's steady clock
+// measures.
 std::unique_ptr<PhaseTimer> MakePhaseTimer(model::Device& device);
 
-// Returns the text that names the clock of such a timer in records: "steady_clock, host, ns" or "CUDA events,
-// device, ns".
+// Returns the text that names the clock of the PhaseTimer of `device` in records: "steady_clock, host, ns" or
+// "CUDA events, device, ns".
 std::string_view ClockName(const model::Device& device);
 
 }  // namespace gradsync::bench

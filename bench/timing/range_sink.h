@@ -16,12 +16,13 @@ constexpr std::string_view Name(RangeKind kind) {
   return kNames[static_cast<int>(kind) - 1];
 }
 
-// Is told when each range of a training step begins and ends. An implementation passes this on to a profiler,
-// which measures the times.
+// A RangeSink is told when each range of a training step begins and ends: the step, its phases, the
+// operations of backward, and the strategy's collectives. The sink of MakeNvtxSink passes this on to a
+// profiler, which measures the times.
 class RangeSink : public model::Tracer {
  public:
-  // Push begins a range inside the range that the calling thread pushed before. Pop ends the range that was
-  // pushed last.
+  // Push begins a range inside the range that the calling thread pushed last and has not ended. Pop ends the
+  // range that the calling thread pushed last and has not ended.
   virtual void Push(RangeKind kind, std::string_view name) = 0;
   virtual void Pop() = 0;
   // Start begins a range that may overlap other ranges and may end on another thread. Stop ends the range
@@ -29,8 +30,9 @@ class RangeSink : public model::Tracer {
   virtual uint64_t Start(RangeKind kind, std::string_view name) = 0;
   virtual void Stop(uint64_t range) = 0;
 
-  // A sink can be the tracer of a model::Device. Then Begin and End are called for each operation of backward
-  // and for the broadcast of buffers, and each of these becomes a nested range of kind kOp.
+  // A sink is also a model::Tracer. Begin and End make a nested range of kind kOp. Backward calls them for
+  // each of its operations if the sink is the device's tracer; the trainer calls them for the broadcast of
+  // buffers.
   void Begin(std::string_view name) final { Push(RangeKind::kOp, name); }
   void End() final { Pop(); }
 };

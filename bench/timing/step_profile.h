@@ -25,29 +25,30 @@ struct Peak {
 
 // Measures how fast matrix products of several shapes are, and returns the speed of the fastest, in
 // floating-point operations per second. On a CPU, if `dtype` is bf16, the fastest may also be a product in
-// f32, because not all CPUs have instructions for bf16. All ranks of a host must call this at the same time,
-// because they share the machine in training, too.
+// f32, because not all CPUs have instructions for bf16. All ranks of a host should call this at the same
+// time, because they share the machine in training, too.
 Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
 // Collects, over steps of one strategy, the time and the number of floating-point operations of each
 // operation (such as "linear") of forward and backward. The entry "other" of each of these two phases is the
-// rest of the phase's time. The entry "waits" is StepTimes::waits(): all times in which the rank waited for
-// communication. The times of operations do not include these waits, except on a GPU, where single waits are
-// not known.
+// rest of the phase's time, in backward with the strategy's hooks. BeginStep counts in forward: as "other" if
+// the model has buffers, else in the first operation. The entry "waits" is StepTimes::waits(), and one entry
+// is the optimizer's update. The times of operations do not include waits(); on a GPU they may include other
+// waits, whose single times are not known.
 class StepProfile {
  public:
   StepProfile(Peak peak_flops, std::string optimizer)
       : peak_flops_(std::move(peak_flops)), optimizer_(std::move(optimizer)) {}
 
-  // Adds a step. `times` must have forward, backward, waits and optimizer as separate times, so
+  // Adds a step. forward, backward, sync_wait and optimizer of `times` must have values, so
   // `backward_and_sync` (a sum) must be empty. `forward` is what OpRecorder::computed() returned for the
   // step, and `ranges` what OpRecorder::ops() returned.
   void Add(const StepMarks& marks, const StepTimes& times, std::span<const StepWait> waits,
            const std::vector<ComputedOp>& forward, const std::vector<TracedOp>& ranges);
 
-  // Returns a table with a row for each entry, the longest time first. Its columns are the mean calls, ms and
-  // GFLOP per step, the share of the step's time, and GFLOP/s. A last line says how long the arithmetic of a
-  // step would take at the speed `peak_flops`.
+  // Returns a table with a row for each entry, the longest time first. Its columns are the phase, the
+  // operation, the mean calls, ms and GFLOP per step, the share of the step's time, and GFLOP/s. A last line
+  // says how long the arithmetic of a step would take at the speed `peak_flops`.
   std::string ToString() const;
 
   // Writes to `record` the time of each entry in each step, in ns, as samples "<phase>.<operation>_ns". Only

@@ -11,13 +11,14 @@ struct StepWait {
   int64_t sequence = 0;  // number of the collective, as in the log of its process group
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  // Whether StepTimes::waits(), the waiting time of a step, includes this wait. Two kinds of waits are left
-  // out: those in the strategy's BeginStep, which count as begin_step, and those for the broadcast of
+  // Whether StepTimes::waits(), the waiting time of a step, includes this wait. It leaves out two kinds of
+  // waits: those in the strategy's BeginStep, which count as begin_step, and those for the broadcast of
   // buffers, which count as forward.
   bool is_counted = true;
 };
 
-// Returns how many ns of the interval [begin_ns, end_ns) are outside all waits with is_counted == true.
+// Returns how many ns of the interval [begin_ns, end_ns) are outside all `waits` whose is_counted is true.
+// These waits must not overlap each other.
 int64_t WithoutWaitsNs(int64_t begin_ns, int64_t end_ns, std::span<const StepWait> waits);
 
 }  // namespace gradsync::bench

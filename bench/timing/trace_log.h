@@ -16,15 +16,15 @@ namespace gradsync::bench {
 // row for the phases of a step (forward, backward, ...), a row for the operations of backward and the
 // broadcast of buffers, a row for collectives that wait in the queue, and rows for collectives in flight.
 //
-// A phase includes the times in which it waited for communication. Each of these times is an event `wait`
-// inside the phase; its argument `sequence` is the number of the collective. StepTimes::waits(), the waiting
-// time of a step, is the length of the whole phase `sync_exposed`, plus the lengths of those events `wait`
-// outside this phase whose argument `counted` is true. On a GPU there are no events `wait`, because the times
-// of single waits are not known.
+// A phase includes the times in which it waited for communication. On a CPU, each of these times is an event
+// `wait` inside the phase; its argument `sequence` is the number of the collective. StepTimes::waits(), the
+// waiting time of a step, is the length of the whole phase `sync_exposed`, plus the lengths of those events
+// `wait` outside this phase whose argument `counted` is true. On a GPU there are no events `wait`, because
+// the times of single waits are not known.
 class TraceLog {
  public:
-  // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". The file names the strategies in the
-  // order of `strategies`.
+  // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". The file lists the names `strategies` in
+  // this order.
   TraceLog(int rank, std::string origin, std::vector<std::string> strategies);
 
   struct StepName {
@@ -37,8 +37,9 @@ class TraceLog {
                const std::vector<TracedOp>& ops,
                std::span<const comm::RecordingProcessGroup::Entry> collectives);
 
-  // Writes the file, in the "JSON object" variant of Chrome's trace event format, with times in microseconds.
-  // Throws InvalidInput, naming the path and the reason, if it cannot be written.
+  // Writes the trace to the file `path`, in the "JSON object" variant of Chrome's trace event format, with
+  // times in microseconds. Throws InvalidInput, naming the path and the reason, if the file cannot be
+  // written.
   void Write(const std::string& path) const;
 
  private:
@@ -46,13 +47,13 @@ class TraceLog {
   const std::string origin_;
   const std::vector<std::string> strategies_;
   int last_row_;  // the last row; rows are thread ids of the trace
-  // Events as JSON. In the row of collectives that wait in the queue, events may overlap; in any other row,
-  // one event contains another or ends before it.
+  // Events as JSON. In the row of collectives that wait in the queue, events may overlap. Of two events in
+  // any other row, one contains the other or ends before the other begins.
   std::vector<std::string> events_;
 };
 
 // Distributes time intervals, in any order, over lanes 0, 1, ..., so that the intervals of a lane do not
-// overlap. Returns the lane of each interval: the lowest that is free when it begins.
+// overlap. Returns the lane of each interval: the lowest lane that is free when the interval begins.
 std::vector<int> AssignLanes(std::span<const comm::Interval> intervals);
 
 }  // namespace gradsync::bench

@@ -9,7 +9,7 @@
 
 namespace gradsync::bench {
 
-// The shape of one rank's batch.
+// The shapes and dtypes of one rank's batch in a step.
 struct BatchShape {
   model::Shape inputs;
   model::DType inputs_dtype = model::DType::kF32;
@@ -20,14 +20,15 @@ struct BatchShape {
   model::Batch NewBatch(const model::DevicePtr& device) const;
 };
 
-// Makes batches that depend only on the source, the rank and the step. So all strategies train on equal data,
-// and one process can make the batches of all ranks, to check their results.
+// Makes batches that depend only on the source, the rank, the step and the shape of the batch. So all
+// strategies train on equal data, and one process can make the batches of all ranks, to check their results.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
 
   // Overwrites `batch`, on any device, with the batch of rank `rank` in step `step`. For a GPU, the batch is
-  // made on the host and copied; the copy is complete on return, so the measured times do not include it.
+  // made on the host and copied; the copy is complete on return, so the measured times of steps do not
+  // include it.
   void Fill(int rank, int64_t step, const model::Batch& batch);
 
  private:
@@ -42,13 +43,14 @@ std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
 
 // The batch sources that the following functions return make token ids, i32 of shape (batch, seq).
 
-// Returns a source whose inputs and targets are integers, drawn uniformly from [0, vocab_size).
+// Returns a source whose inputs and targets are independent integers, drawn uniformly from [0, vocab_size).
 std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 
-// Returns a source of sequences at random positions of a file, whose bytes are the token ids; the target of
-// each token is the next token of the file. If the number of ranks changes but the number of rows of all
-// ranks together does not, all ranks together still get the same sequences in a step. Throws InvalidInput if
-// the file cannot be read or is not longer than max_seq_len bytes, or if vocab_size is smaller than 256.
+// Returns a source of sequences at random positions of the file `path`, whose bytes are the token ids; the
+// target of each token is the next token of the file. If the number of ranks changes but the number of rows
+// of all ranks together does not, all ranks together still get the same sequences in a step. Throws
+// InvalidInput if the size of the file cannot be read or is not more than max_seq_len bytes, or if vocab_size
+// is smaller than 256.
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 

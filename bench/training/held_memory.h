@@ -15,8 +15,10 @@ namespace gradsync::bench {
 int64_t DistinctBytes(std::span<const model::Tensor> tensors);
 
 // Adds to `facts` how many bytes of weights, gradients and optimizer state this rank keeps between two steps.
-// For strategies that average exactly, also adds how many bytes a rank should keep, and how many it should
-// send in a step, according to the ZeRO paper. Call this after a step, and before the next one.
+// Of weights in memory that ranks share, it counts this rank's equal share. Also adds how many bytes a rank
+// should keep, and how many it should send in a step, according to the ZeRO paper. It leaves these two out if
+// the strategy does not communicate or not average exactly, if it sends only touched rows of embeddings, and
+// in bf16. Call this after a step, and before the next one.
 void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
                     int64_t accumulation_steps, FactFields& facts);
 

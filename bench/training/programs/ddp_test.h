@@ -19,15 +19,15 @@
 #include "ddp/factory.h"
 #include "model/base/flags.h"
 
-// Tests run //bench:ddp on a model of a few thousand weights, and check its records.
+// Helpers of tests that run //bench:ddp on a model of a few thousand weights, and check its records.
 namespace gradsync::bench {
 
 using Arguments = std::vector<std::string>;
 
 inline constexpr char kDdp[] = "bench/ddp";
 
-// Returns the flags of a small run. The run takes two untimed steps, because a strategy may allocate memory
-// in the second step too (`core` does), and tests require that timed steps allocate nothing.
+// Returns the flags of a small run of //bench:ddp. The run takes two untimed steps, because a strategy may
+// allocate memory in the second step too (`core` does), and tests require that timed steps allocate nothing.
 inline Arguments Micro(const std::string& out, const Arguments& more = {}) {
   Arguments arguments = {"--d_model=16",     "--d_ff=32",      "--num_layers=2", "--num_heads=2",
                          "--vocab_size=64",  "--batch_size=2", "--seq_len=8",    "--bucket_bytes=4KiB",
@@ -58,7 +58,7 @@ inline std::vector<std::string> FilesIn(const std::string& directory, const std:
   return paths;
 }
 
-// Runs four ranks, which act as two hosts with two ranks each.
+// Runs //bench:ddp with four ranks, which act as two hosts with two ranks each. Expects that all succeed.
 inline void RunOnTwoHosts(const Arguments& arguments) {
   const std::string meeting = comm::FreeTcpUrl(comm::OuterAddress());
   std::vector<std::unique_ptr<RunningProgram>> ranks;

@@ -14,13 +14,14 @@
 namespace gradsync::bench {
 
 // Returns how many ns these CPUs (such as "cpu3") have been busy since the system's start, all together,
-// including time that a hypervisor gave to other virtual machines. `proc_stat` is /proc/stat, which counts in
-// steps of about 10 ms. Returns nullopt if /proc/stat lacks one of the CPUs, or if `cpus` is empty.
+// including time that a hypervisor gave to other virtual machines. `proc_stat` is the text of /proc/stat,
+// which counts in ticks, mostly of 10 ms. Returns nullopt if the text lacks one of the CPUs, if the CPUs were
+// never busy, or if `cpus` is empty.
 std::optional<int64_t> ReadBusyNs(std::istream& proc_stat, const std::set<std::string>& cpus);
 
 // Measures how much CPU time other programs use during a step, on the CPUs of this host's ranks. The first
-// rank of each host reads the CPU time of all programs on these CPUs. From it the CPU time of each rank's
-// process is subtracted.
+// rank of each host reads the CPU time of all programs on these CPUs. The CPU time of the processes of this
+// host's ranks is subtracted from it.
 class Disturbance {
  public:
   // All ranks must call the constructor. `cpus` are the CPUs that this rank may use. Ranks with equal
@@ -33,12 +34,12 @@ class Disturbance {
 
   // Returns, in ns, minus the CPU time of this process; on the first rank of a host, plus the time that
   // cpus() have been busy. The sum of these results over all ranks of a host is the CPU time that other
-  // programs have used so far.
+  // programs have used on cpus() since the system's start.
   int64_t ReadNs();
 
-  // Returns the CPU time in ns that other programs used in each step; empty if it is not known. `terms_ns`
-  // has, for each step, by how much the result of ReadNs grew on this rank. All ranks must call this, with
-  // equally many steps.
+  // Returns the CPU time in ns that other programs used on this host's cpus() in each step; empty if it is
+  // not known. `terms_ns` has, for each step, by how much the result of ReadNs grew on this rank. All ranks
+  // must call this, with equally many steps.
   std::vector<int64_t> GatherOthersNs(const std::vector<int64_t>& terms_ns);
 
  private:
