@@ -15,7 +15,7 @@ class CarriedWeights {
   // size. `plan` and `group` must outlive this object.
   CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
   // Waits for pending gathers, and moves the weights to the parameters' own memory. If a gather has failed,
-  // that memory keeps its old contents.
+  // the weights are lost.
   ~CarriedWeights();
   CarriedWeights(const CarriedWeights&) = delete;
   CarriedWeights& operator=(const CarriedWeights&) = delete;

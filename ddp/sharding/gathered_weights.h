@@ -43,7 +43,7 @@ class GatheredWeights {
   // `spoils` is for tests on the CPU: if true, a unit's gathered weights become NaN when its memory is freed.
   GatheredWeights(const PlanOfUnits& units, size_t window, bool spoils, comm::ProcessGroup& group);
   // If Complete has been called since the last BeginStep, moves the weights to the parameters' own memory.
-  // Otherwise that memory keeps its old contents, and the trained weights are lost.
+  // Otherwise the trained weights are lost.
   ~GatheredWeights();
   GatheredWeights(const GatheredWeights&) = delete;
   GatheredWeights& operator=(const GatheredWeights&) = delete;

@@ -98,8 +98,8 @@ class ShardedStrategy : public OverlappedBuckets {
   };
 
   void MakeOptimizer(const model::Optimizer& like);
-  // Copies this rank's parts of the weights from the parameters' own memory to own_values_. If is_alone_,
-  // then returns that memory to the system.
+  // Copies this rank's parts of the weights from the parameters' own memory to own_values_. If is_alone_ is
+  // true, it then returns that memory to the system (on the CPU).
   void TakeOwnValues();
   void ReleaseOwnMemory() const;
   // Copies this rank's part of bucket i's weights from p.value() of its parameters p to `own`.
