@@ -18,15 +18,15 @@
 #include "ddp/test_model.h"
 #include "model/base/test_errors.h"  // IWYU pragma: export
 
-// Tests what a strategy sends, and when, relative to the computation of gradients. These tests need no clock:
-// communication overlaps with backward if an all-reduce is issued before the last gradient is computed. Each
-// source file that includes this header is a test program of its own.
+// For tests of what a strategy sends, and when, relative to the computation of gradients. These tests need no
+// clock: communication overlaps with backward if a collective is issued before the last gradient is computed.
+// Each source file that includes this header is a test program of its own.
 namespace gradsync::ddp {
 
 using model::Tensor;
 
-// Plays rank 0 of two ranks; the other rank is assumed to have equal data. Writes each collective and each
-// wait for it into a log, to which backward also writes.
+// Plays rank 0 of two ranks. An all-gather returns this rank's data twice; the other collectives leave all
+// data unchanged. Writes each collective and each wait for it into a log, to which backward also writes.
 class LoggingGroup : public comm::ProcessGroup {
  public:
   explicit LoggingGroup(std::vector<std::string>& log) : ProcessGroup(0, 2), log_(log) {}
@@ -57,8 +57,8 @@ class LoggingGroup : public comm::ProcessGroup {
         return Log("reduce_scatter", output);
       case comm::Collective::kAllGather:
         for (int rank = 0; rank < size(); ++rank) {
-          // Not CopyFrom: Tensor counts it as a write to the tensor, and a real all-gather's writes are not
-          // counted.
+          // CopyFrom would count as a write to the tensor (Tensor::CountWrite), and a real all-gather's
+          // writes are not counted.
           const Tensor part = output.Slice(rank * input.numel(), input.shape());
           std::memmove(part.raw_data(), input.raw_data(), input.nbytes());
         }
@@ -83,7 +83,8 @@ class LoggingGroup : public comm::ProcessGroup {
   bool has_common_memory = false;
 
  private:
-  // A collective that has been issued. Its Wait appends "wait" and the name of the collective to the log.
+  // A collective that has been issued. Its Wait appends "wait " and the collective's own entry, such as
+  // "reduce 262144" (bytes), to the log.
   class Issued : public comm::Work::State {
    public:
     Issued(LoggingGroup& group, std::string name) : group_(group), name_(std::move(name)) {}
@@ -115,7 +116,8 @@ using Events = std::vector<std::string>;
 
 class ScheduleTest : public testing::Test {
  protected:
-  // The model has five parameters of 256 KiB each, and a bucket has 512 KiB.
+  // The model has five parameters of 256 KiB each. A bucket has at most 512 KiB, unless Make gets another
+  // size.
   static constexpr int64_t kNumel = 64 << 10;
   static constexpr size_t kBytes = size_t{256} << 10;
 
@@ -133,8 +135,8 @@ class ScheduleTest : public testing::Test {
     strategy_ = MakeStrategy(name, context);
   }
 
-  // Takes one step without an update, and returns the log: collectives, waits and gradients, in order. The
-  // entry "grad i" means that backward computes the gradient of parameter i.
+  // Takes one step without an update, and returns the log of this step: collectives, waits and gradients, in
+  // order. The entry "grad i" means that backward computes the gradient of parameter i.
   std::vector<std::string> Step() { return Step(model_.Once()); }
   std::vector<std::string> Step(const std::vector<size_t>& uses, const TestModel::RowsOfUse& rows = {}) {
     log_.clear();
@@ -160,7 +162,8 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Returns whether BeginStep of this strategy moves all gradients out of the memory where they were before.
+  // Returns whether BeginStep of the strategy `name` moves all gradients out of the memory where they were
+  // before.
   bool PlacesGradients(const std::string& name) {
     Make(name);
     bool places = true;

@@ -14,12 +14,13 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor_ops.h"
 
-// A model with exactly known gradients. Each use of a parameter adds x + 15 floor(w / 16) to each element of
-// its gradient, where x is data (DataAt), and w is the element's value. For an element with an even index, w
-// is read in forward, for the others in backward. So a gradient shows whether forward or backward read an
-// outdated weight. Both summands are small multiples of 15, so that sums, and means over 1, 2, 3, 4, 5, 6 or
-// 8 ranks, have no rounding error. (1/3 and 1/5 are rounded, but by so little that their products with a
-// multiple of 15 round to the right integer.) Gradient descent at a rate of 0.5 keeps weights small.
+// A model with exactly known gradients. Each use of a parameter adds x + 15 floor(w / 16), times the factor
+// of Scaled, to each element of its gradient, where x is data (DataAt), and w is the element's value. For an
+// element with an even index, w is read in forward, for the others in backward. So a gradient shows whether
+// forward or backward read an outdated weight. Both summands are small multiples of 15, so that sums, and
+// means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error. (1/3, 1/5 and 1/6 are rounded, but by so
+// little that their products with a multiple of 15 round to the exact result.) Gradient descent with a
+// learning rate of 0.5 keeps weights small.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -29,9 +30,9 @@ class TestModel {
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
   // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows and
-  // one column. `shapes` may replace the shapes of these matrices, with equal numbers of elements. If `copy`
-  // is kBF16, all parameters except those with the indices `without_copy` also have a copy in bf16, which
-  // forward reads.
+  // one column. If `shapes` is not empty, it has the shapes of all parameters, with the same numbers of
+  // elements. If `copy` is kBF16, all parameters except those with the indices `without_copy` also have a
+  // copy in bf16, which forward reads.
   explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice(),
                      model::Parameter::Copy copy = model::Parameter::Copy::kNone,
                      const std::vector<size_t>& without_copy = {},
@@ -70,21 +71,21 @@ class TestModel {
     return floats.ToVector<float>();
   }
 
-  // Returns the indices of all parameters in order, each once.
+  // Returns the indices of all parameters in forward order, each once.
   std::vector<size_t> Once() const {
     std::vector<size_t> uses(params_.size());
     std::iota(uses.begin(), uses.end(), size_t{0});
     return uses;
   }
 
-  // Uses every parameter once, in order, and returns the loss. For each parameter, Backward of this loss
-  // calls visit(index of the parameter), and then computes the parameter's gradient.
+  // Returns the loss of a graph that uses every parameter once, in forward order. For each parameter,
+  // Backward of this loss calls visit(index of the parameter), and then computes the parameter's gradient.
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
   // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If `rows`
-  // returns rows for the n-th use, only these elements of the parameter get a gradient, and the operation
-  // lists the rows (OpGradient::Contribute).
+  // returns rows for the n-th use of a parameter with one column, this use adds 0 to the gradient of all
+  // other rows, and its operation passes the rows to OpGradient::Contribute.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));

@@ -22,8 +22,8 @@
 //     });
 //   }
 //
-// A gradient kernel writes or adds its result directly to the final memory of the gradient. For a parameter
-// this is Parameter::grad(), which may be in a communication buffer (Parameter::PlaceGrad).
+// A kernel that computes gradients writes or adds its result directly to the memory of the gradient. For a
+// parameter this is Parameter::grad(), which may be in a communication buffer (Parameter::PlaceGrad).
 namespace gradsync::model {
 
 class OpGradient;
@@ -43,9 +43,9 @@ class Var {
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
   // Returns a Var for `value`, the output of the operation `name` (a string literal) for `inputs`. `backward`
-  // is called at most once, when the gradient of `value` is complete, and is then destroyed with all tensors
-  // that it has captured. It must contribute exactly once to the gradient of every input that needs one,
-  // first to those of parameters, which can then be sent early.
+  // is called at most once, when the gradient of `value` is complete, and is then destroyed, which releases
+  // the tensors that it has captured. It must contribute exactly once to the gradient of every input for
+  // which OpGradient::Needs is true; to those of parameters first, so that they are sent early.
   static Var FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward);
 
   const Tensor& value() const { return value_; }
@@ -58,8 +58,8 @@ class Var {
                        const std::function<void(Parameter&)>& on_ready,
                        const std::function<void(const Parameter&)>& on_use);
 
-  // Returns whether this Var's tensor has been written since the operation with this input read it in
-  // forward.
+  // Returns whether the tensor of this Var, an input of an operation, has been written since the operation
+  // read it in forward. Writes that neither Tensor::Version nor Parameter::version counts are not detected.
   bool changed() const;
 
   Tensor value_;
@@ -75,17 +75,18 @@ class Var {
 class OpGradient {
  public:
   const char* name() const;
-  // Returns the gradient with respect to the operation's output.
+  // Returns the gradient of the loss with respect to the operation's output.
   const Tensor& output_grad() const { return output_grad_; }
 
-  // Returns whether the operation's input i is a parameter or depends on one. Contribute and PassThrough do
-  // nothing for other inputs.
+  // Returns whether the operation's input i needs a gradient: it is a parameter that is not frozen, or
+  // depends on one. Contribute and PassThrough do nothing for other inputs.
   bool Needs(int i) const;
 
-  // Calls write(grad), which must write this operation's contribution to the gradient of input i to `grad`, a
-  // Destination<Tensor> with the shape of the input. If this completes a parameter's gradient, Backward's
-  // function on_ready is called for the parameter before Contribute returns. An operation whose gradient is
-  // zero except in some rows passes the numbers of these rows as `rows` (Parameter::touched_rows).
+  // Calls write(grad), which must write this operation's contribution to the gradient of input i to `grad`,
+  // or add it there if grad.accumulate is true. `grad` is a Destination<Tensor> with the input's shape. If
+  // this completes a parameter's gradient, Backward's function on_ready is called for the parameter before
+  // Contribute returns. An operation whose gradient is zero except in some rows passes the numbers of these
+  // rows as `rows` (Parameter::touched_rows).
   template <class Write>
   void Contribute(int i, Write&& write, const Tensor& rows = {}) {
     if (!Needs(i)) return;
@@ -93,7 +94,8 @@ class OpGradient {
     Close(i, rows);
   }
 
-  // Contributes the gradient of the output, unchanged, to that of input i, without a copy if possible.
+  // Contributes the output's gradient, with unchanged elements, to that of input i, without a copy if
+  // possible.
   void PassThrough(int i);
 
   // Used instead of Contribute for a kernel that computes the gradients of several inputs together: call Open
@@ -117,18 +119,19 @@ using UseHook = std::function<void(const Parameter&)>;
 // Computes the gradient of `loss` (one element) with respect to every parameter p of `params` that is not
 // frozen. Adds it to p.grad() if p.has_grad(), else overwrites p.grad().
 //
-// Calls on_ready exactly once for each parameter that is not frozen, as soon as its gradient is complete and
-// before another operation's backward runs. Parameters on which the loss does not depend follow at the end,
-// in the order of `params`; their gradient is set to zero unless they already had one.
+// Calls on_ready exactly once for each parameter of `params` that is not frozen, as soon as its gradient is
+// complete and before another operation's backward runs. Parameters on which the loss does not depend follow
+// at the end, in the order of `params`; their gradient is set to zero unless they already had one.
 //
-// Before each operation's backward, calls on_use with every parameter that the operation has read in forward,
-// because its backward may read the parameter's memory again.
+// Before each operation's backward, calls on_use with every parameter, frozen or not, that is an input of the
+// operation, because its backward may read the parameter's memory again.
 //
-// A graph can be used for one Backward only: each operation's tensors are freed after its backward. Throws
-// std::logic_error for a second Backward, for an operation that does not contribute exactly once to an input,
-// and for an input that has been changed since the operation read it. Throws InvalidInput if the loss has
-// more than one element, depends on no parameter or on one that is not in `params`, or if `params` has one
-// twice.
+// A graph can be used for one Backward only, because the tensors that an operation has captured are released
+// after its backward. Throws std::logic_error for a second Backward, for an operation that does not
+// contribute exactly once to an input that needs a gradient, and for an input that has been changed since the
+// operation read it. Throws InvalidInput if the loss does not have exactly one element, depends only on
+// frozen parameters or on none, or depends on one that is neither frozen nor in `params`; also if `params`
+// has one twice.
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {},
               const UseHook& on_use = {});
 

@@ -6,9 +6,10 @@
 
 namespace gradsync::ddp {
 
-// How the gradients of the ranks compare with those of a single process on the whole batch.
+// How the gradients with which ranks update compare with those of a single process on the batches of all
+// ranks.
 enum class Agreement {
-  kExact,   // equal except for the rounding of sums; bitwise equal on all ranks
+  kExact,   // equal except for rounding; bitwise equal on all ranks
   kLossy,   // approximately equal; bitwise equal on all ranks
   kDrifts,  // not equal: replicas diverge
 };
@@ -17,21 +18,23 @@ constexpr std::string_view Name(Agreement agreement) {
   return agreement == Agreement::kExact ? "exact" : agreement == Agreement::kLossy ? "lossy" : "drifts";
 }
 
-// An option of a strategy, written NAME=VALUE on the command line and in a benchmark's record; the value is a
-// number. By default the option is a switch with the values 0 and 1.
+// An option of a strategy, written NAME=VALUE on the command line. In code the value is a number; if `words`
+// is not empty, users write the word with this number (gather=forward). By default the option is a switch
+// with the values 0 and 1.
 struct Option {
-  // Other code finds an option by its role, not by its name.
+  // By its role, code outside of the strategies finds an option without knowing its name.
   enum class Role {
     kOwn,  // no role: only the strategy uses the option
     // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
     kPeriod,
     kStart,  // number of steps at the start that average gradients exactly
-    // If the option is not 0, all-gathers of weights still run when a step ends, and the next forward waits
-    // for them. Benchmarks then time several steps together, without barriers between the steps.
+    // If the option is not 0, all-gathers of weights may still run when Update returns, and the next step's
+    // forward waits for them. Benchmarks then time several steps together, without barriers between the
+    // steps.
     kCarry,
     // If the option is not 0, ranks reduce gradients in every pass (micro-batch) of a step. If it is 0, each
-    // rank first adds the gradients of all its passes, which needs at most one additional copy of all
-    // gradients.
+    // rank adds the gradients of all its passes, and only the last pass reduces the sums; in a step of
+    // several passes this needs at most one additional copy of all gradients.
     kPasses,
     kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
   };
@@ -44,14 +47,14 @@ struct Option {
     double from, to;  // the smallest and the largest allowed value
   } range = {0, 1};
   Role role = Role::kOwn;
-  // The following fields concern values other than the default:
+  // The next two fields concern values other than the default:
   bool plain_only = false;  // only for f32 and f64 on CPUs
   bool keeps_twin = false;  // pytorch_twin also applies to these values
-  // Names of the values 0, 1, ...; empty if the values have no names.
+  // The words for the values 0, 1, ...; empty if users write numbers.
   std::span<const std::string_view> words = {};
 };
 
-// Options that several strategies share.
+// Options of several strategies.
 inline constexpr Option kSmallFirst = {.name = "small_first",
                                        .meaning = "1: the first bucket holds at most 1 MiB",
                                        .default_value = 1,
@@ -85,7 +88,7 @@ class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
 
-// The properties of a strategy. Other code decides by them what to do, and never by a strategy's name.
+// The properties of a strategy, by which benchmarks and tests know what to do with it.
 struct Traits {
   std::string_view name;     // name of the strategy in files, flags and records
   int position = 0;          // position in lists, which begin with the simplest strategy
@@ -95,52 +98,56 @@ struct Traits {
   bool overlaps = false;     // communicates during backward
   bool has_buckets = false;  // takes StrategyOptions::bucket_bytes
   bool owns_update = false;  // Update does more than Optimizer::Step, or communicates
-  // True if the strategy has its own optimizer state, and does not use that of Update's optimizer.
+  // True if the strategy keeps its own optimizer state, and not in the optimizer that is passed to Update.
   bool owns_state = false;
-  // True if each rank keeps one part of the optimizer's state. If the option of role kWithinHost is set, each
-  // host has all parts of the state.
+  // True if each rank keeps one part of the optimizer's state. If the option of role kWithinHost is not 0,
+  // the ranks of each host together have all parts.
   bool shards_state = false;
-  bool divides_matrices = true;  // with shards_state: parts end within matrices
+  bool divides_matrices = true;  // with shards_state: parts may end within matrices
   bool shards_grads = false;     // each rank keeps one part of the gradients between steps
   bool shards_values = false;    // each rank keeps one part of the weights between steps
   bool needs_f32 = false;        // parameters and gradients must be f32
   bool needs_cpu = false;
   bool can_clip = true;  // Update accepts a grad_scale other than 1
-  // True if BeginStep moves every gradient into the strategy's own storage.
+  // True if BeginStep takes every gradient out of the memory that it had before, so the caller need not
+  // allocate memory for gradients.
   bool places_gradients = false;
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
-  // Returns the memory of buffers that is not counted in gradient_copies, as a multiple of the memory of all
-  // gradients. `largest_unit` is the fraction of all elements that the largest unit has. A null pointer means
-  // 0.
+  // Returns the memory of the strategy's buffers that gradient_copies does not count, as a multiple of the
+  // memory of all gradients. `largest_unit` is the fraction of all elements that the largest unit
+  // (StrategyContext::units) has. If the pointer is null, this memory is 0.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
-  // The strategy's options, except the size of buckets.
+  // The strategy's options, without StrategyOptions::bucket_bytes.
   std::span<const Option> options = {};
-  // Returns how many times a step gathers all weights. It may depend on options and on `units`: the size of
-  // each unit, as a fraction of all elements, in forward order. If the pointer is null, a strategy with
-  // shards_state gathers all weights once per step, and any other never.
+  // Returns how many times a step of one pass gathers each weight, on average over all weights, if ranks do
+  // not share the weights. `units` has the size of each unit (StrategyContext::units), as a fraction of all
+  // elements, in forward order. If the pointer is null, a strategy with shards_state gathers each weight
+  // once.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // Makes the Reference, whose gradients or weights checks compare with those of the strategy. If the pointer
-  // is null, checks compare its gradients with those of one process on the whole batch.
+  // is null, checks compare the strategy's gradients with those of one process on the batches of all ranks.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
-  // The name of the comparable strategy of PyTorch (bench/peers/pytorch_training.py): "ddp" is
-  // DistributedDataParallel, and "ddp_view" is the same with gradient_as_bucket_view. Empty if PyTorch has
-  // none. The two are comparable only if all options whose keeps_twin is false have their default values.
+  // The name of the comparable way to train in PyTorch (bench/peers/pytorch_ddp.py lists them): "ddp" is
+  // DistributedDataParallel, and "ddp_view" is the same with gradient_as_bucket_view. Empty if the benchmarks
+  // know none. The two are comparable only if all options whose keeps_twin is false have their default
+  // values.
   std::string_view pytorch_twin = {};
-  // The largest relative error that benchmarks allow for the gradients of pytorch_twin, if the allowance for
-  // rounding is smaller. If infinite, PyTorch's results are not checked, because PyTorch's weights do not
-  // follow from the mean gradient.
+  // Benchmarks allow the gradients of pytorch_twin at least this relative error, and more if rounding needs
+  // more. If infinite, benchmarks do not check the results of pytorch_twin, because its weights do not follow
+  // from the mean gradient.
   double twin_differs_by = 0;
-  // The unit of the option published_size, a paper's bucket size: bytes if true, elements if false.
+  // The unit of a variant's option published_size, the bucket size in the published experiment: bytes if
+  // true, elements if false.
   bool published_in_bytes = false;
 
-  // Returns null if there is no option of this name.
+  // Returns the strategy's option of this name, or null if it has none.
   const Option* FindOption(std::string_view option) const {
     for (const Option& candidate : options) {
       if (candidate.name == option) return &candidate;
     }
     return nullptr;
   }
-  // Returns the name of the option that has this role; empty if there is no such option.
+  // Returns the name of the strategy's first option with this role; empty if it has none.
   std::string_view OptionFor(Option::Role role) const {
     for (const Option& candidate : options) {
       if (candidate.role == role) return candidate.name;

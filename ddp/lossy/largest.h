@@ -7,24 +7,25 @@
 
 namespace gradsync::ddp {
 
-// Moves the `count` elements of `from` (f32, on the CPU) with the largest magnitude to values[], and their
-// indices to indices[], in increasing order of the index; sets these elements to 0 in `from`. Of elements
-// with equal magnitude, the first are taken. NaN and infinity count as larger than any number, so they are
-// taken first. If `indices` is null, all elements are moved, so `count` must be the number of elements of
-// `from`. `scratch` must have the size of `from`; it is overwritten.
+// Moves the `count` elements of `from` (f32, on the CPU) with the largest magnitude to values[], and writes
+// their indices to indices[], in increasing order of the index; sets these elements to 0 in `from`. Of
+// elements with equal magnitude, those with the lowest indices are taken. NaN counts as infinity, so both are
+// taken before finite numbers. If `indices` is null, all elements are moved, so `count` must be the number of
+// elements of `from`. `scratch` must be f32 and have the size of `from`; it may be overwritten.
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
                  int32_t* indices);
 
-// Sets offsets and numel of `bucket` for a message with the largest `percent` per cent of the elements of
-// each gradient. All elements of a vector (one dimension) are sent. Returns the number of bytes of the
-// message. Throws InvalidInput if only a part of a gradient of 2^31 elements or more is sent, because indices
-// have 32 bits.
+// Sets offsets and numel of `bucket` for a rank's message with the largest `percent` per cent of the elements
+// of each gradient, rounded up to a whole number. Of gradients with fewer than two dimensions all elements
+// are sent. Returns the number of bytes of the message. Throws InvalidInput if only a part of a gradient of
+// 2^31 elements or more is sent, because indices have 32 bits.
 int64_t PlanMessage(double percent, Bucket& bucket);
 
-// Calls fn(parameter, values, indices, count) for each parameter of a message. A message holds the values of
-// all parameters of a bucket, and then the indices of all parameters of which only some elements are sent.
-// The bucket's offsets and numel are numbers of values, and leave out indices. `indices` is null for a
-// parameter of which all elements are sent.
+// Calls fn(parameter, values, indices, count) for each parameter of `bucket`, with its `count` values and
+// indices in `message`. A message holds the values (gradient elements that are sent) of all parameters of a
+// bucket, and then the indices of all parameters of which only some elements are sent. The bucket's offsets
+// and numel count values, and leave out indices. `indices` is null for a parameter of which all elements are
+// sent.
 template <class Fn>
 void ForEachIn(const model::Tensor& message, const Bucket& bucket, const Fn& fn) {
   auto* const values = static_cast<float*>(message.raw_data());

@@ -7,9 +7,10 @@
 namespace gradsync::ddp {
 
 // Compresses a gradient as PowerSGD does: a matrix G (first dimension x all others) is sent as two thin
-// factors, P and Q. E is the part of earlier gradients that has not been sent; it is zero at first. P and Q
-// are used only if `min_compression` times their number of elements is below that of the gradient. Otherwise
-// the whole gradient is sent as P, and there is no Q and no E. The gradient is f32, on the CPU.
+// factors, P and Q. E is the part of this rank's earlier gradients that has not been sent; it is zero at
+// first. P and Q are used only if `min_compression` times their number of elements is below that of the
+// gradient. Otherwise is_whole() is true: MakeP copies the whole gradient to P, Finish copies the averaged P
+// back, and there is no Q and no E. The gradient is f32, on the CPU.
 class LowRank {
  public:
   // `rank` is the number of columns of P and Q. `stream` selects the random numbers of the first Q. Throws
@@ -22,8 +23,8 @@ class LowRank {
     return min_compression_ * static_cast<double>(rank_ * (rows_ + columns_)) >=
            static_cast<double>(param_->numel());
   }
-  // These functions make P and Q views of `storage` that begin at element `offset`. Call PlaceP, and PlaceQ
-  // unless is_whole() (then there is no Q). Call Reset() after PlaceQ, because it fills Q.
+  // These functions make P and Q views of `storage` that begin at element `offset`. Before the first MakeP,
+  // call PlaceP, and PlaceQ unless is_whole(), and then Reset(), because Reset() fills Q.
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
@@ -34,7 +35,8 @@ class LowRank {
   // transpose of M. The caller then averages Q over ranks. If P is bitwise equal on all ranks, the
   // orthonormalised P is also bitwise equal.
   void MakeQ();
-  // Computes the new gradient G = P Q' and the unsent part E = M - G.
+  // Computes the new gradient G = P Q', where Q' is the transpose of the averaged Q, and the unsent part E =
+  // M - G.
   void Finish();
 
   // Sets the unsent part E to 0, and the factor Q to random numbers that are equal on all ranks.

@@ -6,29 +6,31 @@
 
 namespace gradsync::ddp {
 
-// Holds whole weights on every rank, of which each rank updates one part. The parts of the other ranks arrive
-// during the next forward: a read of a parameter waits for the all-gather of its bucket.
+// Holds whole weights on every rank, of which each rank updates one part. All-gathers of the updated parts
+// may run until the next forward: a read of a parameter (Parameter::ForwardValue) waits for the all-gather of
+// its bucket.
 class CarriedWeights {
  public:
-  // `plan` has buckets of weights in reverse forward order, padded so that all ranks have parts of equal
+  // The buckets of `plan` hold the last layers first, and are padded so that all ranks have parts of equal
   // size. `plan` and `group` must outlive this object.
   CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
-  // Waits for pending gathers, and leaves the weights in the parameters' own memory.
+  // Waits for pending gathers, and moves the weights to the parameters' own memory. If a gather has failed,
+  // the weights are lost.
   ~CarriedWeights();
   CarriedWeights(const CarriedWeights&) = delete;
   CarriedWeights& operator=(const CarriedWeights&) = delete;
 
-  // Returns this rank's parts of the weights, by bucket.
+  // Returns this rank's parts of the weights, one for each bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
   // Makes every p.value() a view of this object's memory, into which Gather writes; copies no elements. Until
-  // Complete, each read of a parameter waits for the last all-gather of its bucket.
+  // Complete, each read of a parameter waits for the all-gather of its bucket that Gather began last.
   void Place();
-  // Begins to all-gather the ranks' parts(), the buckets of the first layers first. Call Wait before an
-  // update writes parts(), because the gathers of the last call read them.
+  // Begins an all-gather of parts() for each bucket, the first layers' bucket first. Before an update writes
+  // parts(), call Wait, because these gathers read parts().
   void Gather();
   // Waits for all gathers that Gather has begun.
   void Wait();
-  // Waits for all gathers that Gather has begun, and removes the hooks, so that later reads need not wait.
+  // Does what Wait does, and removes the functions of Parameter::SetOnRead, so that later reads do not wait.
   void Complete();
 
  private:

@@ -10,46 +10,48 @@
 
 namespace gradsync::ddp {
 
-// Pads a bucket so that the parts of all ranks have equal size.
+// Prepares `bucket` for a reduce-scatter over `group`: pads it so that all ranks have parts of equal size.
 void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
-// Returns buckets in reverse forward order, padded so that all ranks have parts of equal size. Reads the
-// options small_first and small_last, which `traits` must have.
+// Returns buckets that are filled in reverse forward order, and padded so that all ranks have parts of equal
+// size. Reads the options small_first and small_last, which `traits` must have.
 BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 
 // Each rank updates one part of every bucket, and keeps the optimizer's state for this part only: "ZeRO",
 // arXiv:1910.02054, section 5. With p ranks, a bucket has p m elements, and rank r has the elements [r m, (r
-// + 1) m); parts may divide parameters. During backward each bucket's gradients are reduced to parts; then
-// all ranks gather the weights. Buckets are filled in reverse forward order and never change, because an
-// element's state cannot move to another rank.
+// + 1) m); parts may divide parameters. During backward a reduce-scatter of each bucket gives each rank its
+// part of the summed gradients. After the update ranks gather the weights, at once or in the next forward.
+// All steps have the same buckets, because the optimizer's state of an element cannot move to another rank.
 //
-// Ranks that share memory (ProcessGroup::AllocateShared) keep one copy of the weights in it, and gather
-// nothing. Two barriers replace the gathers: after all ranks have read the old weights, and after all have
-// written the new ones.
+// If `in_common` is true, ranks that share memory (ProcessGroup::AllocateShared) keep one copy of the weights
+// in it, and gather no weights. Two barriers in Update replace the gathers: the first when all ranks have
+// read the old weights, the second when all have written the new ones.
 //
-// A strategy of MakeSharded may shard within each host: `group_` then has only the ranks of this host, and
-// every host has all parts ("MiCS", arXiv:2205.00119; PyTorch's hybrid sharding). Gradients are reduced to
-// parts within each host, and each part is then all-reduced between the hosts. No weights are sent between
-// hosts.
+// A strategy of MakeSharded may shard within each host: `group_` is then a comm::HostGroup of this host's
+// ranks, and every host has all parts ("MiCS", arXiv:2205.00119; PyTorch's hybrid sharding). Gradients are
+// reduced to parts within each host, and each part is then all-reduced between the hosts. No weights are sent
+// between hosts.
 class ShardedStrategy : public OverlappedBuckets {
  public:
-  // Leaves the weights in the parameters' own memory. If ranks have only parts of the weights, call
-  // CompleteValues before the strategy is destroyed.
+  // Moves the weights to the parameters' own memory. If each rank keeps only a part of the weights, call
+  // CompleteValues before the strategy is destroyed; else the weights are lost.
   ~ShardedStrategy() override;
 
   void BeginStep() override;
-  // Waits for the collectives of this pass, and begins the next pass.
+  // Waits for the reductions of this pass's gradients, and begins the next pass.
   void EndPass() override;
-  // Sums the squares of this rank's part, and adds the sums of all ranks with one all-reduce.
+  // Returns the sum of the squares of the whole mean gradient, not only of `params`: sums the squares of this
+  // rank's parts, and adds the sums of all ranks with one all-reduce.
   double SquaredNorm(std::span<model::Parameter* const> params) override;
   void Update(model::Optimizer& optimizer, double grad_scale) override;
   std::vector<model::NamedTensor> State() override;
   void Reset() override;
   double loss_scale() const override { return 1.0 / (group_.size() * group_.num_hosts()); }
   bool places_values() const override { return !values_.empty(); }
-  // Returns the plan of a step, without barriers, with as many passes as the last step had.
+  // Returns the reduce-scatters and all-gathers of a step with as many passes as the last step had, without
+  // barriers.
   BucketPlan plan() const override;
 
-  // Takes ownership of the group that the strategy uses.
+  // Takes ownership of `group`, the group that the strategy was made with.
   void OwnGroup(std::unique_ptr<comm::ProcessGroup> group) { owned_group_ = std::move(group); }
 
  protected:
@@ -57,26 +59,29 @@ class ShardedStrategy : public OverlappedBuckets {
   // have equal size. If `in_common` is true, ranks that can share memory keep one copy of the weights.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
   // A derived class calls this at the end of its constructor. `own_grads` and `own_values` become the memory
-  // of this rank's parts of gradients and weights, by bucket. If `own_values` is empty, the weights stay in
-  // the parameters' memory. Makes the optimizer that updates these parts, with the settings of `like`; if
-  // `like` is null, the first update makes it.
+  // of this rank's parts of gradients and weights, one for each bucket. If `own_values` is empty, Update
+  // writes this rank's parts directly to each p.value(). Makes the optimizer that updates these parts, with
+  // the settings of `like`; if `like` is null, the first Update makes it with the settings of Update's
+  // optimizer.
   void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
                 std::vector<model::Tensor> own_values = {});
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
-  // Returns whether the strategy's memory holds the current values, and not the parameters' own memory.
+  // Returns whether BeginStep has been called since the strategy was made, or since Reset. From then on
+  // values_ or own_values_, if not empty, hold the current weights, and not the parameters' own memory.
   bool has_begun() const { return has_begun_; }
-  // Returns the number of passes (micro-batches) that have ended in this step.
+  // Returns the number of passes (micro-batches) that EndPass has ended in this step. EndPass does not end
+  // the last pass of a step.
   size_t num_earlier_passes() const { return num_earlier_passes_; }
 
-  // Returns memory for the whole bucket i. Update gathers the bucket's new weights into it, unless SetParts
-  // got `own_values` or ranks share the weights; CompleteGradients may gather gradients into it. Buckets i
-  // and i - 2 may share this memory.
+  // Returns memory of the size of bucket i. Update gathers the bucket's new weights into it, unless SetParts
+  // got `own_values` or ranks share the weights. GatherGradients gathers gradients into it. The memory of
+  // bucket i must not overlap that of bucket i - 1.
   virtual model::Tensor GatherBuffer(size_t i) = 0;
-  // Called when the parts `own_values` of SetParts have new weights: after each update, and before the first
-  // step. A derived class sends or converts them here.
+  // Called when own_values_, the parts that SetParts got, have new weights: in the first BeginStep, and after
+  // each update. A derived class begins to send the parts here, or rounds them to bf16.
   virtual void PublishValues() {}
-  // Makes every p.grad() the whole mean gradient, with one all-gather for each bucket. Strategies that keep
-  // only this rank's part of each gradient call it in CompleteGradients.
+  // Makes every p.grad() the whole mean gradient over the ranks, with one all-gather for each bucket.
+  // Strategies that keep only this rank's parts of the gradients call it in CompleteGradients.
   void GatherGradients();
 
   int64_t part_numel(size_t i) const { return plan_.buckets[i].numel / group_.size(); }
@@ -86,17 +91,18 @@ class ShardedStrategy : public OverlappedBuckets {
   }
 
  private:
-  // The part of a parameter that this rank updates.
+  // A part of a parameter that this rank updates.
   struct Own {
     model::Part part;
     int64_t at = 0;  // offset in this rank's part of the bucket
   };
 
   void MakeOptimizer(const model::Optimizer& like);
-  // Copies this rank's parts of the weights from the parameters' own memory to own_values_.
+  // Copies this rank's parts of the weights from the parameters' own memory to own_values_. If is_alone_ is
+  // true, it then returns that memory to the system (on the CPU).
   void TakeOwnValues();
   void ReleaseOwnMemory() const;
-  // Copies this rank's part of the weights of bucket i from the parameters to `own`.
+  // Copies this rank's part of bucket i's weights from p.value() of its parameters p to `own`.
   void CopyOwnValues(size_t i, const model::Tensor& own) const;
   void UpdateOwnValues(double grad_scale);
   void UpdateInCommonMemory(double grad_scale);
@@ -114,9 +120,10 @@ class ShardedStrategy : public OverlappedBuckets {
   std::unique_ptr<model::Optimizer> optimizer_;  // set in the first update or earlier
 };
 
-// Makes a strategy of class S from the context. If the option of role kWithinHost is set and there are
-// several hosts, the ranks of each host divide gradients and state among themselves, and every host has all
-// parts.
+// Makes a strategy of class S from the context. If the option of role kWithinHost is not 0 and there are
+// several hosts, the ranks of each host divide among themselves what the strategy shards, so every host has
+// all parts. Throws InvalidInput if the backend then has no groups of one host's ranks
+// (ProcessGroup::host_group).
 template <class S>
 std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContext& context) {
   if (ValueOf(traits, Option::Role::kWithinHost, context.options) == 0 ||

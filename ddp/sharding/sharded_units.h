@@ -8,20 +8,21 @@
 
 namespace gradsync::ddp {
 
-// Each rank keeps one part of weights, gradients and optimizer state. The weights of a unit are gathered
-// before they are read (ddp/sharding/gathered_weights.h). A unit's gradients are views of a buffer. When
-// backward has finished with the unit, a reduce-scatter of this buffer gives each rank the sum over all ranks
-// of its part of the gradients; this happens in every pass (micro-batch) of a step. Consecutive units
-// use two gradient buffers alternately.
+// Each rank keeps one part of weights, gradients and optimizer state. The weights of a unit
+// (StrategyContext::units) are gathered before they are read (ddp/sharding/gathered_weights.h), unless ranks
+// share the weights. While backward computes a unit's gradients, they are views of a buffer. When backward
+// has finished with the unit, a reduce-scatter of this buffer gives each rank the sum over all ranks of its
+// part of the gradients; this happens in every pass (micro-batch) of a step. The buffers of two consecutive
+// units do not overlap; those of other units may.
 //
 // All ranks send all buckets in the same order, even if a rank does not use some parameters: when backward
-// reaches the next unit, missing gradients of the unit before it are set to zero.
+// leaves a unit, the gradients that are missing in it are set to zero.
 class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
-  // Throws std::logic_error if backward has already reached a unit that forward runs before the unit of
-  // `param`.
+  // Waits for the weights of the unit of `param`, which backward will read. Throws std::logic_error if
+  // backward has already reached a unit that forward runs before this unit.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }
@@ -37,14 +38,14 @@ class ShardedUnits : public ShardedStrategy {
   BucketPlan plan() const override;
 
  protected:
-  // `window` is the number of units that are gathered at one time (see GatheredWeights). If `in_common` is
-  // true, ranks that can share memory have one copy of the weights.
+  // `window` is the largest number of units that are gathered at one time (see GatheredWeights). If
+  // `in_common` is true, ranks that can share memory have one copy of the weights.
   ShardedUnits(const PlanOfUnits& units, size_t window, bool in_common, const StrategyContext& context);
 
  private:
   void BeginPass();
-  // Called when backward has reached unit i, or, with i = num_units_, its end: sends the gradients of the
-  // units that it has left, and gives unit i, if there is one, memory for its gradients.
+  // Called when backward has reached unit i, or, with i = num_units_, its end. Sends the gradients of the
+  // units that backward has left, and places the gradients of unit i, if there is one, in its buffer.
   void EnterThrough(size_t i);
   void Leave(size_t i);
   comm::Work Send(size_t i) override;
