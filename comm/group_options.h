@@ -35,11 +35,10 @@ struct GroupOptions {
 class FirstCause;  // comm/queue/first_cause.h
 
 // Type of the function that makes a process group of one backend. Its argument `first_cause` is an object
-// that finds the rank that failed first. A process group of backend hierarchical that consists of an inner
-// and an outer group passes its own FirstCause to both. In other cases `first_cause` is null, and the
-// function makes a FirstCause if it needs one. The function returns when the ranks are connected. It throws
-// InvalidInput for bad options, and CollectiveError if ranks are missing. MakeProcessGroup checks that the
-// backend supports the device.
+// that finds the rank that failed first. Backend hierarchical passes its own FirstCause if it makes both an
+// inner and an outer group. Else `first_cause` is null, and the function makes a FirstCause if it needs one.
+// The function returns when the ranks are connected. It throws InvalidInput for bad options, and
+// CollectiveError if ranks are missing. MakeProcessGroup checks that the backend supports the device.
 using GroupMaker = std::unique_ptr<ProcessGroup>(const GroupOptions& options, const model::DevicePtr& device,
                                                  std::shared_ptr<FirstCause> first_cause);
 

@@ -28,9 +28,9 @@ std::string_view Name(Collective collective);  // "all_reduce", "broadcast", ...
 // kLater.
 enum class Waits { kLater, kAtOnce };
 
-// The time during which a collective ran on this rank, in nanoseconds of Now(). It starts when a thread or a
-// CUDA stream starts to run the collective, and ends when the data has been moved and reduced. It contains
-// waits for late ranks.
+// The time during which a collective ran on this rank, in nanoseconds of Now(). It starts when a thread or
+// CUDA stream starts to run the collective, includes waits for late ranks, and ends when data is moved and
+// reduced.
 struct Interval {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
@@ -67,8 +67,8 @@ class Work {
 
   // Waits for the result of the collective: blocks the calling thread until the result is in the tensors.
   // Backend nccl instead makes later work of the GPU's compute stream wait for the collective; it blocks the
-  // calling thread only for a barrier, or while the GPU's queue is full. Every call of Wait throws
-  // CollectiveError if the collective is known to have failed.
+  // calling thread only for a barrier, or while the GPU's queue is full. Throws CollectiveError if the
+  // collective is known to have failed.
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
@@ -110,8 +110,7 @@ struct Request {
 // Facts about a process group that a benchmark writes into its record (JSON).
 struct GroupFacts {
   int channels = 1;  // number of collectives that can progress concurrently
-  // Number of threads of the communication library that receive data from other ranks, in addition to the
-  // communication threads.
+  // Number of threads that receive data from other ranks, in addition to the communication threads.
   int receivers = 0;
   std::string_view link = "other";  // the medium: memory, a network (other) or none
   std::string interface = {};       // name of the network interface; empty if unknown
@@ -127,12 +126,12 @@ struct GroupFacts {
 //
 // Every rank must issue the same collectives in the same order, from one thread at a time. AllReduce,
 // Broadcast, ReduceScatter and AllGather usually return before the collective has ended, so several
-// collectives may be in flight. Tensors are contiguous. Backends may work directly in a tensor's memory, so
-// no other code may access the tensor until Wait() has returned. On a GPU, a collective with tensors starts
-// when the compute stream has done the work that was on it before the call. These four functions throw
-// InvalidInput, which names the collective, for bad arguments on this rank: an undefined tensor, a tensor on
-// another device, a mean of integers, a root that is not a rank, or an `input` and `output` whose numbers of
-// elements or dtypes do not match. They then send nothing.
+// collectives may be in flight. They send nothing and throw InvalidInput, which names the collective, for bad
+// arguments on this rank: an undefined tensor, a tensor on another device, a mean of integers, a root that is
+// not a rank, or numbers of elements or dtypes of `input` and `output` that do not match. Tensors are
+// contiguous. Backends may work directly in a tensor's memory, so no other code may access the tensor until
+// Wait() has returned. On a GPU, a collective with tensors starts when the compute stream has done the work
+// that was on it before the call.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -145,13 +144,12 @@ class ProcessGroup {
   const std::string& device_name() const { return device_name_; }
   virtual std::string_view backend() const = 0;  // "local", or one of BackendNames()
   virtual GroupFacts facts() const { return {}; }
-  // Returns the number of hosts if this is a HostGroup or wraps one; else 1, even if the ranks are on several
+  // Returns the number of hosts if this is a HostGroup or wraps one; else 1, even with ranks on several
   // hosts.
   virtual int num_hosts() const { return 1; }
   // Returns the process group of the ranks on this rank's host; null if all ranks are on one host. With
   // several hosts, a group of MakeProcessGroup throws InvalidInput unless its backend is hierarchical and
-  // each host has several ranks. However, it returns null if a backend other than hierarchical does not know
-  // the ranks' hosts (World::job is null).
+  // each host has several ranks. Without a job (World::job), backends other than hierarchical return null.
   virtual ProcessGroup* host_group() { return nullptr; }
 
   // Returns a tensor, with undefined contents, in the kind of memory in which this backend's collectives are
@@ -165,10 +163,10 @@ class ProcessGroup {
   }
   // Returns one tensor in memory that all ranks share: when a collective has ended, every rank sees what any
   // rank wrote into the tensor before the collective. Returns an undefined tensor on all ranks if the backend
-  // shares no memory between them (only shm does, alone or as hierarchical's inner backend), for a world of
-  // one, and for 0 bytes. The tensor must not be an argument of collectives. All ranks must call
-  // AllocateShared in the same order with equal shape and dtype; it throws like Allocate. Each rank counts an
-  // equal share of the tensor's bytes in its memory statistics.
+  // shares no memory between them (only shm does, alone or in hierarchical), for a world of one, and for 0
+  // bytes. The tensor must not be an argument of collectives. All ranks must call AllocateShared in the same
+  // order with equal shape and dtype; it throws like Allocate. Each rank counts an equal share of the
+  // tensor's bytes in its memory statistics.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {
     return {};
@@ -187,8 +185,7 @@ class ProcessGroup {
   // Gathers parts: `input` has n elements, `output` has size() * n elements, and the output of every rank
   // becomes the inputs of all ranks, in rank order. `input` may be this rank's part of `output`.
   Work AllGather(model::Tensor input, model::Tensor output);
-  // Returns when every rank has called Barrier and all earlier collectives of this rank are done. Throws
-  // CollectiveError.
+  // Returns when every rank has called Barrier and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
   // Makes all unfinished and later collectives of this group fail, on this rank and on the other ranks; with
@@ -214,8 +211,7 @@ class ProcessGroup {
   const std::string device_name_;
 };
 
-// A process group that forwards every call, unless a derived class overrides it, to the process group that it
-// wraps.
+// A process group that forwards the calls that a derived class does not override to the group that it wraps.
 class GroupDecorator : public ProcessGroup {
  public:
   explicit GroupDecorator(std::unique_ptr<ProcessGroup> inner) : GroupDecorator(*inner) {

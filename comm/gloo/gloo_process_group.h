@@ -9,9 +9,8 @@ namespace gradsync::comm {
 
 // Makes a process group over gloo's TCP transport, with our own algorithms (gloo_collectives.h). Ranks are
 // processes or, in tests, threads. options.num_threads communication threads run the collectives, so several
-// collectives can progress at one time. The thread that calls Work::Wait may itself run a short collective on
-// CPU tensors that was issued with Waits::kAtOnce. gloo has one more thread, which receives messages and
-// sends some of them.
+// collectives can progress at one time. The thread in Work::Wait may itself run a short CPU collective that
+// was issued with Waits::kAtOnce. gloo has one more thread, which receives messages and sends some of them.
 //
 // A collective that makes no progress within the timeout, or loses the connection to a peer, fails. All
 // unfinished and later collectives of this rank then fail, with an error that names the rank that failed

@@ -38,8 +38,7 @@ class ShortMessages {
   // Sends `bytes` bytes of `data` to all other ranks: at most kMaxBytes, equally many on all ranks. Returns
   // pointers to the data of all ranks, in rank order, which stay valid until the next call of Exchange.
   // `slot` is a number that identifies the collective, and is sent before the data. Throws PeerError if a
-  // rank is late or closes its connection; std::runtime_error if the slot that another rank sends differs
-  // from `slot`.
+  // rank is late or closes its connection; std::runtime_error if another rank's slot differs from `slot`.
   std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
   // Closes the connections. From then on Exchange throws PeerError on this rank, and also on another rank
   // unless it has already received this rank's message.
@@ -55,8 +54,7 @@ class ShortMessages {
   PeerClosed ClosedError(int peer) const;
   PeerError TimeoutError(int peer) const;
   void Write(int peer, const void* data, size_t bytes, Deadline deadline) const;
-  // Reads between 1 and `max_bytes` bytes from rank `peer` into `data`, and returns their number. Throws
-  // PeerError.
+  // Reads 1 to `max_bytes` bytes from rank `peer` into `data`, and returns their number. Throws PeerError.
   size_t Read(int peer, void* data, size_t max_bytes, Deadline deadline) const;
 
   const std::vector<int> members_;  // see World

@@ -20,11 +20,10 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // torus of two dimensions). First each rank reduces one share of the vectors of its host's ranks. Then ranks
 // with equal local ranks reduce this share between hosts. Finally the ranks of a host gather all shares. With
 // L ranks on each host, the network between hosts carries 1/L of the bytes of a long all-reduce by backend
-// gloo alone. Long vectors are divided into chunks, so that the network carries one chunk while other chunks
-// are reduced in memory. A collective is divided when it is issued: all requests for its chunks go to the
-// inner and the outer process group at once. A request that needs the result of another request names it
-// (Request::after). So this process group needs no thread of its own. A HostGroup's collectives are not
-// divided into chunks.
+// gloo alone. Long vectors, except those of a HostGroup, are divided into chunks, so that the network carries
+// one chunk while other chunks are reduced in memory. A collective is divided when it is issued: all requests
+// for its chunks go to the inner and the outer process group at once. A request that needs the result of
+// another request names it (Request::after). So this process group needs no thread of its own.
 //
 // Sums and means of bf16 are added up in f32, except in a HostGroup, because a host's sum must not be rounded
 // before the hosts' sums are added. These sums have 4 bytes per element instead of 2, so the network then

@@ -7,8 +7,7 @@
 
 namespace gradsync::comm {
 
-// Returns the version with which this program was built, such as "Open MPI 4.1.4"; empty in a build without
-// Open MPI.
+// Returns the version at build time, such as "Open MPI 4.1.4"; empty in a build without Open MPI.
 std::string MpiVersion();
 // Text of the InvalidInput that MakeMpiGroup throws in a build without Open MPI.
 inline constexpr char kWithoutMpi[] =
@@ -19,8 +18,7 @@ inline constexpr char kWithoutMpi[] =
 // started. Tensors are on the CPU; a collective on a tensor of 2^31 or more elements fails.
 //
 // Open MPI chooses the order of additions by the vector's size and the number of ranks, and each addition
-// rounds. The result of an all-reduce is bitwise equal on all ranks only if Open MPI's algorithm guarantees
-// this.
+// rounds. The result of an all-reduce is bitwise equal on all ranks only if Open MPI guarantees it.
 //
 // A collective fails if MPI reports an error, or if no collective of this rank ends within the timeout. Then
 // all unfinished and later collectives of this rank also fail. MPI does not report which rank is late.
@@ -29,8 +27,7 @@ inline constexpr char kWithoutMpi[] =
 // ends the other ranks. If a rank dies, mpirun's error message names it.
 //
 // MPI can be initialised only once in a process, and stays initialised until the process ends, so ranks
-// cannot be threads. MPI_Init waits for all ranks, so they must make their first MPI process group at the
-// same time.
+// cannot be threads. MPI_Init waits for all ranks, so all must make their first MPI group at the same time.
 //
 // Open MPI moves data only inside calls of MPI, so one of the options.num_threads communication threads polls
 // each running collective (MPI_Test).

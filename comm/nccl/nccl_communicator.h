@@ -39,8 +39,8 @@ class NcclCommunicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   // Enqueues the collective of `request` on the CUDA stream `stream`. Usually returns before the GPU has run
-  // it. The first collective of each kind waits until the other ranks also issue it; for NCCL a barrier is an
-  // all-reduce. Throws NcclError.
+  // it. The first collective of each kind (a barrier is an all-reduce) waits until the other ranks also issue
+  // it. Throws NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
   // Throws NcclError if NCCL has reported an asynchronous error. Does nothing after Abort, and while another
   // thread is in a call of NCCL.

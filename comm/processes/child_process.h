@@ -35,7 +35,7 @@ std::string SignalName(int signal);
 std::string ToString(const ProcessEnd& end);
 
 // Changes that make a child process's environment from this process's environment: the new value of each
-// changed variable, by the variable's name; nullopt removes the variable.
+// changed variable by the variable's name; nullopt removes the variable.
 using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
 struct ChildOptions {
@@ -64,8 +64,7 @@ class ChildProcess {
 
   // Executes options.program, or, if it is empty, the first word of `command`, and looks it up in PATH if it
   // has no slash. The program's arguments (argv) are all words of `command`. The constructor returns when the
-  // program has started. Throws std::system_error, which names the first word of `command`, if the program
-  // cannot start.
+  // program has started. Throws std::system_error, which names command's first word, if it cannot start.
   explicit ChildProcess(const std::vector<std::string>& command, const ChildOptions& options = {});
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
@@ -77,8 +76,7 @@ class ChildProcess {
   // Returns how the process ended; nullopt while it runs. If own_group is true and the process has ended,
   // kills the programs that are still in its process group.
   std::optional<ProcessEnd> end();
-  // Waits for the end of the process, and returns the same as end(); nullopt if the process still runs at the
-  // deadline.
+  // Waits for the end of the process, and returns the same as end(); nullopt at the deadline.
   std::optional<ProcessEnd> Wait(Clock::time_point deadline);
   // Sends a signal to the process, or to its process group if own_group is true. Does nothing if the process
   // has ended.

@@ -27,9 +27,9 @@ struct LaunchOptions {
 // Starts world_size processes of this program with the arguments argv (argv[0] included). LaunchSelf sets
 // environment variables that tell each process its rank; if with_mpirun is true, mpirun sets its own
 // variables for this. In both cases WorldFromEnvironment() in the process returns a World with the launcher
-// "self". The rendezvous of the ranks is a new directory under TMPDIR, which LaunchSelf removes at the end.
-// LaunchSelf waits for all ranks. If SIGINT, SIGTERM or SIGHUP arrives meanwhile, it stops all ranks, and
-// then this process ends by the same signal. Otherwise it returns the exit status for main:
+// "self". The rendezvous of the ranks is a new directory in TMPDIR (else /tmp), which LaunchSelf removes at
+// the end. LaunchSelf waits for all ranks. If SIGINT, SIGTERM or SIGHUP arrives meanwhile, it stops all
+// ranks, and then this process ends by the same signal. Otherwise it returns the exit status for main:
 //
 //   0  every rank exited with 0
 //   1  a rank failed, or did not end in time: the others were stopped, and the last line on stderr names the
@@ -42,10 +42,9 @@ struct LaunchOptions {
 // that failed first, or, if none failed, the first rank that did not end in time.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
-// Returns whether this process should print its error. Each rank that finds bad arguments calls this
-// function; only the rank for which it returns true prints the error, and all these ranks exit with status 2.
-// Returns true for the first rank of a launch that calls it, and for every process that LaunchSelf did not
-// start.
+// Each rank that finds bad arguments calls this function. Only the rank for which it returns true prints the
+// error; all these ranks exit with status 2. Returns true for the first rank of a launch that calls it, and
+// for every process that LaunchSelf did not start.
 bool IsFirstToReport();
 
 }  // namespace gradsync::comm

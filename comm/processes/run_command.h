@@ -18,8 +18,8 @@ class CapturedOutput {
 
   int fd() const { return file_.get(); }
   std::string text() const;
-  // Returns the last line of the output that is not blank, without spaces at its end; an empty text if there
-  // is no such line.
+  // Returns the output's last line that is not blank, without spaces at its end; an empty text if there is
+  // none.
   std::string last_line() const;
 
  private:
@@ -35,12 +35,11 @@ struct CommandResult {
 };
 
 // Runs a program, and returns when it has ended. The program is the first word of `command`, looked up in
-// PATH if it has no slash; its arguments are the other words. Its standard input is empty. If it runs longer
-// than `timeout`, RunCommand kills it. When it has ended, RunCommand kills the programs that are still in its
-// process group, such as programs that it has started. If the program failed, CommandResult::message is the
-// last line of its standard error, or, if that is empty, how the program ended. If RunCommand killed it, the
-// message is a text such as "did not end within 500 ms". Throws std::system_error if the program cannot
-// start.
+// PATH if it has no slash; its arguments are the other words. Its standard input is empty. Kills the program
+// if it runs longer than `timeout`, and at its end also programs that it has started (its process group). If
+// the program failed, CommandResult::message is the last line of its standard error, or, if that is empty,
+// how the program ended. If it was killed at `timeout`, the message is a text such as "did not end within 500
+// ms". Throws std::system_error if the program cannot start.
 CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout,
                          EnvironmentChanges environment = {});
 

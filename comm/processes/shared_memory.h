@@ -22,9 +22,8 @@ class SharedMemory {
   static size_t PartBytes(size_t bytes);
 
   // Maps the `num_parts` parts of all ranks, each for `bytes` bytes. Allocates the memory of this rank's
-  // part, number `own`, on the NUMA node of the core that runs the calling thread if possible. For a part of
-  // 2 MiB or more, asks the kernel for huge pages. Throws std::system_error if the memory cannot be mapped or
-  // allocated.
+  // part, number `own`, if possible on the NUMA node of the core that runs the calling thread. Asks the
+  // kernel for huge pages for a part of 2 MiB or more. Throws std::system_error.
   SharedMemory(const FileDescriptor& file, size_t bytes, int num_parts, int own);
 
   std::byte* part(int rank) const { return base_ + static_cast<size_t>(rank) * part_bytes_; }
