@@ -107,7 +107,7 @@ struct Request {
   model::DType dtype() const { return output.defined() ? output.dtype() : model::DType::kU8; }
 };
 
-// Facts about a process group that a benchmark writes into its record (JSON).
+// Facts about a process group, which a benchmark writes into its record (JSON).
 struct GroupFacts {
   int channels = 1;  // number of collectives that can progress concurrently
   // Number of threads that receive data from other ranks, in addition to the communication threads.

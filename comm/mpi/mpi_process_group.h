@@ -17,8 +17,8 @@ inline constexpr char kWithoutMpi[] =
 // Makes a process group over Open MPI's nonblocking collectives. Ranks are processes that mpirun or srun
 // started. Tensors are on the CPU; a collective on a tensor of 2^31 or more elements fails.
 //
-// Open MPI chooses the order of additions by the vector's size and the number of ranks, and each addition
-// rounds. The result of an all-reduce is bitwise equal on all ranks only if Open MPI guarantees it.
+// Open MPI chooses the order of additions by the vector's size and the number of ranks, and rounds after each
+// addition. The result of an all-reduce is bitwise equal on all ranks only if Open MPI guarantees it.
 //
 // A collective fails if MPI reports an error, or if no collective of this rank ends within the timeout. Then
 // all unfinished and later collectives of this rank also fail. MPI does not report which rank is late.

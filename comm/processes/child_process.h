@@ -57,7 +57,7 @@ struct ChildOptions {
 };
 
 // A child process. The destructor kills it if it still runs. The child starts with no signal blocked and with
-// no descriptors except standard input, output and error. Not thread-safe.
+// no descriptors except standard input, output and error. This class is not thread-safe.
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
