@@ -12,30 +12,33 @@
 
 namespace gradsync::comm {
 
-// Options of a backend: values by the options' names.
+// Options of a backend: the value of each option by the option's name, such as "inner" and "shm".
 using BackendOptions = std::map<std::string, std::string, std::less<>>;
 
 struct GroupOptions {
   std::string backend = "gloo";
   BackendOptions backend_options{};
   World world;
-  // Longest wait for a rank that makes no progress, while ranks connect and in collectives.
+  // Longest wait for a rank that makes no progress, when the ranks connect and in a collective. With several
+  // ranks on each host, backend hierarchical waits twice as long for ranks of other hosts.
   std::chrono::milliseconds timeout{60000};
   // Number of communication threads, which is the number of collectives that can progress concurrently.
+  // Backends shm and nccl do not use it; backend hierarchical gives it to its outer backend only.
   int num_threads = 2;
-  // A network interface ("eth0") or an address of this host, for connections to other ranks. If empty, the
-  // backend chooses: loopback if all ranks are on one host; else the network over which this host reaches a
-  // tcp:// rendezvous, or, with a file:// rendezvous, the address to which this host's name resolves.
+  // A network interface ("eth0") or an address of this host, for gloo's connections to other ranks; other
+  // backends do not use it. If empty, gloo uses loopback if all ranks are on one host; else the network over
+  // which this host reaches a tcp:// rendezvous (the rendezvous's own host: another host), or, with a file://
+  // rendezvous, the address to which this host's name resolves.
   std::string interface_or_address{};
 };
 
 class FirstCause;  // comm/queue/first_cause.h
 
 // Type of the function that makes a process group of one backend. Its argument `first_cause` is an object
-// that finds the rank that failed first. For a group inside a larger group (backend hierarchical),
-// `first_cause` is that of the larger group; for other groups it is null, and the function makes a
-// FirstCause. The function returns when all ranks are connected. It throws InvalidInput for bad options or a
-// device that the backend does not support, and CollectiveError if ranks are missing.
+// that finds the rank that failed first. Backend hierarchical passes its own FirstCause if it makes both an
+// inner and an outer group. Else `first_cause` is null, and the function makes a FirstCause if it needs one.
+// The function returns when the ranks are connected. It throws InvalidInput for bad options, and
+// CollectiveError if ranks are missing. MakeProcessGroup checks that the backend supports the device.
 using GroupMaker = std::unique_ptr<ProcessGroup>(const GroupOptions& options, const model::DevicePtr& device,
                                                  std::shared_ptr<FirstCause> first_cause);
 

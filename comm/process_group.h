@@ -22,13 +22,15 @@ std::string_view Name(ReduceOp op);  // "sum", "mean", "max", "min"
 enum class Collective { kAllReduce, kBroadcast, kReduceScatter, kAllGather, kBarrier };
 std::string_view Name(Collective collective);  // "all_reduce", "broadcast", ...
 
-// Tells a collective when its caller will call Work::Wait. All ranks must pass the same value for one
+// States when the caller of a collective will call Work::Wait. All ranks must pass the same value for one
 // collective. kAtOnce promises that the caller calls Work::Wait directly after it has issued the collective.
-// The backend may then run the collective on the thread that calls Work::Wait.
+// A backend may then run the collective on the thread that calls Work::Wait; backend shm may also do so with
+// kLater.
 enum class Waits { kLater, kAtOnce };
 
-// The time during which a collective moved data, in nanoseconds of Now(). The interval starts when a
-// communication thread or CUDA stream starts the collective, and ends when the collective is complete.
+// The time during which a collective ran on this rank, in nanoseconds of Now(). It starts when a thread or
+// CUDA stream starts to run the collective, includes waits for late ranks, and ends when data is moved and
+// reduced.
 struct Interval {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
@@ -39,17 +41,17 @@ int64_t Now();
 // Formats a duration for error messages: "60.0 s".
 std::string Seconds(std::chrono::nanoseconds duration);
 
-// A collective failed, or made no progress within the deadline. what() is one line that names this rank, the
-// number, kind and bytes of the collective, the backend, the cause, and, if it is known, the rank that caused
-// the failure.
+// A collective or an allocation failed, ranks could not connect, or a rank made no progress within the
+// timeout. For a failed collective, what() names this rank, the collective's number, kind and bytes, the
+// backend, the cause, and, if it is known, the rank that caused the failure.
 class CollectiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A handle of a collective in flight. Destroying the handle does not cancel the collective, and the
-// collective keeps its tensors alive until it ends. A failed collective is reported only by an exception of
-// Wait() or interval().
+// A handle of a collective in flight. Destroying the handle does not cancel the collective. The collective
+// keeps its tensors alive until it has ended or Wait() has returned. The call that issues a collective does
+// not report its failure: Wait() and interval() throw CollectiveError.
 class Work {
  public:
   class State {
@@ -63,15 +65,15 @@ class Work {
   Work() = default;  // already complete, with an empty interval
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-  // Waits for the result of the collective. On the CPU, blocks until the result is in the tensors. On CUDA,
-  // makes later work of the compute stream wait for the collective. Backend nccl does not block the calling
-  // thread. Backend gloo does, because its collectives run on the CPU. Every call of Wait throws
-  // CollectiveError if the collective is known to have failed.
+  // Waits for the result of the collective: blocks the calling thread until the result is in the tensors.
+  // Backend nccl instead makes later work of the GPU's compute stream wait for the collective; it blocks the
+  // calling thread only for a barrier, or while the GPU's queue is full. Throws CollectiveError if the
+  // collective is known to have failed.
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
-  // Returns the interval during which the collective moved its data. Blocks until the collective has ended.
-  // Throws like Wait.
+  // Returns the time during which the collective ran. Blocks the calling thread until the collective has
+  // ended. Throws CollectiveError if it has failed.
   Interval interval() { return state_ == nullptr ? Interval{} : state_->interval(); }
   // Returns whether the collective has completed or failed. Does not block.
   bool Done() const { return state_ == nullptr || state_->Done(); }
@@ -86,47 +88,50 @@ struct Request {
   ReduceOp op = ReduceOp::kSum;  // used by kAllReduce and kReduceScatter
   int root = -1;                 // used by kBroadcast
   Waits waits = Waits::kLater;
-  int64_t sequence = 0;      // counts the collectives of this rank from 0; the backend sets it
-  bool within_host = false;  // if true, the collective is among the ranks of each host (HostGroup)
-  // In an in-place request, `input` and `output` are the same tensor. A barrier has no tensors.
+  int64_t sequence = 0;      // number of the collective in its process group, from 0; set by the backend
+  bool within_host = false;  // true if a HostGroup issues the collective
+  // In an all-reduce and a broadcast, `input` and `output` are the same tensor. A barrier has no tensors.
   model::Tensor input{};
   model::Tensor output{};
-  // Backend hierarchical divides a collective into several requests, and sets `after`, `prepare` and
-  // `conclude` in them. Backend gloo sets `prepare` for tensors of a GPU. The request starts when the
-  // collective `after` has ended, and fails if `after` fails. The thread that runs the request calls
-  // `prepare` immediately before the request and `conclude` immediately after the request. Each of the
-  // members `after`, `prepare` and `conclude` may be empty.
+  // Backend hierarchical divides a collective into several requests, and sets `after`, `prepare` or
+  // `conclude` in some of them. Backend gloo sets `prepare` for tensors of a GPU. In other requests these
+  // members are empty. The request starts when the collective `after` has ended, and fails if `after` fails.
+  // The thread that runs the request calls `prepare` immediately before it runs the request, and `conclude`
+  // immediately after the request has succeeded.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
 
-  // Returns the bytes of the larger of `input` and `output`.
+  // Returns the bytes of the larger of `input` and `output`; 0 for a barrier.
   int64_t bytes() const;
   model::DType dtype() const { return output.defined() ? output.dtype() : model::DType::kU8; }
 };
 
-// Facts about a process group that a benchmark writes into its record (JSON).
+// Facts about a process group, which a benchmark writes into its record (JSON).
 struct GroupFacts {
   int channels = 1;  // number of collectives that can progress concurrently
-  // Number of threads that only receive data from other ranks, in addition to the communication threads.
+  // Number of threads that receive data from other ranks, in addition to the communication threads.
   int receivers = 0;
   std::string_view link = "other";  // the medium: memory, a network (other) or none
   std::string interface = {};       // name of the network interface; empty if unknown
   // A number of bytes per second that no collective of this group can reach. The tables of benchmark results
-  // warn if a measured bus bandwidth is higher, because the measurement is then wrong. The default is for
-  // collectives in memory that the ranks of a host share; backends gloo and nccl set their own values.
+  // warn if a measured bus bandwidth is higher than this number, because the measurement is then wrong. The
+  // default value is for collectives in memory that the ranks of a host share; backends gloo and nccl set
+  // their own values.
   double limit_per_second = 400e9;
   std::vector<std::pair<std::string, std::string>> more = {};  // more facts, as names and values
 };
 
 // The ranks that train together, and the collectives between them.
 //
-// Every rank must issue the same collectives in the same order, from one thread at a time. Calls return
-// immediately; several collectives may be in flight. Tensors are contiguous, and collectives work directly in
-// their memory, so no other code may access a tensor until Wait() has returned. On a GPU, a collective starts
-// when the device has done the work that it was given before the call. Before a collective sends anything, it
-// throws InvalidInput, which names the operation, for bad arguments: an undefined tensor, a tensor on another
-// device, a mean of integers, a root that is not a rank, shapes or dtypes that do not match.
+// Every rank must issue the same collectives in the same order, from one thread at a time. AllReduce,
+// Broadcast, ReduceScatter and AllGather usually return before the collective has ended, so several
+// collectives may be in flight. They send nothing and throw InvalidInput, which names the collective, for bad
+// arguments on this rank: an undefined tensor, a tensor on another device, a mean of integers, a root that is
+// not a rank, or numbers of elements or dtypes of `input` and `output` that do not match. Tensors are
+// contiguous. Backends may work directly in a tensor's memory, so no other code may access the tensor until
+// Wait() has returned. On a GPU, a collective with tensors starts when the compute stream has done the work
+// that was on it before the call.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -139,39 +144,43 @@ class ProcessGroup {
   const std::string& device_name() const { return device_name_; }
   virtual std::string_view backend() const = 0;  // "local", or one of BackendNames()
   virtual GroupFacts facts() const { return {}; }
-  // Returns the number of hosts in a HostGroup, whose ReduceScatter reduces over the ranks of all hosts; in
-  // any other group 1.
+  // Returns the number of hosts if this is a HostGroup or wraps one; else 1, even with ranks on several
+  // hosts.
   virtual int num_hosts() const { return 1; }
   // Returns the process group of the ranks on this rank's host; null if all ranks are on one host. With
-  // several hosts, only backend hierarchical has such a group: other backends throw InvalidInput. Backend
-  // hierarchical also throws it if each host has one rank.
+  // several hosts, a group of MakeProcessGroup throws InvalidInput unless its backend is hierarchical and
+  // each host has several ranks. Without a job (World::job), backends other than hierarchical return null.
   virtual ProcessGroup* host_group() { return nullptr; }
 
   // Returns a tensor, with undefined contents, in the kind of memory in which this backend's collectives are
   // fastest; use it for data that is sent repeatedly. Allocate is a collective: all ranks must call it in the
   // same order with equal shape and dtype, and it may block until they have. The tensor may outlive the
-  // process group. Throws CollectiveError if a rank cannot allocate; the process group has then failed on all
-  // ranks.
+  // process group. Backend shm, alone or in backend hierarchical, throws CollectiveError if a rank cannot
+  // make the shared memory; the process group has then failed on all ranks. Other backends throw the errors
+  // of Tensor::Empty, and the process group stays usable.
   virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
-  // Returns one tensor in memory that all ranks share: after a collective every rank sees what any rank wrote
-  // before the collective. Returns an undefined tensor on all ranks if they have no common memory. The tensor
-  // must not be an argument of collectives. Otherwise like Allocate, so all ranks must call it. Each rank
-  // counts an equal share of the tensor's bytes in its memory statistics.
+  // Returns one tensor in memory that all ranks share: when a collective has ended, every rank sees what any
+  // rank wrote into the tensor before the collective. Returns an undefined tensor on all ranks if the backend
+  // shares no memory between them (only shm does, alone or in hierarchical), for a world of one, and for 0
+  // bytes. The tensor must not be an argument of collectives. All ranks must call AllocateShared in the same
+  // order with equal shape and dtype; it throws like Allocate. Each rank counts an equal share of the
+  // tensor's bytes in its memory statistics.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {
     return {};
   }
 
-  // Replaces the tensor of every rank by the reduction over all ranks, which is bitwise equal on all ranks.
+  // Replaces the tensor of every rank by the reduction over the tensors of all ranks. The result is bitwise
+  // equal on all ranks; with backend mpi only if Open MPI's algorithm guarantees this.
   Work AllReduce(model::Tensor tensor, ReduceOp op, Waits waits = Waits::kLater);
   // Replaces the tensor of every rank by a copy of the tensor of rank `root`.
   Work Broadcast(model::Tensor tensor, int root, Waits waits = Waits::kLater);
   // Reduces parts: `input` has size() * n elements, `output` has n elements, and the output of rank r becomes
   // the reduction of the r-th n elements of all inputs. `output` may be the r-th n elements of this rank's
   // own `input`, r being this rank; the rest of `input` is then undefined. Parts have equal size, so a caller
-  // that shards a vector must pad it.
+  // that shards a vector must pad it to a multiple of size() elements.
   Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op);
   // Gathers parts: `input` has n elements, `output` has size() * n elements, and the output of every rank
   // becomes the inputs of all ranks, in rank order. `input` may be this rank's part of `output`.
@@ -179,12 +188,13 @@ class ProcessGroup {
   // Returns when every rank has called Barrier and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
-  // Makes all unfinished and later collectives of this group fail, on this rank and on the other ranks. Abort
-  // may be called from any thread. It has no effect in a process group without a RequestQueue.
+  // Makes all unfinished and later collectives of this group fail, on this rank and on the other ranks; with
+  // backend mpi the other ranks notice it only at their timeout. Abort may be called from any thread. It does
+  // nothing in a process group of backend nccl, and in a HostGroup.
   virtual void Abort() {}
 
-  // Issues a collective of any kind, without a check of its arguments. AllReduce, Broadcast, ReduceScatter
-  // and AllGather check their arguments, and then call this function.
+  // Issues the collective that `request` describes, without a check of its tensors. AllReduce, Broadcast,
+  // ReduceScatter and AllGather check their arguments, and then call this function.
   virtual Work Issue(Request request) = 0;
 
  protected:
@@ -201,14 +211,13 @@ class ProcessGroup {
   const std::string device_name_;
 };
 
-// A process group that forwards every call, unless a derived class overrides it, to the process group that it
-// wraps.
+// A process group that forwards the calls that a derived class does not override to the group that it wraps.
 class GroupDecorator : public ProcessGroup {
  public:
   explicit GroupDecorator(std::unique_ptr<ProcessGroup> inner) : GroupDecorator(*inner) {
     owned_ = std::move(inner);
   }
-  // The caller keeps `inner`, which must outlive this object.
+  // The caller still owns `inner`, which must outlive this object.
   explicit GroupDecorator(ProcessGroup& inner)
       : ProcessGroup(inner.rank(), inner.size(), inner.device_name()), inner_(inner) {}
 
@@ -232,10 +241,11 @@ class GroupDecorator : public ProcessGroup {
 };
 
 // The process group of the ranks on this rank's host, made from the process group of all ranks. With this
-// group a sharding strategy keeps one copy of every vector on each host: each rank of the host stores one
-// part of this copy. ReduceScatter reduces over all ranks: first within each host, then between the ranks of
-// different hosts that have the same part. For bf16 tensors, the sum over a host's ranks is rounded to bf16
-// before it is reduced between hosts. All other collectives of a HostGroup are among the ranks of one host.
+// group a sharding strategy keeps one copy of the vectors that it shards on each host: each rank of the host
+// stores one part of this copy. ReduceScatter reduces over the ranks of all hosts: first within each host,
+// then between the ranks of different hosts that have the same part. For bf16 tensors, the sum over a host's
+// ranks is rounded to bf16 before it is reduced between hosts. AllReduce, Broadcast, AllGather and Barrier of
+// a HostGroup are among the ranks of one host.
 class HostGroup : public ProcessGroup {
  public:
   // The host_group() of `all` must not be null, and `all` must outlive this object.

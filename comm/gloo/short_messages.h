@@ -15,30 +15,33 @@
 
 namespace gradsync::comm {
 
-// Exchanges short messages between all ranks, over separate sockets without gloo. The thread that calls
-// Exchange writes and reads the messages itself, so no other thread must be woken. Use it only for
+// Exchanges short messages between all ranks, over TCP connections of its own, without gloo. The thread that
+// calls Exchange writes and reads the messages itself, so no other thread must be woken. Use it only for
 // collectives that run one at a time, in the order in which they were issued.
 class ShortMessages {
  public:
-  // The largest number of ranks for which process groups use ShortMessages. With more ranks there would be
-  // too many connections, and algorithms of several steps, in which a rank sends fewer messages, are faster.
+  // The largest number of ranks for which a process group of backend gloo uses ShortMessages. With more ranks
+  // there would be too many connections, and algorithms of several steps, in which a rank sends fewer
+  // messages, are faster.
   static constexpr int kMaxRanks = 8;
   static constexpr size_t kMaxBytes = 4 << 10;
 
-  // Connects to all ranks. Each rank listens at an address of its host; `address` is that of this rank. Both
-  // sides of a connection prove that they belong to the job. The proof is an HMAC, keyed with the job's
-  // secret, of a text that the other side published at the rendezvous and only ranks can read. Throws
-  // PeerError if a rank is late, closes its connection or gives a wrong proof; CollectiveError if the
-  // rendezvous fails; std::runtime_error if this rank cannot listen or accept connections.
+  // Connects to all other ranks. Each rank listens at an address of its host; `address` is that of this rank.
+  // Both sides of a connection prove that they belong to the job. The proof is an HMAC, keyed with the job's
+  // secret, of the prover's rank and a text that the other side published at the rendezvous and only ranks
+  // can read. Throws PeerError if a rank is late, closes its connection or gives a wrong proof;
+  // CollectiveError if the rendezvous fails; std::runtime_error if this rank cannot listen or accept
+  // connections.
   ShortMessages(const World& world, const std::string& address, std::chrono::milliseconds timeout,
                 Rendezvous& rendezvous);
 
-  // Sends `data` to all other ranks, and returns the data of each rank, in rank order, valid until the next
-  // call. `slot` is a number that identifies the collective, and is sent before the data. Throws PeerError if
-  // a rank is late or closes its connection; std::runtime_error if the slot that another rank sends differs
-  // from `slot`.
+  // Sends `bytes` bytes of `data` to all other ranks: at most kMaxBytes, equally many on all ranks. Returns
+  // pointers to the data of all ranks, in rank order, which stay valid until the next call of Exchange.
+  // `slot` is a number that identifies the collective, and is sent before the data. Throws PeerError if a
+  // rank is late or closes its connection; std::runtime_error if another rank's slot differs from `slot`.
   std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
-  // Closes the connections. From then on every Exchange throws PeerError, here and on the other ranks.
+  // Closes the connections. From then on Exchange throws PeerError on this rank, and also on another rank
+  // unless it has already received this rank's message.
   void Abort() noexcept;
 
  private:
@@ -51,7 +54,7 @@ class ShortMessages {
   PeerClosed ClosedError(int peer) const;
   PeerError TimeoutError(int peer) const;
   void Write(int peer, const void* data, size_t bytes, Deadline deadline) const;
-  // Reads at least 1 and at most `max_bytes` bytes. Returns the number of bytes.
+  // Reads 1 to `max_bytes` bytes from rank `peer` into `data`, and returns their number. Throws PeerError.
   size_t Read(int peer, void* data, size_t max_bytes, Deadline deadline) const;
 
   const std::vector<int> members_;  // see World

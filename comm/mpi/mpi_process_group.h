@@ -7,32 +7,34 @@
 
 namespace gradsync::comm {
 
-// Returns a version such as "Open MPI 4.1.4"; empty in a build without Open MPI.
+// Returns the version at build time, such as "Open MPI 4.1.4"; empty in a build without Open MPI.
 std::string MpiVersion();
-// Text of the InvalidInput that a build without Open MPI throws.
+// Text of the InvalidInput that MakeMpiGroup throws in a build without Open MPI.
 inline constexpr char kWithoutMpi[] =
     "backend mpi: this program was built without Open MPI: BAZELW_EXTRAS=mpi ./bazelw build //bench:all "
     "builds it in";
 
 // Makes a process group over Open MPI's nonblocking collectives. Ranks are processes that mpirun or srun
-// started. Only CPU tensors of fewer than 2^31 elements are supported.
+// started. Tensors are on the CPU; a collective on a tensor of 2^31 or more elements fails.
 //
-// Open MPI chooses the order of additions by size and number of ranks, and rounds after each addition. The
-// result of a reduction is bitwise equal on all ranks only if Open MPI's algorithms guarantee this.
+// Open MPI chooses the order of additions by the vector's size and the number of ranks, and rounds after each
+// addition. The result of an all-reduce is bitwise equal on all ranks only if Open MPI guarantees it.
 //
-// A collective fails if MPI reports an error, or if no collective ends within the timeout. Then all
-// unfinished and later collectives also fail. MPI does not report which rank is late. Collectives that were
-// started cannot be cancelled, so this process keeps their tensors until it ends, and does not call
-// MPI_Finalize. When this process ends without a call of MPI_Finalize, mpirun ends the other ranks. If a rank
-// dies, mpirun names it.
+// A collective fails if MPI reports an error, or if no collective of this rank ends within the timeout. Then
+// all unfinished and later collectives of this rank also fail. MPI does not report which rank is late.
+// Collectives that MPI has started cannot be cancelled, so this process keeps the tensors of those that have
+// not ended, and does not call MPI_Finalize. When this process ends without a call of MPI_Finalize, mpirun
+// ends the other ranks. If a rank dies, mpirun's error message names it.
 //
-// MPI can be initialised only once in a process, and stays initialised until the process ends. So ranks
-// cannot be threads, and all ranks must make their first MPI process group at the same time.
+// MPI can be initialised only once in a process, and stays initialised until the process ends, so ranks
+// cannot be threads. MPI_Init waits for all ranks, so all must make their first MPI group at the same time.
 //
-// Open MPI moves data only inside calls of MPI, so each collective in flight has a thread that makes calls.
+// Open MPI moves data only inside calls of MPI, so one of the options.num_threads communication threads polls
+// each running collective (MPI_Test).
 //
 // GroupMaker describes `first_cause` and the usual errors. This function also throws InvalidInput in a build
-// without Open MPI, and CollectiveError if no launcher that Open MPI knows has started the ranks.
+// without Open MPI, and if the ranks that MPI knows are not those of options.world, for example because
+// neither mpirun nor srun has started them.
 std::unique_ptr<ProcessGroup> MakeMpiGroup(const GroupOptions& options, const model::DevicePtr& device,
                                            std::shared_ptr<FirstCause> first_cause);
 

@@ -15,34 +15,35 @@
 
 namespace gradsync::comm {
 
-// NCCL rejected a call, failed, or did not answer within the timeout. what() is only the cause, without the
-// rank and the collective.
+// NCCL rejected a call, failed, or did not answer within the timeout, or the communicator was aborted. what()
+// is only the cause, without this rank and the collective.
 class NcclError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 // An NCCL communicator in nonblocking mode: NCCL's functions do not wait for other ranks, and after each call
-// the communicator is polled until it is done or the timeout ends. However, the launch of a collective blocks
-// while the CUDA stream's queue is full, forever if a peer is dead. So no lock is held during a call, and
-// another thread may abort the communicator, as NCCL allows. The abort ends the kernels, so the stream
-// becomes empty, and the blocked call throws NcclError.
+// this class polls the communicator until it is done or the timeout ends. However, NCCL's call that launches
+// a collective blocks while the CUDA stream's queue is full, forever if another rank is dead. Therefore no
+// lock is held during a call of NCCL, so that another thread can call Abort, as NCCL allows. The abort ends
+// NCCL's kernels, so the stream becomes empty, and the blocked function of this class throws NcclError.
 class NcclCommunicator {
  public:
-  // Connects to the other ranks, and returns when all are connected. Throws CollectiveError.
+  // Connects to the other ranks, and returns when all are connected. Throws CollectiveError if ranks are
+  // missing or NCCL fails.
   NcclCommunicator(const World& world, const model::CudaDevice& device, std::chrono::milliseconds timeout);
-  // Waits up to the timeout until the other ranks also end their communicators. If they do not, aborts this
-  // rank's communicator.
+  // The destructor waits up to the timeout until the other ranks also end their communicators. If they do
+  // not, it aborts this rank's communicator.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  // Enqueues the collective of `request` on the CUDA stream `stream`. Usually returns immediately. The first
-  // all-reduce, and the first collective of each other kind, waits until the other ranks also issue it.
-  // Throws NcclError.
+  // Enqueues the collective of `request` on the CUDA stream `stream`. Usually returns before the GPU has run
+  // it. The first collective of each kind (a barrier is an all-reduce) waits until the other ranks also issue
+  // it. Throws NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
-  // Throws NcclError if NCCL has reported an asynchronous error. Does nothing while another thread calls
-  // NCCL.
+  // Throws NcclError if NCCL has reported an asynchronous error. Does nothing after Abort, and while another
+  // thread is in a call of NCCL.
   void CheckAsyncError();
   // Aborts the communicator: NCCL's kernels that still wait for other ranks end, with undefined results. A
   // second call does nothing.
@@ -55,7 +56,8 @@ class NcclCommunicator {
   void Join(const World& world);
   // Makes one call of NCCL, and returns when the communicator has completed it. Throws NcclError.
   void Run(const std::function<ncclResult_t(ncclComm_t)>& call);
-  // Makes one call of NCCL. The caller holds `lock`, which is released during the call.
+  // Makes one call of NCCL, and returns its result. The caller holds `lock` (on mutex_), which is released
+  // during the call. Throws NcclError if the communicator was aborted.
   ncclResult_t CallOnce(std::unique_lock<std::mutex>& lock,
                         const std::function<ncclResult_t(ncclComm_t)>& call);
   [[noreturn]] void Throw(ncclResult_t result);

@@ -7,31 +7,36 @@
 
 namespace gradsync::comm {
 
-// Returns a version such as "2.28.9"; empty in a build without NCCL.
+// Returns the version of the NCCL library, such as "2.28.9"; empty in a build without NCCL.
 std::string NcclVersion();
-// Text of the InvalidInput that a build without NCCL throws.
+// Text of the InvalidInput that MakeNcclGroup throws in a build without NCCL.
 inline constexpr char kWithoutNccl[] =
     "backend nccl: this program was built without NCCL: install libnccl-dev and build it again";
 
-// Makes a process group over NCCL. Ranks are processes or threads, each with its own GPU (`device`).
+// Makes a process group over NCCL. Ranks are processes or threads, each with its own GPU (`device`) unless
+// GRADSYNC_NCCL_SHARE_GPU is 1.
 //
 // Collectives run one after the other on one communication stream. A collective starts when the GPU has done
 // the work that was on the compute stream when the collective was issued. Work::Wait makes the compute stream
-// wait for the end of the collective, and does not block the host. A collective keeps its tensors alive until
-// Wait has been called or the GPU has finished the collective; otherwise the device's allocator could reuse
-// their memory too early. Intervals are measured with CUDA events, and converted to the host's clock with the
-// last anchor, a time read on both clocks (model/tensor/cuda_clock.h). Every Barrier takes a new anchor.
+// wait for the end of the collective; only the Wait of a barrier blocks the calling thread until then. A
+// collective keeps its tensors alive until Wait has returned or the GPU has finished the collective;
+// otherwise the device's allocator could reuse their memory too early. Work::interval measures with CUDA
+// events, and converts their times to the host's clock with the last anchor before the collective, a time
+// read on both clocks (model/tensor/cuda_clock.h). Every Barrier takes a new anchor.
 //
-// NCCL chooses the order of additions. A sum is bitwise equal on all ranks, but not always in rank order.
+// NCCL chooses the order of additions, which is not always rank order. The result of an all-reduce is bitwise
+// equal on all ranks.
 //
-// A watchdog thread checks for errors which NCCL reports late, and for a collective that does not end within
-// the timeout after its start on the GPU. In both cases it aborts the communicator. Then all unfinished and
-// later collectives fail with an error that has the first failure as its cause. Until a call of Wait,
-// interval or Barrier reports the failure, a rank's compute stream continues with undefined tensors. The
-// destructor aborts collectives in flight, and waits for other ranks at most for the timeout.
+// A watchdog thread looks for errors that NCCL reports late, for a collective that does not end within the
+// timeout after its start on the GPU, and for a call of NCCL that launches a collective and blocks longer
+// than the timeout. In these cases it aborts the communicator. Then all unfinished and later collectives fail
+// with an error that has the first failure as its cause. Until a call of Work::Wait, Work::interval or
+// Barrier throws this error, a rank's compute stream continues with undefined tensors. The destructor aborts
+// collectives in flight; if there are none, it waits for the other ranks at most for the timeout.
 //
-// `first_cause` is ignored. GroupMaker describes the usual errors. This function also throws InvalidInput in
-// a build without NCCL, and CollectiveError if NCCL rejects the ranks.
+// `first_cause` is ignored. GroupMaker (comm/group_options.h) describes the usual errors. This function also
+// throws InvalidInput for a device that is not a GPU and in a build without NCCL, and CollectiveError if NCCL
+// cannot connect the ranks.
 std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 

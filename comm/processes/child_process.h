@@ -11,7 +11,7 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// All C++ code of this repository starts programs with the class ChildProcess.
+// The class ChildProcess, with which the C++ code of this repository starts programs.
 namespace gradsync::comm {
 
 class ProcessEnd {
@@ -29,42 +29,42 @@ class ProcessEnd {
   int wait_status_;
 };
 
-// Returns "signal 9 (SIGKILL)".
+// Returns a text such as "signal 9 (SIGKILL)".
 std::string SignalName(int signal);
-// Returns "exited with status 7", "was killed by signal 9 (SIGKILL)".
+// Returns a text such as "exited with status 7" or "was killed by signal 9 (SIGKILL)".
 std::string ToString(const ProcessEnd& end);
 
-// Changes that make the child's environment from this process's environment: the new value of each variable
-// by name; nullopt removes the variable.
+// Changes that make a child process's environment from this process's environment: the new value of each
+// changed variable by the variable's name; nullopt removes the variable.
 using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
 struct ChildOptions {
-  // The program to execute. If `program` is empty, it is the first word of the command.
+  // The program to execute; if empty, the first word of the constructor's `command`.
   std::string program{};
   EnvironmentChanges environment{};
   // Descriptors of this process that become the child's standard input, output and error. The caller still
   // owns these descriptors. If one is an end of a pipe, the caller must close it after the start, so that the
-  // process at the other end sees the end of the data.
+  // process at the other end notices when the child has closed its copy.
   int stdin_fd = STDIN_FILENO;
   int stdout_fd = STDOUT_FILENO;
   int stderr_fd = STDERR_FILENO;
-  // If true, the child becomes the leader of a new process group, so that signals and Kill also reach the
-  // programs that it starts. A terminal's Ctrl-C does not reach such a child: pass signals on to it
-  // (comm/processes/stop_signals.h).
+  // If true, the child becomes the leader of a new process group, so that ChildProcess::Signal and Kill also
+  // reach the programs that it starts. The signal of a terminal's Ctrl-C does not reach such a child: the
+  // caller must pass signals on to it (comm/processes/stop_signals.h).
   bool own_group = false;
   // If true, the kernel kills the child when the thread that started it ends for any reason.
   bool dies_with_parent = true;
 };
 
-// A child process. It lives at most as long as this object, because the destructor kills it. The child starts
-// with no signal blocked and with no descriptors except standard input, output and error. Not thread-safe.
+// A child process. The destructor kills it if it still runs. The child starts with no signal blocked and with
+// no descriptors except standard input, output and error. This class is not thread-safe.
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
 
   // Executes options.program, or, if it is empty, the first word of `command`, and looks it up in PATH if it
   // has no slash. The program's arguments (argv) are all words of `command`. The constructor returns when the
-  // program has started. Throws std::system_error, which names the program, if it cannot start.
+  // program has started. Throws std::system_error, which names command's first word, if it cannot start.
   explicit ChildProcess(const std::vector<std::string>& command, const ChildOptions& options = {});
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
@@ -73,9 +73,10 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
   // Returns a descriptor that becomes readable for poll(2) when the process has ended.
   int fd() const { return pid_fd_.get(); }
-  // Returns how the process ended; nullopt while it runs.
+  // Returns how the process ended; nullopt while it runs. If own_group is true and the process has ended,
+  // kills the programs that are still in its process group.
   std::optional<ProcessEnd> end();
-  // Waits for the end of the process. Returns nullopt at the deadline.
+  // Waits for the end of the process, and returns the same as end(); nullopt at the deadline.
   std::optional<ProcessEnd> Wait(Clock::time_point deadline);
   // Sends a signal to the process, or to its process group if own_group is true. Does nothing if the process
   // has ended.

@@ -25,12 +25,12 @@ class FileDescriptor {
   int fd_;
 };
 
-// Raises this process's limit of open descriptors to its maximum (setrlimit).
+// Raises this process's soft limit of open descriptors to its hard limit (RLIMIT_NOFILE).
 void RaiseDescriptorLimit();
 
-// Opens a file with the flags of open(2). A file that it creates is readable only by its owner. Throws
-// std::system_error, which names the path. The descriptor is closed when a program is executed
-// (close-on-exec), as with every function in this file.
+// Opens the file `path` with open(2) and these `flags`. Only the owner can read and write a file that this
+// function creates. Throws std::system_error, which names the path. The descriptor is closed when this
+// process executes a program (close-on-exec), like the descriptors of MakePipe.
 FileDescriptor OpenFile(const std::string& path, int flags);
 
 struct Pipe {
@@ -42,11 +42,11 @@ Pipe MakePipe();
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Returns the milliseconds until `deadline`, rounded up, as the timeout of poll(2); for Deadline::max()
-// returns -1 (no limit).
+// Returns the milliseconds until `deadline`, rounded up, for the argument `timeout` of poll(2); 0 after the
+// deadline, and -1 (no limit) for Deadline::max().
 int PollTimeout(Deadline deadline);
-// Waits until the file `fd` is ready for `events` of poll(2), and then returns true. Returns false if it is
-// not ready by the deadline.
+// Waits until poll(2) reports one of `events`, an error or a hang-up for the descriptor `fd`, and then
+// returns true. Returns false if it reports nothing by the deadline.
 bool WaitFor(int fd, short events, Deadline deadline);
 inline bool WaitFor(const FileDescriptor& file, short events, Deadline deadline) {
   return WaitFor(file.get(), events, deadline);

@@ -7,35 +7,39 @@ namespace gradsync::comm {
 
 struct LaunchOptions {
   int world_size = 2;
-  // If with_mpirun is true, Open MPI's mpirun starts the ranks. The launch then lets mpirun start more ranks
-  // than cores, and run as root.
+  // If true, Open MPI's mpirun starts the ranks. LaunchSelf then lets mpirun start more ranks than cores, and
+  // run as root.
   bool with_mpirun = false;
-  // Time from the first failure of a rank until the launch asks the other ranks to stop. In this time they
-  // may print the cause of the failure. If all ranks end within this time, the launch ends at once.
+  // Time from the first failure of a rank until LaunchSelf sends SIGTERM to the other ranks. In this time
+  // they may print the cause of the failure. LaunchSelf returns earlier if all ranks end within this time.
   std::chrono::milliseconds settle{1000};
-  // Longest time between the end of the first rank and the end of the last; after it the launch stops the
-  // ranks that still run. A rank that hangs when all others have ended is found only by this limit.
+  // Longest time from the end of the first rank to the end of the last rank; after it LaunchSelf stops the
+  // ranks that still run. So it ends a launch in which one rank hangs after all others have exited with 0. It
+  // has no effect if with_mpirun is true.
   std::chrono::milliseconds finish{60'000};
   // Time from the signal that asks the ranks to stop (SIGTERM, or the signal that this process received)
-  // until the launch kills the ranks that still run. `grace` is also the longest time for which the launch
-  // waits to write its last line to stderr, for example if stderr is a full pipe.
+  // until LaunchSelf kills the ranks that still run. If this process receives a second signal, LaunchSelf
+  // kills them at once. `grace` is also the longest time for which LaunchSelf waits to write its last line to
+  // stderr, for example if stderr is a full pipe.
   std::chrono::milliseconds grace{2000};
 };
 
-// Starts world_size processes of this program with the arguments argv (argv[0] included). Environment
-// variables tell each process its rank. LaunchSelf sets these variables, and WorldFromEnvironment() in the
-// process then returns the launcher "self". If with_mpirun is true, mpirun sets its own variables for the
-// rank. The rendezvous of the ranks is a new directory under TMPDIR, which LaunchSelf removes at the end.
-// Waits for all ranks and returns the exit status for main:
+// Starts world_size processes of this program with the arguments argv (argv[0] included). LaunchSelf sets
+// environment variables that tell each process its rank; if with_mpirun is true, mpirun sets its own
+// variables for this. In both cases WorldFromEnvironment() in the process returns a World with the launcher
+// "self". The rendezvous of the ranks is a new directory in TMPDIR (else /tmp), which LaunchSelf removes at
+// the end. LaunchSelf waits for all ranks. If SIGINT, SIGTERM or SIGHUP arrives meanwhile, it stops all
+// ranks, and then this process ends by the same signal. Otherwise it returns the exit status for main:
 //
 //   0  every rank exited with 0
 //   1  a rank failed, or did not end in time: the others were stopped, and the last line on stderr names the
-//      first cause
-//   2  the first rank to fail exited with 2 (bad arguments): the others were stopped
+//      first cause (with_mpirun: names mpirun)
+//   2  the first cause is a rank, or mpirun, that exited with 2 (bad arguments): the others were stopped
 //
-// The first cause is the first rank that a signal killed. If there is none, it is the first rank that exited
-// with a status other than 0 and 1, because a rank that exits with 1 has printed a cause, perhaps the failure
-// of another rank. If there is no such rank either, it is the rank that failed first.
+// The first cause is the first rank that a signal killed before LaunchSelf stopped the ranks. If there is
+// none, it is the first rank that exited with a status other than 0 and 1, because a rank that exits with 1
+// has printed a cause, perhaps the failure of another rank. If there is no such rank either, it is the rank
+// that failed first, or, if none failed, the first rank that did not end in time.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
 // Each rank that finds bad arguments calls this function. Only the rank for which it returns true prints the

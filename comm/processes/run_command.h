@@ -10,15 +10,16 @@
 
 namespace gradsync::comm {
 
-// A file in memory that receives a program's output. Unlike with a pipe, the program never waits until
-// another process reads its output.
+// A file in memory that receives a program's output. The program never waits for a reader of its output, as
+// it would if its output were a full pipe.
 class CapturedOutput {
  public:
   CapturedOutput();  // throws std::system_error
 
   int fd() const { return file_.get(); }
   std::string text() const;
-  // Returns the last line of the output that is not empty; an empty text if there is none.
+  // Returns the output's last line that is not blank, without spaces at its end; an empty text if there is
+  // none.
   std::string last_line() const;
 
  private:
@@ -33,11 +34,12 @@ struct CommandResult {
   bool ok() const { return end.has_value() && end->ok(); }
 };
 
-// Runs a program, looked up in PATH, to its end. The program is the first word of `command`, and its
-// arguments are the other words. Its standard input is empty. If the program runs longer than `timeout`,
-// kills it and the programs that it has started (its process group). If the program failed,
-// CommandResult::message is the last line of its standard error, or, if that is empty, how it ended. After
-// the timeout, the message says so. Throws std::system_error if the program cannot start.
+// Runs a program, and returns when it has ended. The program is the first word of `command`, looked up in
+// PATH if it has no slash; its arguments are the other words. Its standard input is empty. Kills the program
+// if it runs longer than `timeout`, and at its end also programs that it has started (its process group). If
+// the program failed, CommandResult::message is the last line of its standard error, or, if that is empty,
+// how the program ended. If it was killed at `timeout`, the message is a text such as "did not end within 500
+// ms". Throws std::system_error if the program cannot start.
 CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout,
                          EnvironmentChanges environment = {});
 
