@@ -107,7 +107,8 @@ std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab
   Require(size_bytes > max_seq_len, "--corpus=", path, ": found ", size_bytes, " bytes, expected at least ",
           max_seq_len + 1, ", a sequence of ", max_seq_len, " and the byte after it");
   std::string text(static_cast<size_t>(size_bytes), '\0');
-  std::ifstream(path, std::ios::binary).read(text.data(), size_bytes);
+  const bool is_whole = std::ifstream(path, std::ios::binary).read(text.data(), size_bytes).good();
+  Require(is_whole, "--corpus=", path, ": not all of its ", size_bytes, " bytes can be read");
   return TextTokens(std::move(text), seed);
 }
 

@@ -49,8 +49,8 @@ std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 // Returns a source of sequences at random positions of the file `path`, whose bytes are the token ids; the
 // target of each token is the next token of the file. If the number of ranks changes but the number of rows
 // of all ranks together does not, all ranks together still get the same sequences in a step. Throws
-// InvalidInput if the size of the file cannot be read or is not more than max_seq_len bytes, or if vocab_size
-// is smaller than 256.
+// InvalidInput if the file cannot be read or has not more than max_seq_len bytes, or if vocab_size is smaller
+// than 256.
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 

@@ -108,6 +108,9 @@ TEST(CorpusTokensTest, BadFilesAreOneClearLine) {
                 "byte after it");
   EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { CorpusTokens("/nonexistent", 256, 3, 0); }),
             "--corpus=/nonexistent: cannot be read: No such file or directory");
+  // The kernel says that a file of sysfs has 4096 bytes, whatever it holds.
+  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { CorpusTokens("/sys/devices/system/cpu/online", 256, 3, 0); }),
+            "--corpus=/sys/devices/system/cpu/online: not all of its 4096 bytes can be read");
   EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { CorpusTokens(path, 100, 2, 0); }),
             "--corpus=" + path +
                 ": the model's vocabulary is 100, expected at least 256, one "
