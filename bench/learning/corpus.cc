@@ -80,7 +80,8 @@ Corpus ReadCorpus(const std::string& path, int64_t max_bytes, int64_t longest_se
   Corpus text;
   text.name = path.empty() ? "C++ headers " + fs::path(source).filename().string()
                            : (fs::path(source) / "").parent_path().filename().string();
-  const bool is_directory = fs::is_directory(source);
+  std::error_code error;  // ReadFile reports a path that cannot be looked up.
+  const bool is_directory = fs::is_directory(source, error);
   if (is_directory) {
     ReadDirectory(source, max_bytes, text);
   } else {

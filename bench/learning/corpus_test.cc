@@ -68,6 +68,8 @@ TEST(CorpusTest, RefusesInOneLine) {
   Write(path + "/short", "0123456789");
   EXPECT_THAT(comm::ErrorOf<InvalidInput>([&] { ReadCorpus(path + "/missing", kMax, 4); }),
               AllOf(HasSubstr("--corpus"), HasSubstr("missing: cannot be read")));
+  EXPECT_THAT(comm::ErrorOf<InvalidInput>([&] { ReadCorpus(std::string(300, 'x'), kMax, 4); }),
+              HasSubstr("x: cannot be read"));  // too long a name
   EXPECT_THAT(
       comm::ErrorOf<InvalidInput>([&] { ReadCorpus(path + "/short", kMax, 4); }),
       HasSubstr("found 9 bytes to train on and 1 to hold out, expected more than the 4 of a sequence"));
