@@ -87,8 +87,8 @@ inline std::vector<Tested> EveryCombination() {
 struct Graph {
   std::vector<int64_t> numels = kNumels;  // number of elements of each parameter
   std::vector<model::Shape> shapes = {};  // shapes of the parameters, as for TestModel
-  std::vector<size_t> tables = {};        // parameters that Muon leaves to AdamW
-  std::vector<size_t> frozen = {};        // parameters that do not train
+  std::vector<size_t> tables = {};        // indices of parameters that Muon leaves to AdamW
+  std::vector<size_t> frozen = {};        // indices of parameters that do not train
   // Returns the indices of the parameters that a rank uses in a pass, in order. `step` is the number of the
   // pass, counted through all steps. An index that occurs twice means that two layers share the parameter. If
   // this function is empty, a rank uses every parameter once.
@@ -108,7 +108,7 @@ struct Graph {
   bool muon = false;                                            // if true, the optimizer is Muon
   double grad_scale = 1;                                        // must be 1 with gradient descent
   model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // the copy that forward reads
-  std::vector<size_t> without_copy = {};                        // parameters without a copy
+  std::vector<size_t> without_copy = {};                        // indices of parameters without a copy
 };
 
 using Values = std::vector<std::vector<float>>;

@@ -28,7 +28,7 @@ struct World {
   // The program that started the ranks: "self" (LaunchSelf), "torchrun", "mpirun" or "srun"; "mpirun or srun"
   // if the variables do not tell which; "none" for a process without a launcher.
   std::string launcher = "none";
-  std::string job_name{};    // see WorldFromEnvironment; empty if neither user nor launcher has named the job
+  std::string job_name{};    // the name of the job (see WorldFromEnvironment); may be empty
   std::string job_secret{};  // GRADSYNC_SECRET, which only the job's ranks know; empty if it is not set
   // A text that identifies this host (GRADSYNC_HOST). If it is empty, HostOf makes such a text.
   std::string host{};
@@ -70,8 +70,8 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // must export GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, for all ranks, unless Open MPI's directory
 // is used. With a tcp:// rendezvous, rank 0 listens only on the addresses of the given host; 0.0.0.0 means
 // all addresses. If this host is given by a name other than localhost, and the name means loopback on rank 0,
-// as a host's own name often does, Job's constructor throws CollectiveError on rank 0,
-// unless local_size says that all ranks are on this host.
+// as a host's own name often does, Job's constructor throws CollectiveError there, unless local_size says
+// that all ranks are on this host.
 //
 // Throws InvalidInput, naming the variable, for a malformed or contradictory value, and for a world of
 // several ranks without a rendezvous. Also throws it if no launcher has started this process, but a variable

@@ -41,7 +41,7 @@ class SharedBuffers {
   const int rank_;
   mutable std::mutex mutex_;
   int64_t num_buffers_ = 0;
-  std::map<const std::byte*, Buffer> buffers_;  // buffers by the start of this rank's part
+  std::map<const std::byte*, Buffer> buffers_;  // buffers by the address of this rank's part
 };
 
 // Runs the collectives of one rank, one at a time.
@@ -64,10 +64,11 @@ class ShmCollectives {
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
 
   // Writes the notice of `request`. Returns true if the notice contains this rank's input, or the collective
-  // moves no data: other ranks then usually need nothing else from this rank.
+  // moves no data. Other ranks then need nothing else from this rank, unless another rank's notice does not
+  // contain its input.
   bool Begin(const Request& request);
   // Runs the collective, which waits for the other ranks. Writes the notice first if Begin has not written
-  // it. Throws PeerError if WaitForAll throws it, and std::runtime_error if ranks issue different
+  // it. Throws PeerError like ShmMesh::WaitForAll, and std::runtime_error if ranks issue different
   // collectives.
   void Run(const Request& request);
 

@@ -18,8 +18,8 @@
 namespace gradsync::comm {
 
 // Connects to the listening Unix socket `name` in the abstract namespace. Waits while the queue of
-// connections that this socket has not yet accepted is full. Throws std::system_error, with ETIMEDOUT if the
-// queue is full until the deadline.
+// connections to this socket is full. Throws std::system_error, with ETIMEDOUT if the queue is full until the
+// deadline.
 FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 
 // Synchronises the ranks of one host through memory that all ranks have mapped. Each rank has a step counter
@@ -51,7 +51,7 @@ class ShmMesh {
     spin_ = spin;
     yields_ = yields;
   }
-  // Sets how often a sleeping rank checks that the other ranks are alive.
+  // Sets the time after which a sleeping rank checks again that the other ranks are alive.
   void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
   // Returns when the step counter of every rank has reached this rank's counter. Throws PeerError, which
   // names a rank that has ended, or whose counter has not reached this rank's counter within the timeout.
@@ -98,7 +98,7 @@ class ShmMesh {
 
   const int rank_;
   const int size_;
-  const std::vector<int> members_;  // see World
+  const std::vector<int> members_;  // see World::members
   const std::chrono::milliseconds timeout_;
   const bool can_spin_;
   std::chrono::nanoseconds spin_{0};

@@ -10,8 +10,8 @@
 
 namespace gradsync::ddp {
 
-// The size of a cache line. PlanUnits and PlanPlaced start each gradient on a cache line of its bucket,
-// because kernels store whole vectors.
+// The size of a cache line in bytes. PlanUnits and PlanPlaced start each gradient on a cache line of its
+// bucket, because kernels store whole vectors.
 inline constexpr size_t kLineBytes = 64;
 
 // Parameters whose gradients or weights one collective sends. All parameters of a bucket have one dtype.

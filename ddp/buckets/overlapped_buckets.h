@@ -48,8 +48,8 @@ class OverlappedBuckets : public Strategy {
   void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
 
   comm::ProcessGroup& group_;
-  // The buckets that OnGradReady sends. `powersgd` sets Bucket::numel and offsets to those of the factors
-  // that it sends instead of gradients.
+  // The buckets that Send sends. `powersgd` sets Bucket::numel and offsets to those of the factors that it
+  // sends instead of gradients.
   BucketPlan plan_;
 
  private:

@@ -19,8 +19,8 @@ namespace gradsync::ddp {
 inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 struct StrategyOptions {
-  // Maximum size of a bucket, for strategies with Traits::has_buckets. Exceptions are a larger parameter,
-  // which has its own bucket, and `owned`.
+  // Maximum bytes of a bucket, for strategies with Traits::has_buckets. A larger parameter has its own
+  // bucket, and buckets of `owned` may be larger.
   size_t bucket_bytes = kDefaultBucketBytes;
   // If true, OnGradReady searches each gradient of this rank for NaN and infinity before it is averaged, and
   // throws std::runtime_error, which names parameter, rank and step. The search reads the whole gradient.
@@ -31,7 +31,7 @@ struct StrategyOptions {
   // strategy that keeps the weights elsewhere, in parts or in memory that ranks share, may then return the
   // parameters' own memory to the system (on the CPU). This may lose the values there. So the caller must
   // write the values again before the first step after Reset, and after the strategy is destroyed unless it
-  // called CompleteValues before.
+  // has called CompleteValues directly before.
   bool is_alone = false;
   // The strategy's options, by name; missing options have their defaults. MakeStrategy throws InvalidInput
   // for names and values that the traits do not allow.
@@ -76,9 +76,9 @@ struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;
   StrategyOptions options;
-  // The optimizer that the caller will pass to Strategy::Update, or null if it is not known yet. With it, a
-  // strategy that shards the optimizer's state allocates its part when it is made, so that State() returns it
-  // before the first update.
+  // The optimizer that the caller will pass to Strategy::Update, or null if it is not known yet. If it is
+  // known, a strategy that shards the optimizer's state allocates this rank's part of the state in its
+  // constructor, and State() returns this part before the first update.
   const model::Optimizer* optimizer = nullptr;
   // Groups of parameters that `zero3` gathers and frees together, in forward order (model::Model::units).
   std::vector<std::vector<model::Parameter*>> units = {};

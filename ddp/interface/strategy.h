@@ -60,9 +60,9 @@ class Strategy {
   // Returns whether the weights are, from the first BeginStep on, in memory that all ranks of a host share.
   // The host then has one copy of the weights, and no rank gathers weights.
   virtual bool places_values() const { return false; }
-  // This rank's parts (shards) of the values and gradients of all parameters. If `values` is empty, the rank
-  // has no parts of its own: it keeps whole values, or the ranks of its host share them. If `grads` is empty,
-  // the rank keeps whole gradients.
+  // This rank's parts (shards) of the values and gradients of all parameters, one tensor for each bucket. If
+  // `values` is empty, the rank has no parts of its own: it keeps whole values, or the ranks of its host
+  // share them. If `grads` is empty, the rank keeps whole gradients.
   struct Parts {
     std::vector<model::Tensor> values = {}, grads = {};
   };
