@@ -19,7 +19,7 @@ namespace gradsync::ddp {
 //   small_first  a first bucket of several parameters has at most 1 MiB, so that sending starts early
 //   small_last   a bucket of several parameters has at most max(1 MiB, bytes of later gradients), whose
 //                computation can hide its sending
-//   rows         untouched rows of an embedding's gradient are not sent, if ranks then send fewer bytes
+//   rows         an embedding's untouched rows are not sent, if that is cheaper (TouchedRows::Agree)
 //
 // The caller multiplies the loss by 1 / number of ranks (loss_scale), and all-reduces compute sums, so
 // gradients need no division.

@@ -25,7 +25,8 @@ struct BucketPlan;  // ddp/buckets/bucket.h
 // calls OnGradReady in every pass, and EndPass after every pass except the last.
 //
 // A strategy of MakeStrategy throws std::logic_error, naming the parameter, if a gradient is ready for an
-// unknown parameter, or not exactly once for each parameter in a pass with calls of OnGradReady.
+// unknown parameter, or not exactly once for each parameter in a pass in which the caller must call
+// OnGradReady.
 class Strategy {
  public:
   virtual ~Strategy() = default;
