@@ -18,8 +18,8 @@
 #include "ddp/test_model.h"
 
 // Tests that every strategy that averages exactly trains bitwise like a single process on the data of all
-// ranks. The data are chosen so that nothing is rounded with 1, 2, 3, 4, 5, 6 or 8 ranks. Include this header
-// in one source file of a test; that file selects backends and devices.
+// ranks. The data are chosen so that sums and means of gradients over 1, 2, 3, 4, 5, 6 or 8 ranks have no
+// rounding error. Include this header in one source file of a test; that file selects backends and devices.
 namespace gradsync::ddp {
 
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};
@@ -30,7 +30,7 @@ struct Tested {
   std::map<std::string, double, std::less<>> values = {};
 
   const Traits& traits() const { return TraitsOf(strategy); }
-  std::string name() const {  // of a test
+  std::string name() const {  // a part of a test's name
     std::string name = strategy;
     for (const auto& [option, value] : values) name += Join("_", option, value);
     return name;
@@ -48,8 +48,8 @@ inline std::vector<Tested> AveragingStrategies() {
   return all;
 }
 
-// Returns the strategies that can train with the optimizer Muon, for which each matrix must be whole on the
-// rank that updates it.
+// Returns the strategies of AveragingStrategies() that can train with the optimizer Muon, for which each
+// matrix must be whole on the rank that updates it. `owned` is in the list a second time, with gather=1.
 inline std::vector<Tested> StrategiesOfMatrices() {
   std::vector<Tested> all = AveragingStrategies();
   std::erase_if(all, [](const Tested& tested) {
@@ -87,32 +87,33 @@ inline std::vector<Tested> EveryCombination() {
 struct Graph {
   std::vector<int64_t> numels = kNumels;  // number of elements of each parameter
   std::vector<model::Shape> shapes = {};  // shapes of the parameters, as for TestModel
-  std::vector<size_t> tables = {};        // parameters that Muon leaves to AdamW
-  std::vector<size_t> frozen = {};        // parameters that do not train
-  // Returns the indices of the parameters that a rank uses in a step, in order. An index that occurs twice
-  // means that two layers share the parameter. If empty, a rank uses every parameter once.
+  std::vector<size_t> tables = {};        // indices of parameters that Muon leaves to AdamW
+  std::vector<size_t> frozen = {};        // indices of parameters that do not train
+  // Returns the indices of the parameters that a rank uses in a pass, in order. `step` is the number of the
+  // pass, counted through all steps. An index that occurs twice means that two layers share the parameter. If
+  // this function is empty, a rank uses every parameter once.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  // Returns the rows of the parameter that one use reads, as a lookup in an embedding does. If this function
-  // returns nullopt, or is empty, the use reads all rows.
+  // Returns the rows of its parameter that use number `use` reads in pass `step`, as a lookup in an embedding
+  // does. If this function returns nullopt, or is empty, the use reads all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // Called during a rank's backward pass, before it computes a gradient; `use` is here the index of the
-  // parameter to which this gradient belongs.
+  // Called during a rank's backward of pass `step`, before it computes a gradient; `use` is here the index of
+  // the parameter to which this gradient belongs.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;   // three, because a strategy may change its layout after the first step
   int num_passes = 1;  // passes per step, each with new data; a power of two
   // If true, the optimizer is AdamW. AdamW rounds, but it updates each element alone, so ranks with equal
-  // gradients get equal weights. If false, the optimizer is gradient descent, which rounds nothing with the
-  // data of this test.
+  // gradients get equal weights. If `adamw` and `muon` are false, the optimizer is gradient descent, which
+  // rounds nothing with the data of this test.
   bool adamw = false;
-  bool muon = false;                                            // uses Muon instead of AdamW or SGD
-  double grad_scale = 1;                                        // used only with AdamW and Muon
+  bool muon = false;                                            // if true, the optimizer is Muon
+  double grad_scale = 1;                                        // must be 1 with gradient descent
   model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // the copy that forward reads
-  std::vector<size_t> without_copy = {};                        // parameters without a copy
+  std::vector<size_t> without_copy = {};                        // indices of parameters without a copy
 };
 
 using Values = std::vector<std::vector<float>>;
 
-// The parameters after training (`params`), the weights or bf16 copies that another forward would read
+// The parameters' values after training (`params`), the values or bf16 copies that another forward would read
 // (`read`), and the gradients of the last step (`grads`).
 struct Result {
   Values params;
@@ -139,9 +140,9 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
   return model.Loss(rank, step, graph.uses ? graph.uses(rank, step) : model.Once(), visit, rows);
 }
 
-// Divides the parameters into units of about `bytes` bytes, which strategies with sharded weights need.
-// Forward must read the units one after the other, so a parameter is left out if a rank reads it after a
-// parameter of a later unit.
+// Divides the parameters into units of at most `bytes` bytes, or of one larger parameter; strategies with
+// sharded weights need units. Forward must read the units one after the other, so a parameter is left out if
+// a rank reads it after a parameter of a later unit.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);
@@ -174,7 +175,7 @@ inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, c
   return std::make_unique<model::AdamW>(model.params(), model::AdamW::Options{kRate});
 }
 
-// Subtracts kRate times the gradient from each parameter, without the optimizer class that strategies use.
+// Subtracts kRate times the gradient from each unfrozen parameter, without the optimizer class of strategies.
 inline void Descend(const TestModel& model) {
   for (model::Parameter* param : model::Trained(model.params())) {
     const model::Tensor update = param->grad().Clone();
@@ -202,7 +203,7 @@ inline Values GradsOf(const TestModel& model) {
   return grads;
 }
 
-// Trains in one process on the data of all ranks. The loss is the mean of all ranks' losses.
+// Trains in one process on the data of all ranks. A step's loss is the mean over all ranks and passes.
 inline Result SingleProcess(int world_size, const Graph& graph) {
   Graph unseen = graph;
   unseen.visit = {};
@@ -233,7 +234,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   StrategyContext context = {.params = model->params(), .group = group, .options = {}};
   context.options.bucket_bytes = bucket_bytes;
   context.options.spoil_weights = device->is_cpu();
-  // Tests use even and odd numbers of ranks, so they cover both values of is_alone.
+  // is_alone is true for odd numbers of ranks; tests on the CPU use even and odd numbers.
   context.options.is_alone = group.size() % 2 == 1;
   if (context.options.is_alone) context.optimizer = optimizer.get();
   context.options.values = tested.values;
@@ -271,7 +272,8 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   return {ValuesOf(*model), ReadFrom(*model), grads};
 }
 
-// Trains on all ranks, with one device for each rank, and compares the results with SingleProcess.
+// Trains on all ranks, with one device for each rank. Fails unless the results of all ranks equal those of
+// SingleProcess bit for bit.
 inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const std::string& backend,
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());

@@ -17,8 +17,8 @@ std::vector<std::string> StrategyNames();
 // Returns the names of `none`, which sends nothing, and of the strategies whose gradients equal those of a
 // single process on the whole batch.
 std::vector<std::string> ExactStrategyNames();
-// Returns the names of ExactStrategyNames() whose Update is only Optimizer::Step on all weights
-// (Traits::owns_update is false). All of these strategies except `none` all-reduce gradients.
+// Returns the names of ExactStrategyNames() whose Update only calls Optimizer::Step, which updates all
+// weights (Traits::owns_update is false). All of these strategies except `none` all-reduce gradients.
 std::vector<std::string> AllReduceStrategyNames();
 
 // Throws InvalidInput for an unknown strategy name.
@@ -29,8 +29,9 @@ const Traits& FloorTraits();
 // Throws InvalidInput, naming the option, for a value that the option does not allow.
 void CheckValue(const Option& option, double value);
 
-// Makes a strategy. Throws InvalidInput if the name is unknown, an option is wrong, there is no parameter, a
-// parameter is listed twice, or a unit has a parameter that is not listed.
+// Makes a strategy. Throws InvalidInput if the name is unknown, an option is unknown or has a wrong value,
+// all parameters are frozen or there is none, a parameter is listed twice, a parameter of a unit is not
+// listed, or the strategy does not support a parameter's dtype or device.
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context);
 
 }  // namespace gradsync::ddp

@@ -19,19 +19,21 @@ inline int MemberName(const std::vector<int>& members, int index) {
 struct World {
   int rank = 0;
   int size = 1;
-  // Rank and size among the ranks on this host. If local_size is 0, both are unknown until JoinJob.
+  // This rank's number among the ranks on its host, and the number of these ranks. If local_size is 0, the
+  // launcher did not tell it, and local_rank may be wrong; JoinJob corrects both.
   int local_rank = 0;
   int local_size = 1;
-  // "file:///shared/directory" or "tcp://host:port". Empty only for a world of one.
+  // Where the ranks meet: "file:///shared/directory" or "tcp://host:port". May be empty only if `size` is 1.
   std::string rendezvous{};
   // The program that started the ranks: "self" (LaunchSelf), "torchrun", "mpirun" or "srun"; "mpirun or srun"
   // if the variables do not tell which; "none" for a process without a launcher.
   std::string launcher = "none";
-  std::string job_name{};    // GRADSYNC_JOB, else the launcher's name for this job; empty if both are missing
+  std::string job_name{};    // the name of the job (see WorldFromEnvironment); may be empty
   std::string job_secret{};  // GRADSYNC_SECRET, which only the job's ranks know; empty if it is not set
-  // The identity of the host; if empty, the system's identity is used.
+  // A text that identifies this host (GRADSYNC_HOST). If it is empty, HostOf makes such a text.
   std::string host{};
-  // If this world is a part of a larger one, its ranks' numbers there, which error messages use; else empty.
+  // The numbers of this world's ranks in the whole job, which error messages use, if this world is a part of
+  // a larger world (PartOf); else empty.
   std::vector<int> members{};
   // The job that the ranks have joined. If null, the ranks form a new job for every process group.
   std::shared_ptr<Job> job{};
@@ -42,31 +44,38 @@ struct World {
   bool launched_by_other() const { return !launched_by_self() && launcher != "none"; }
 };
 
-// Returns the identity of this process's host: `host`, or the system's identity (comm/processes/host.h) and
-// its address towards other hosts, because copies of a running virtual machine have equal system identities.
-// The identity is equal for all ranks of one host.
+// Returns a text that identifies this process's host: world.host if it is set; else the system's identity
+// (comm/processes/host.h) and the host's address towards other hosts, because copies of a running virtual
+// machine have equal system identities. Without world.host, the text is equal for all processes of one
+// network namespace.
 std::string HostOf(const World& world);
 
 // Returns the value of an environment variable, or nullopt if it is not set.
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 
 // Returns the world that a launcher described in the environment; nullopt without a launcher. world.cc lists
-// the variables of each launcher. The order of checks is LaunchSelf, torchrun, mpirun (of Open MPI or MPICH)
-// and srun. A single task of Slurm has no launcher: it may be a shell in which a user starts this program.
+// the variables of each launcher. The function looks for the variables of LaunchSelf first, then for those of
+// torchrun, mpirun (of Open MPI or MPICH) and srun. A single task of Slurm counts as a process without a
+// launcher: it may be a shell in which a user starts this program.
 //
-// The local rank and size are optional, and JoinJob replaces them; without them local_size is 0. If
-// GRADSYNC_JOB is set, it is the job's name; else the launcher's name for the job is used. If torchrun or
-// Slurm has restarted the job, the number of restarts is added to either name. GRADSYNC_SECRET, of 16 bytes
-// or more, is the job's secret. GRADSYNC_HOST, if set, is the identity of the host.
+// The variables of local rank and local size are optional. Without that of the local size, local_size is 0,
+// or 1 in a world of one rank. In a world of several ranks, JoinJob replaces both. The job's name is
+// GRADSYNC_JOB if it is set, else the launcher's name for the job, if there is one. If torchrun or Slurm has
+// restarted the job, the number of restarts is appended to this name. GRADSYNC_SECRET, of 16 bytes or more,
+// is the job's secret. GRADSYNC_HOST, if set, becomes World::host.
 //
-// The rendezvous is GRADSYNC_RENDEZVOUS if set, else tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's
-// own store may listen on MASTER_PORT. mpirun and srun set neither variable: export one of them for all
-// ranks, unless mpirun of Open MPI starts all ranks on one host. Rank 0 listens only on the addresses of the
-// given host; 0.0.0.0 means all addresses. If the name of the host resolves to loopback on rank 0, as a
-// host's own name often does, all ranks must be on that host.
+// The rendezvous is GRADSYNC_RENDEZVOUS if it is set. Else, if mpirun of Open MPI starts all ranks on one
+// host, it is in Open MPI's directory for the job. Else it is tcp://MASTER_ADDR:(MASTER_PORT + 1), because
+// torchrun's own store may listen on MASTER_PORT. mpirun and srun set none of these variables, so the user
+// must export GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, for all ranks, unless Open MPI's directory
+// is used. With a tcp:// rendezvous, rank 0 listens only on the addresses of the given host; 0.0.0.0 means
+// all addresses. If this host is given by a name other than localhost, and the name means loopback on rank 0,
+// as a host's own name often does, Job's constructor throws CollectiveError there, unless local_size says
+// that all ranks are on this host.
 //
-// Throws InvalidInput, naming the variable and its value, for a malformed or contradictory value, for a world
-// of several ranks without a rendezvous, and if the environment has only settings of torchrun (PET_NNODES).
+// Throws InvalidInput, naming the variable, for a malformed or contradictory value, and for a world of
+// several ranks without a rendezvous. Also throws it if no launcher has started this process, but a variable
+// with settings for torchrun is set, such as PET_NNODES.
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 

@@ -17,19 +17,21 @@
 
 namespace gradsync::comm {
 
-// Connects to a listening socket in the abstract namespace. Waits while the socket's queue is full. Throws
-// std::system_error, with ETIMEDOUT if the queue is full until the deadline.
+// Connects to the listening Unix socket `name` in the abstract namespace. Waits while the queue of
+// connections to this socket is full. Throws std::system_error, with ETIMEDOUT if the queue is full until the
+// deadline.
 FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 
 // Synchronises the ranks of one host through memory that all ranks have mapped. Each rank has a step counter
 // there: it counts points at which the rank may wait for others, not steps of training.
 //
-// Each pair of ranks also has a socket, which carries the descriptors of shared memory. The system closes the
-// socket when a process dies for any reason.
+// Each pair of ranks also has a socket. Rank 0 sends the file descriptors of shared memory over its sockets.
+// The system closes a process's sockets when the process ends for any reason, and so tells the other ranks.
 class ShmMesh {
  public:
   // Allocates `area_bytes` of zeroed memory for every rank, and returns when all ranks have mapped the memory
-  // of all ranks. Throws CollectiveError, with the first cause; InvalidInput if there are several hosts.
+  // of all ranks. Throws CollectiveError, which tells the first cause, if ranks are missing or memory cannot
+  // be shared. Throws InvalidInput if the ranks are on several hosts, or if the rendezvous is malformed.
   ShmMesh(const World& world, size_t area_bytes, std::chrono::milliseconds timeout, FirstCause& first_cause);
   ShmMesh(const ShmMesh&) = delete;
   ShmMesh& operator=(const ShmMesh&) = delete;
@@ -49,10 +51,11 @@ class ShmMesh {
     spin_ = spin;
     yields_ = yields;
   }
-  // Sets how often a sleeping rank checks that the other ranks are alive.
+  // Sets the time after which a sleeping rank checks again that the other ranks are alive.
   void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
   // Returns when the step counter of every rank has reached this rank's counter. Throws PeerError, which
-  // names a rank that has ended, or whose counter has not changed within the timeout.
+  // names a rank that has ended, or whose counter has not reached this rank's counter within the timeout.
+  // After Abort on this rank, the PeerError names no rank.
   void WaitForAll();
   void Meet() {
     Step();
@@ -60,20 +63,21 @@ class ShmMesh {
   }
 
   // Makes new shared memory, in which each rank has a part of at least `bytes`. Every rank must call this
-  // with equal `bytes`, in the same order, from one thread; collectives may run meanwhile. Throws PeerError,
-  // std::runtime_error.
+  // with equal `bytes`, in the same order, from one thread; collectives may run meanwhile. Throws PeerError
+  // if another rank has ended, or does not answer within the timeout. Throws std::runtime_error if ranks give
+  // different `bytes`, or the system refuses memory.
   std::unique_ptr<SharedMemory> Share(size_t bytes);
 
-  // Makes WaitForAll throw PeerError, on this rank and on the other ranks, unless the steps for which it
-  // waits are made.
+  // From now on, WaitForAll throws PeerError on this rank if it would have to wait, and on another rank if it
+  // waits for a step that this rank has not made.
   void Abort() noexcept;
 
  private:
-  // A rank's step counter (see Step). It is at the start of the rank's part of the shared memory, on its own
-  // cache line.
+  // The step counter of one rank, to which Step adds 1. It is at the start of the rank's part of the shared
+  // memory, on its own cache line.
   struct Progress {
     std::atomic<uint32_t> steps;
-    std::atomic<uint32_t> num_sleepers;  // ranks that must be woken
+    std::atomic<uint32_t> num_sleepers;  // number of ranks that Step must wake
   };
   static_assert(std::atomic<uint32_t>::is_always_lock_free);
   static constexpr size_t kAreaOffset = 4096;
@@ -83,16 +87,18 @@ class ShmMesh {
   void Connect(Rendezvous& rendezvous, const std::string& secret, Deadline deadline);
   Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(control_->part(rank)); }
   bool HasReached(int rank, uint32_t steps) const;
-  // Sleeps until the rank has made another step or aborted, or until `at_most` has passed.
+  // Sleeps until `rank` makes another step, any rank calls Abort, or `at_most` has passed. Returns
+  // immediately if the counter of `rank` has already reached this rank's counter.
   void Sleep(int rank, std::chrono::nanoseconds at_most) const;
-  // Throws PeerError if a rank has ended before it made `steps` steps, or if this rank has called Abort.
+  // Throws PeerError if a rank has ended or called Abort before it made `steps` steps, or if this rank has
+  // called Abort.
   void ThrowIfGone(uint32_t steps) const;
   void SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadline deadline) const;
   FileDescriptor ReceiveFile(int rank, size_t expected_bytes, Deadline deadline) const;
 
   const int rank_;
   const int size_;
-  const std::vector<int> members_;  // see World
+  const std::vector<int> members_;  // see World::members
   const std::chrono::milliseconds timeout_;
   const bool can_spin_;
   std::chrono::nanoseconds spin_{0};

@@ -33,10 +33,10 @@ inline std::string ConformanceName(const testing::TestParamInfo<ConformanceParam
 
 class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
  public:
-  // Returns the device of the calling rank's thread; the CPU outside of OnAllRanks.
+  // Inside OnAllRanks, returns the device of the calling rank's thread; elsewhere the CPU.
   static const model::DevicePtr& here() { return here_; }
-  // Set if this process is one rank of a job of several processes; OnAllRanks then calls `body` once. If
-  // empty, the ranks are threads of this process.
+  // Set if this process is one rank of a job of several processes; if empty, the ranks are threads of this
+  // process.
   static std::optional<World> world;
 
  protected:
@@ -47,7 +47,8 @@ class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
            comm::TraitsOf(GetParam().backend, GetParam().options).reduces_in_rank_order;
   }
 
-  // Calls body(group) on every rank's thread, or as this process's rank.
+  // Calls body(group) for each of size() ranks, each on its own thread. If `world` is set, calls body(group)
+  // only for this process's rank, and not at all if this rank's number is size() or more.
   void OnAllRanks(const std::function<void(ProcessGroup& group)>& body);
 
  private:

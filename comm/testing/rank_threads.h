@@ -14,42 +14,45 @@
 // Helpers for tests in which every rank is a thread of one process.
 namespace gradsync::comm {
 
-// Calls body(rank) on a thread for each rank, waits for all, then rethrows the lowest rank's exception.
+// Calls body(rank) on a thread for each rank, waits for all, then rethrows the exception, if any, of the
+// lowest rank that has thrown one.
 void RunRanks(int size, const std::function<void(int rank)>& body);
 // Returns the message of the exception that body(rank) threw, for each rank; empty for a rank that returned.
 std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int rank)>& body);
 
-// Returns the process group of each rank, for its thread. `backend` is "local" (MakeLocalGroups) or one of
-// BackendNames(). The ranks act as if each host had `ranks_per_host` of them; 0: one host.
+// Returns the process groups of `size` ranks on the CPU: element r is for the thread of rank r. `backend` is
+// "local" (MakeLocalGroups) or one of BackendNames(). With a backend other than "local", the ranks act as if
+// each host had `ranks_per_host` of them; 0 means that all ranks are on one host.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
     int ranks_per_host = 0);
 
-// Like MakeGroups above, with one device for each rank.
+// Like the MakeGroups above, but rank r uses devices[r], and the backend gets options.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, const std::vector<model::DevicePtr>& devices,
     std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0,
     const BackendOptions& backend_options = {});
 
-// Returns "local", and every backend whose ranks can be threads that use the CPU. Tests of all backends run
-// over this list, so they need no change for a new backend.
+// Returns "local", and every backend whose ranks can be threads that use the CPU. Tests loop over this list,
+// so that they also test a new backend without a change.
 std::vector<std::string> ThreadBackends();
 
-// Returns the number of ranks per host in tests of all backends: 2 for a backend with
-// ProcessGroup::host_group, so that four ranks are two hosts; else 0, which means one host.
+// Returns the `ranks_per_host` that tests of strategies pass to MakeGroups: 2 for a backend with
+// ProcessGroup::host_group, so that four ranks are on two hosts; else 0, which means one host.
 int RanksPerHost(const std::string& backend);
 
 struct TestedWorld {
   std::string backend;
   int size;
 };
-// Returns the backends and numbers of ranks of a test of ThreadBackends(). A backend within one host gets
-// each number of ranks in `in_memory`; other backends, which are slower, get each in `others`. A backend with
-// ProcessGroup::host_group gets four ranks on two hosts, or two ranks on one host without a network; it is
-// left out if `others` is empty.
+// Returns the pairs of backend and number of ranks with which a test of ThreadBackends() runs. A backend
+// whose ranks must be on one host gets each number of ranks in `in_memory`, and so does "local"; other
+// backends, which are slower, get each number in `others`. A backend with ProcessGroup::host_group instead
+// gets four ranks on two hosts, or two ranks on one host if this machine has no network; it is left out if
+// `others` is empty.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
-// Returns an address of this host that other hosts can reach; empty if there is none.
+// Returns the address from which this host sends to other hosts; empty if there is no network.
 std::string OuterAddress();
 
 // Returns "tcp://host:port", with a port that was just free. `host` is an address of this host.

@@ -15,7 +15,7 @@ class BufferBroadcast {
   explicit BufferBroadcast(std::vector<model::Tensor> buffers);
 
   // Returns when this rank's buffers equal those of rank 0. Sends nothing if there are no buffers. Throws
-  // CollectiveError.
+  // CollectiveError if the broadcast fails.
   void Run(comm::ProcessGroup& group) const;
 
  private:

@@ -21,19 +21,20 @@ class OverlappedBuckets : public Strategy {
 
  protected:
   OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
-  // Replaces the plan by another plan for the same parameters. Call this between two steps.
+  // Replaces the plan by another plan for the same parameters. Call this when no bucket of a step has been
+  // sent, or when all its buckets have been received.
   void SetPlan(BucketPlan plan);
   // Returns the order in which gradients became ready on rank 0 in this step, which all ranks use, because
   // they must send buckets in the same order. All ranks must call this, at the end of a step. Throws
-  // CollectiveError.
+  // CollectiveError if the broadcast of the order fails.
   std::vector<model::Parameter*> AgreeOnReadyOrder();
 
   size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }
   bool has_bucket(const model::Parameter& param) const { return bucket_of_.contains(&param); }
-  // Returns the number of buckets that have been sent since BeginStep.
+  // Returns the number of buckets that have been sent since the last call of OverlappedBuckets::BeginStep.
   size_t num_sent() const { return works_.size(); }
-  // Sends all unsent buckets up to the i-th. The caller guarantees that the gradients of these buckets are
-  // complete, although OnGradReady has not been called for all of them.
+  // Sends all unsent buckets up to and including the i-th. The caller guarantees that the gradients of these
+  // buckets are complete, although OnGradReady has not been called for all of them.
   void SendThrough(size_t i);
 
   // Starts the collective of bucket i, and returns its Work, for which ReceiveThrough waits.
@@ -41,19 +42,20 @@ class OverlappedBuckets : public Strategy {
   // ReceiveThrough calls this when the collective of bucket i is done, so that a strategy can use the result.
   virtual void Receive(size_t /*i*/) {}
 
-  // Waits for the collectives of the buckets up to and including the i-th, in plan order. Calls Receive for
-  // each of these buckets, but only once per step.
+  // Waits for the collectives of the buckets up to and including the i-th, in plan order. These buckets must
+  // have been sent. Calls Receive once for each bucket after each OverlappedBuckets::BeginStep.
   void ReceiveThrough(size_t i);
   void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
 
   comm::ProcessGroup& group_;
-  // A strategy that sends other data than gradients changes Bucket::numel and offsets accordingly.
+  // The buckets that Send sends. `powersgd` sets Bucket::numel and offsets to those of the factors that it
+  // sends instead of gradients.
   BucketPlan plan_;
 
  private:
   std::unordered_map<const model::Parameter*, size_t> bucket_of_;
   std::vector<model::Parameter*> ready_;  // the parameters whose gradients are ready in this step, in order
-  std::vector<size_t> missing_;           // gradients that each bucket still waits for
+  std::vector<size_t> missing_;           // number of gradients for which each bucket still waits
   std::vector<comm::Work> works_;         // the collectives of the buckets that have been sent
   size_t num_received_ = 0;
 };

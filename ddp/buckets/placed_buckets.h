@@ -10,18 +10,19 @@
 
 namespace gradsync::ddp {
 
-// The options that make the strategy `core` fast (kPlacedOptions). All are on by default, except rows:
+// The options of strategies `core` and `core_update` (kPlacedOptions). All are on by default, except rows:
 //
 //   views        gradients are stored in buckets: kernels write them there, all-reduces run there, the
 //                optimizer reads them there; else they are copied into and out of the buckets
-//   ready_order  buckets are filled in the order in which gradients became ready in the first step on rank 0,
-//                so that each bucket is full as early as possible; else in reverse forward order
-//   small_first  the first bucket holds at most 1 MiB, to start the link early
-//   small_last   a bucket holds at most max(1 MiB, bytes of later gradients), whose computation can hide it
-//   rows         untouched rows of an embedding's gradient are not sent
+//   ready_order  after the first step, buckets are filled in the order in which its gradients became ready on
+//                rank 0, so that each bucket is full as early as possible; else in reverse forward order
+//   small_first  a first bucket of several parameters has at most 1 MiB, so that sending starts early
+//   small_last   a bucket of several parameters has at most max(1 MiB, bytes of later gradients), whose
+//                computation can hide its sending
+//   rows         an embedding's untouched rows are not sent, if that is cheaper (TouchedRows::Agree)
 //
-// The caller divides the loss by the number of ranks (loss_scale), and all-reduces compute sums, so gradients
-// need no division.
+// The caller multiplies the loss by 1 / number of ranks (loss_scale), and all-reduces compute sums, so
+// gradients need no division.
 inline constexpr Option kPlacedOptions[] = {
     {.name = "views",
      .meaning = "1: gradients live in buckets, 0: they are copied in and out",
@@ -46,7 +47,8 @@ class PlacedBuckets : public OverlappedBuckets {
   PlacedBuckets(const Traits& traits, const StrategyContext& context);
 
   // Call this once per step, when the collectives of all buckets are done. In the first step, it replaces the
-  // plan by the one of all later steps. The next BeginStep moves the gradients to their new places.
+  // plan by the one of all later steps. With views=1, the next BeginStep makes the new places in the buckets
+  // the memory of the gradients; no elements are copied.
   void AdoptLayout();
 
  private:
@@ -61,9 +63,9 @@ class PlacedBuckets : public OverlappedBuckets {
   std::vector<model::Parameter*> order_;  // order in which buckets are filled
   model::Tensor storage_;                 // memory of all buckets
   std::vector<model::Tensor> buffers_;    // views of storage_, by bucket
-  // If the option views is 0: the memory outside the buckets in which each gradient is stored.
+  // With views=0: the memory of each parameter's gradient, which is outside the buckets.
   std::unordered_map<model::Parameter*, model::Tensor> places_;
-  std::vector<TouchedRows> rows_;  // the buckets that send only rows
+  std::vector<TouchedRows> rows_;  // the gradients of which only rows are sent
 };
 
 // Returns, for Traits::more_copies, the additional memory of a strategy with kPlacedOptions, as a multiple of

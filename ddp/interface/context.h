@@ -19,20 +19,22 @@ namespace gradsync::ddp {
 inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 struct StrategyOptions {
-  // Maximum size of a bucket, for strategies with buckets.
+  // Maximum bytes of a bucket, for strategies with Traits::has_buckets. A larger parameter has its own
+  // bucket, and buckets of `owned` may be larger.
   size_t bucket_bytes = kDefaultBucketBytes;
-  // If true, OnGradReady searches every gradient of this rank for NaN and infinity before it is averaged, and
-  // throws std::runtime_error with parameter, rank and step. The search reads each gradient once.
+  // If true, OnGradReady searches each gradient of this rank for NaN and infinity before it is averaged, and
+  // throws std::runtime_error, which names parameter, rank and step. The search reads the whole gradient.
   bool check_gradients = false;
-  // For tests on the CPU: if true, gathered weights become NaN when they are freed.
+  // For tests on the CPU: if true, weights that `zero3` has gathered become NaN when it frees them.
   bool spoil_weights = false;
   // True if no other strategy trains these parameters until this strategy is destroyed or Reset is called. A
   // strategy that keeps the weights elsewhere, in parts or in memory that ranks share, may then return the
-  // parameters' own memory to the system (on the CPU). This may lose the parameters' values, so the caller
-  // must write them again after the strategy is destroyed, and before Reset.
+  // parameters' own memory to the system (on the CPU). This may lose the values there. So the caller must
+  // write the values again before the first step after Reset, and after the strategy is destroyed unless it
+  // has called CompleteValues directly before.
   bool is_alone = false;
   // The strategy's options, by name; missing options have their defaults. MakeStrategy throws InvalidInput
-  // for values that the traits do not allow.
+  // for names and values that the traits do not allow.
   std::map<std::string, double, std::less<>> values = {};
 };
 
@@ -41,24 +43,26 @@ inline double ValueOf(const Traits& traits, std::string_view option, const Strat
   return given == options.values.end() ? traits.FindOption(option)->default_value : given->second;
 }
 
-// Returns the value of the option with this role, or 0 if the strategy has no such option.
+// Returns the value of the strategy's option that has this role, or 0 if there is no such option.
 inline double ValueOf(const Traits& traits, Option::Role role, const StrategyOptions& options) {
   const std::string_view option = traits.OptionFor(role);
   return option.empty() ? 0 : ValueOf(traits, option, options);
 }
 
-// Returns the number of steps between synchronisations: 1, except for local SGD and DiLoCo.
+// Returns the value of the option `period` of local SGD and DiLoCo, the number of steps from one
+// synchronisation to the next; 1 for other strategies.
 inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
   return std::max<int64_t>(1, static_cast<int64_t>(ValueOf(traits, Option::Role::kPeriod, options)));
 }
 
-// Returns the number of steps, at the start of training, in which gradients are averaged exactly.
+// Returns the number of first steps in which a lossy strategy averages gradients exactly: the value of its
+// option with the role kStart, or 0 if it has no such option.
 inline int64_t StartOf(const Traits& traits, const StrategyOptions& options) {
   return static_cast<int64_t>(ValueOf(traits, Option::Role::kStart, options));
 }
 
-// Returns the maximum memory of the strategy's buffers, as a multiple of the memory of all gradients.
-// `largest_unit` is the fraction of all elements that are in the largest unit (StrategyContext::units).
+// Returns the maximum memory of the strategy's buffers on a rank, as a multiple of the memory of all
+// gradients. `largest_unit` is the fraction of all elements in the largest unit (StrategyContext::units).
 inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int world_size,
                        double largest_unit = 1) {
   const double more =
@@ -67,16 +71,16 @@ inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int
 }
 
 // The arguments of a strategy. Parameters are in forward order; MakeStrategy leaves out frozen ones. The
-// parameters and the group must outlive the strategy. All ranks must make the same strategy.
+// parameters and the group must outlive the strategy. All ranks must make equal strategies.
 struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;
   StrategyOptions options;
-  // The optimizer that the caller will pass to Strategy::Update, or null if it is not known yet. With it, a
-  // strategy that shards the optimizer's state has this state, as State() returns it, before the first
-  // update.
+  // The optimizer that the caller will pass to Strategy::Update, or null if it is not known yet. If it is
+  // known, a strategy that shards the optimizer's state allocates this rank's part of the state in its
+  // constructor, and State() returns this part before the first update.
   const model::Optimizer* optimizer = nullptr;
-  // Groups of parameters that are gathered and freed together, in forward order (model::Model::units).
+  // Groups of parameters that `zero3` gathers and frees together, in forward order (model::Model::units).
   std::vector<std::vector<model::Parameter*>> units = {};
 };
 

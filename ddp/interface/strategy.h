@@ -25,69 +25,76 @@ struct BucketPlan;  // ddp/buckets/bucket.h
 // calls OnGradReady in every pass, and EndPass after every pass except the last.
 //
 // A strategy of MakeStrategy throws std::logic_error, naming the parameter, if a gradient is ready for an
-// unknown parameter, or not exactly once for each parameter.
+// unknown parameter, or not exactly once for each parameter in a pass in which the caller must call
+// OnGradReady.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Called before forward. A strategy that keeps gradients in buckets may make p.grad() a view of its bucket
-  // here.
+  // Called before the first forward of a step. A strategy that keeps gradients in buckets may make p.grad() a
+  // view of its bucket here.
   virtual void BeginStep() {}
-  // Called during backward, once for each parameter, as soon as its gradient is complete.
+  // Called during backward, once in a pass for each parameter, as soon as its gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
-  // Returns whether the strategy must be called before weights are read: in forward by Parameter::SetOnRead,
-  // and in backward by OnUse (the argument on_use of Backward).
+  // Returns whether the strategy acts when weights are read. In forward, it has set a hook by
+  // Parameter::SetOnRead; for backward, the caller must pass OnUse as the argument on_use of Backward.
   virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
   // Returns whether the caller must call OnGradReady in every pass of a step, and EndPass after every pass
-  // except the last. When EndPass returns, no parameter has a gradient.
+  // except the last. When EndPass of such a strategy returns, has_grad() is false for all parameters.
   virtual bool needs_every_pass() const { return false; }
   virtual void EndPass() {}
-  // Called after backward. On return every p.grad() is what Update needs: the mean over ranks, unless the
-  // strategy does the update itself, or averages weights and not gradients (local SGD).
+  // Called after backward. On return every p.grad() is the mean over ranks, exact or approximate
+  // (Traits::agreement), unless the strategy is `none` or Traits::owns_update is true.
   virtual void Finish() = 0;
-  // Returns the squared Euclidean norm of the mean gradient of all `params`. Call it between Finish and
-  // Update.
+  // Returns the squared Euclidean norm of the mean gradient of all `params` that are not frozen. If
+  // Traits::agreement is kDrifts, uses this rank's own gradient. All ranks must call this, between Finish and
+  // Update, and only if Traits::can_clip is true.
   virtual double SquaredNorm(std::span<model::Parameter* const> params);
-  // Updates the weights of all ranks with their gradients times grad_scale. `optimizer` is for all
+  // Updates the weights with the gradients times grad_scale; all ranks must call this. `optimizer` is for all
   // parameters, and must be the same object in every step. A strategy that shards the optimizer's state makes
-  // its own optimizer for this rank's parts (Optimizer::ForParts), and takes only the learning rate from
-  // `optimizer`. Throws InvalidInput for a scale other than 1 if Traits::can_clip is false.
+  // its own optimizer for this rank's parts, with the settings of `optimizer` (Optimizer::ForParts). Later
+  // updates take only the learning rate and the number of steps from `optimizer`. A strategy of MakeStrategy
+  // throws InvalidInput for a scale other than 1 if Traits::can_clip is false.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
 
-  // Returns whether the weights are in memory that all ranks of a host share. The host then has one copy of
-  // the weights, and no rank gathers weights.
+  // Returns whether the weights are, from the first BeginStep on, in memory that all ranks of a host share.
+  // The host then has one copy of the weights, and no rank gathers weights.
   virtual bool places_values() const { return false; }
-  // This rank's parts (shards) of the values and gradients of all parameters. An empty list `values` means
-  // that the rank keeps whole values between steps; an empty list `grads` means whole gradients.
+  // This rank's parts (shards) of the values and gradients of all parameters, one tensor for each bucket. If
+  // `values` is empty, the rank has no parts of its own: it keeps whole values, or the ranks of its host
+  // share them. If `grads` is empty, the rank keeps whole gradients.
   struct Parts {
     std::vector<model::Tensor> values = {}, grads = {};
   };
   virtual Parts parts() const { return {}; }
-  // Returns how many bytes less this rank sends in a step because it sends only the touched rows of
-  // embeddings; nullopt if the strategy sends all rows.
+  // Returns how many bytes less each rank sends in a step, on average, because ranks send only the touched
+  // rows of embeddings; nullopt if the strategy's option `rows` is 0 or missing.
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
-  // Returns the multiplications that the update needs on the rank with the most of them, divided by the mean
-  // over ranks. Returns nullopt if every rank updates all weights, or the ranks divide the work evenly.
+  // For `owned`, returns Muon's multiplications in an update on the rank with the most of them, divided by
+  // the mean over ranks. Returns nullopt for other strategies.
   virtual std::optional<double> largest_work() const { return std::nullopt; }
 
-  // Makes every p.grad() the whole mean over ranks, which needs time and memory. Only checks call this,
-  // between Finish and Update; the result of Update stays the same.
+  // If Finish leaves a rank only parts of the mean gradient, or has not waited for it, makes every p.grad()
+  // the whole mean over ranks. This needs time and memory. All ranks must call it, between Finish and Update;
+  // only checks do. The result of Update stays the same.
   virtual void CompleteGradients() {}
-  // Gathers the parts of all ranks, so that every p.value() is the whole value on this rank, and removes the
-  // hooks of Parameter::SetOnRead. All ranks must call this, between steps. It needs time, and memory for the
-  // whole values until the next step.
+  // If each rank has only a part of the weights, gathers the parts, so that every p.value() is the whole
+  // value. Removes the hooks that the strategy has set by Parameter::SetOnRead. All ranks must call this,
+  // between steps. It needs time, and `zero3` needs memory for the whole values.
   virtual void CompleteValues() {}
-  // Returns what the strategy keeps from step to step, for saving and loading, without the optimizer's state.
+  // Returns the tensors that the strategy keeps from step to step, for saving and loading. They include the
+  // optimizer's state only if the strategy shards it; else the caller saves that state.
   virtual std::vector<model::NamedTensor> State() { return {}; }
   // Returns the strategy to its state before the first step, to start training again from other weights. All
   // ranks must call this. What ranks have agreed on, such as the order of buckets, may remain.
   virtual void Reset() {}
 
   // Returns the factor by which the caller multiplies the loss: 1 divided by the number of ranks if the
-  // strategy sums gradients to get the mean; else 1.
+  // strategy sums gradients over ranks to get the mean; else 1.
   virtual double loss_scale() const { return 1.0; }
-  // Returns the collectives of one step, in order, including those after the update. Benchmarks record it.
+  // Returns the collectives that send gradients or weights in one step, in order, including those after the
+  // update. A strategy with a period returns those of a period's last step. Benchmarks record the plan.
   virtual BucketPlan plan() const = 0;
 };
 
