@@ -47,9 +47,9 @@ class Model {
   virtual Var Loss(const Batch& batch) = 0;
 };
 
-// Overwrites every parameter with the tensor of its name in a safetensors file, and likewise every buffer
-// that is in the file. If the file lacks a parameter, or has an unknown tensor or one of wrong shape or
-// dtype, throws InvalidInput and loads nothing.
+// Overwrites every parameter of `params` with the tensor of its name in the safetensors file `path`, and
+// likewise every buffer that is in the file. If the file lacks a parameter, or has an unknown tensor or one
+// of wrong shape or dtype, throws InvalidInput and loads nothing.
 void LoadParameters(std::span<Parameter* const> params, const std::string& path,
                     std::span<const Buffer> buffers = {});
 

@@ -43,8 +43,8 @@ inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is
 // InvalidInput if a parameter is listed twice. Constructors with `parts` do not check for overlapping parts.
 //
 // SGD and AdamW update each element independently of all others, so several optimizers, for example on
-// different ranks, may each update a part of a parameter, with bitwise the same result. Muon needs whole
-// matrices: its constructors throw InvalidInput for a part of a matrix.
+// different ranks, may each update a part of a parameter, with bitwise the same result as one optimizer. Muon
+// needs whole matrices: its constructors throw InvalidInput for a part of a matrix.
 class Optimizer {
  public:
   // The smallest parts that can be updated independently of the rest: elements, or, with kMatrix, matrices
@@ -55,8 +55,8 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Takes one step: updates every parameter p with the gradient grad_scale * p.grad(). Throws InvalidInput,
-  // before any change, if a parameter has no gradient.
+  // Takes one step: updates every parameter or part with grad_scale times its gradient. Throws InvalidInput,
+  // before any change, if a gradient is missing.
   void Step(double grad_scale = 1);
   // Advance and Apply do the work of Step for some parameters at a time, so that a parameter can be updated
   // as soon as its gradient is complete. In each step, call Advance once, and then Apply once for each

@@ -18,9 +18,9 @@ namespace gradsync::model {
 // value may have changed. An optimizer that updates whole parameters avoids this pass over memory by writing
 // value and copy together (BeginUpdate()).
 //
-// Code that writes the value must call MutableValue() or BeginUpdate() before each write. Otherwise
-// ForwardValue() may return an old copy, and Backward may not detect that a parameter has changed since
-// forward.
+// Code that writes the value must call MutableValue() before each write, or BeginUpdate() if it also writes
+// the copy. Otherwise ForwardValue() may return an old copy, and Backward may not detect that a parameter has
+// changed since forward.
 class Parameter {
  public:
   enum class Copy { kNone, kBF16 };

@@ -76,8 +76,8 @@ class CudaStream {
   // Blocks the CPU until all work of the stream is done.
   void Synchronize() const;
   // Enqueues a copy. Source and target may each be memory of this GPU, pinned CPU memory or pageable CPU
-  // memory. Nothing else may write them until the copy has run. The call may block the CPU if one of them is
-  // pageable memory, or if both are CPU memory.
+  // memory. Until the copy has run, nothing may write the source or use the target. The call may block the
+  // CPU if one of them is pageable memory, or if both are CPU memory.
   void Copy(void* target, const void* source, size_t bytes) const;
 
   CUstream_st* get() const { return handle_.get(); }
@@ -143,7 +143,7 @@ class PinnedBuffer {
 // the work that wrote the tensor. The tensor must then be kept until an event that was recorded on the other
 // stream after the use has been reached, or until the compute stream waits for this event.
 //
-// A kernel that finds a token id or a target outside of the vocabulary writes its position to
+// A kernel that finds a token id or a target outside of the vocabulary writes its position plus one to
 // wrong_indices(). The next Synchronize of the device, or Copy from or to CPU memory, throws InvalidInput and
 // resets wrong_indices().
 //
