@@ -10,9 +10,9 @@
 
 namespace gradsync::model {
 
-// The training data of one step. For a language model, inputs are token ids and targets are the token ids one
-// position later, both i32 (batch, seq). For an image model, inputs are images (batch, channels, height,
-// width) and targets are real numbers (batch, classes).
+// The training data of one rank for one step, or for one forward pass of the step. For a language model,
+// inputs are token ids and targets are the token ids one position later, both i32 (batch, seq). For an image
+// model, inputs are images (batch, channels, height, width) and targets are real numbers (batch, classes).
 struct Batch {
   Tensor inputs;
   Tensor targets;
@@ -29,29 +29,31 @@ class Model {
   virtual ~Model() = default;
 
   virtual std::string_view name() const = 0;
-  // Returns the parameters, layer by layer in forward order.
+  // Returns the parameters, layer by layer in forward order. The parameters within a layer may be in another
+  // order.
   virtual std::span<Parameter* const> parameters() const = 0;
   // Returns groups of parameters (units) in forward order. Strategies that shard parameters, like PyTorch's
-  // fully_shard, gather a unit before it is used and free it afterwards. So each operation must read
-  // parameters of at most one unit, and forward must read no parameter of a unit after one of the next unit.
-  // Parameters of no unit may be read at any time.
+  // fully_shard, gather a unit from all ranks before it is used, and reuse its memory afterwards. So each
+  // operation must read parameters of at most one unit, and forward must read no parameter of a unit after
+  // one of a later unit. Forward may read parameters that are in no unit at any time.
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};
   }
-  // Returns the buffers in forward order. The model does not keep the buffers of different ranks equal.
+  // Returns the buffers, layer by layer in forward order. The model does not keep the buffers of different
+  // ranks equal.
   virtual std::span<const Buffer> buffers() const { return {}; }
   // Runs the forward pass, and returns the mean loss over the batch, of shape (). Throws InvalidInput if the
-  // batch has wrong shapes or dtypes.
+  // batch has wrong shapes or dtypes, or, on the CPU, token ids or targets outside of the vocabulary.
   virtual Var Loss(const Batch& batch) = 0;
 };
 
-// Overwrites every parameter with the tensor of its name in a safetensors file, and likewise every buffer
-// that is in the file. If the file lacks a parameter, or has an unknown tensor or one of wrong shape or
-// dtype, throws InvalidInput and loads nothing.
+// Overwrites every parameter of `params` with the tensor of its name in the safetensors file `path`, and
+// likewise every buffer that is in the file. If the file lacks a parameter, or has an unknown tensor or one
+// of wrong shape or dtype, throws InvalidInput and loads nothing.
 void LoadParameters(std::span<Parameter* const> params, const std::string& path,
                     std::span<const Buffer> buffers = {});
 
-// Writes a safetensors file with the values of all parameters and buffers under their names.
+// Writes the safetensors file `path` with the values of `params` and `buffers` under their names.
 void SaveParameters(std::span<Parameter* const> params, const std::string& path,
                     std::span<const Buffer> buffers = {});
 

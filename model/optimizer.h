@@ -17,15 +17,15 @@ namespace gradsync::model {
 // A tensor with its name in a checkpoint file.
 using NamedTensor = std::pair<std::string, Tensor>;
 
-// Elements [begin, end) of a parameter, which an optimizer updates.
+// Elements [begin, end) of the flattened parameter `param`, which an optimizer updates.
 struct Part {
   Parameter* param = nullptr;
   int64_t begin = 0;
   int64_t end = 0;
-  // The gradient of elements [begin, end), of shape (end - begin). If undefined, the gradient is in
-  // param->grad().
+  // The gradient of these elements: a tensor of end - begin elements. If undefined, the optimizer reads
+  // elements [begin, end) of param->grad().
   Tensor grad = {};
-  // If defined, values of shape (end - begin) that the optimizer updates instead of param->value().
+  // If defined, a tensor of end - begin values that the optimizer updates instead of param->value().
   Tensor value = {};
 
   bool is_whole() const { return begin == 0 && end == param->numel(); }
@@ -38,28 +38,30 @@ inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is
 // Updates parameters with their gradients, which it does not change or reset. The first update or call of
 // State() allocates the state, such as AdamW's moments, filled with zeros.
 //
-// The parameters must outlive the optimizer. All parameters must be f32, or all f64, and on one device, and
-// no parameter may be listed twice; otherwise constructors throw InvalidInput.
+// The parameters must outlive the optimizer. All must be f32, or all f64, and on one device; otherwise
+// constructors throw InvalidInput. Constructors with a list `params` ignore frozen parameters, and throw
+// InvalidInput if a parameter is listed twice. Constructors with `parts` do not check for overlapping parts.
 //
 // SGD and AdamW update each element independently of all others, so several optimizers, for example on
-// different ranks, may each update a part of a parameter, with bitwise the same result. Muon needs whole
-// matrices: its constructors throw InvalidInput for a part of a matrix.
+// different ranks, may each update a part of a parameter, with bitwise the same result as one optimizer. Muon
+// needs whole matrices: its constructors throw InvalidInput for a part of a matrix.
 class Optimizer {
  public:
-  // What can be updated independently of the rest: each element, or, with kMatrix, each matrix (IsMatrix) and
-  // each element of all other parameters.
+  // The smallest parts that can be updated independently of the rest: elements, or, with kMatrix, matrices
+  // (IsMatrix) and the elements of all other parameters.
   enum class Unit { kElement, kMatrix };
 
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Takes one step: updates every parameter p with the gradient grad_scale * p.grad(). Throws InvalidInput,
-  // before any change, if a parameter has no gradient.
+  // Takes one step: updates every parameter or part with grad_scale times its gradient. Throws InvalidInput,
+  // before any change, if a gradient is missing.
   void Step(double grad_scale = 1);
-  // These functions do the work of Step for some parameters at a time, so that a parameter can be updated as
-  // soon as its gradient is complete. In each step, call Advance once, and then Apply for every parameter
-  // once. Apply throws InvalidInput, before any change, if a parameter has no gradient.
+  // Advance and Apply do the work of Step for some parameters at a time, so that a parameter can be updated
+  // as soon as its gradient is complete. In each step, call Advance once, and then Apply once for each
+  // parameter that this optimizer updates. Apply skips other parameters. Apply throws InvalidInput, before
+  // any change, if one of the parameters that it updates has no gradient.
   void Advance() { ++num_steps_; }
   void Apply(std::span<Parameter* const> params, double grad_scale = 1);
 
@@ -68,34 +70,36 @@ class Optimizer {
   double learning_rate() const { return learning_rate_; }
 
   // Returns a new optimizer with the same rule, options and learning rate that updates only `parts` and has
-  // taken no step. Throws InvalidInput if a part is not inside its parameter, or its `grad` or `value` has a
-  // wrong size, dtype or device.
+  // taken no step. Throws InvalidInput if a part is not inside its parameter, if its `grad` or `value` has a
+  // wrong size, dtype or device, and for the reasons of the constructors.
   virtual std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const = 0;
 
   // Returns the state tensors, such as AdamW's moments, for checkpoints; writing to them changes the state.
   // The exp_avg of the parameter NAME is called "exp_avg.NAME", or "exp_avg.NAME[BEGIN:END]" for a part of
   // the parameter.
   std::vector<NamedTensor> State();
-  // Returns the number of state tensors of a parameter, each of which is as large as the parameter.
+  // Returns the number of state tensors for parameter `p`. Each has as many elements as the parameter, or as
+  // the part that is updated.
   virtual size_t NumStatesOf(const Parameter& /*p*/) const { return state_names_.size(); }
   int64_t num_steps() const { return num_steps_; }
   void SetNumSteps(int64_t num_steps) { num_steps_ = num_steps; }
-  // Makes the optimizer start again as before its first step. The parameters keep their values.
+  // Fills the state with zeros and sets num_steps() to 0. The parameters and the learning rate keep their
+  // values.
   void Reset();
 
  protected:
-  // `states` has the names of the state tensors per parameter, at most two.
+  // `states` has the names of a parameter's state tensors, such as "exp_avg": at most two.
   Optimizer(std::string_view name, Unit unit, std::vector<std::string_view> states, std::vector<Part> parts,
             double learning_rate);
 
-  // Updates `parts` and their state tensors by Rule, such as kernels::AdamW. `factors` are the rule's
-  // members, such as the learning rate.
+  // Updates `parts` and their state tensors by Rule, such as kernels::AdamW. `factors` are the values of the
+  // rule's members, such as the learning rate.
   template <template <class> class Rule, class... Factors>
   void Run(std::span<const Part* const> parts, double grad_scale, Factors... factors);
   const Tensor& FirstStateOf(const Part& part);
 
  private:
-  // Updates `parts` for step number num_steps(), counted from 1.
+  // Updates `parts` in training step number num_steps(), counted from 1; Step and Apply call it.
   virtual void Update(std::span<const Part* const> parts, double grad_scale) = 0;
   void CheckGradients(std::span<const Part* const> parts) const;
   void AllocateState();
@@ -137,7 +141,8 @@ class AdamW : public Optimizer {
     double beta2 = 0.999;
     double eps = 1e-8;
     double weight_decay = 0.01;
-    // If false, weight decay does not apply to parameters with one dimension (biases, weights of norms).
+    // If false, weight decay does not apply to parameters with fewer than two dimensions (biases, weights of
+    // norms).
     bool decay_vectors = true;
   };
 
@@ -158,8 +163,8 @@ class AdamW : public Optimizer {
 };
 
 // Muon, https://kellerjordan.github.io/posts/muon (Keller Jordan, 2024): the update of a matrix is the
-// momentum of its gradients, orthogonalized: all singular values become about 1 (from 0.7 to 1.2). With the
-// gradient g:
+// momentum of its gradients, orthogonalized: most singular values become about 1 (from 0.7 to 1.2), but very
+// small ones stay small. With the gradient g:
 //
 //   mean = momentum * mean + (1 - momentum) * g
 //   u = (1 - momentum) * g + momentum * mean                     Nesterov's
@@ -180,7 +185,7 @@ class Muon : public AdamW {
     bool in_bf16 = false;
   };
 
-  // Throws InvalidInput like AdamW, and unless 0 <= momentum < 1.
+  // Throws InvalidInput for the same reasons as AdamW, and unless 0 <= momentum < 1.
   Muon(std::span<Parameter* const> params, const Options& options);
   Muon(std::vector<Part> parts, const Options& options);
 
@@ -191,16 +196,17 @@ class Muon : public AdamW {
   void Update(std::span<const Part* const> parts, double grad_scale) override;
   template <class T>
   void UpdateMatrix(const Part& part, double grad_scale);
-  // Stands for the matrix factor * tensor.
+  // The matrix factor * tensor, which is not multiplied out.
   struct Scaled {
     Tensor tensor;
     double factor;
   };
-  // Orthogonalizes the matrix `u` by the five iterations of x in the comment of Muon, in type T. Overwrites
+  // Returns the matrix `u`, orthogonalized by Muon's five iterations of x, with factors of type T. Overwrites
   // `u`.
   template <class T>
   Scaled Orthogonalize(const Tensor& u);
-  // Returns the i-th temporary tensor with this shape and dtype, whose memory is kept for later calls.
+  // Returns a temporary tensor of this shape and dtype, not initialised, on the device of `like`. Its memory
+  // is kept for later calls with the same i.
   Tensor Workspace(size_t i, const Tensor& like, Shape shape, DType dtype);
 
   const Options options_;

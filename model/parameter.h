@@ -15,11 +15,12 @@ namespace gradsync::model {
 //
 // A parameter may have a copy in bf16: its rounded value, which the operations of the model read instead of
 // the value. Value and gradient are then f32. ForwardValue() rounds the value into the copy again if the
-// value may have changed. Optimizers avoid this pass over memory by writing value and copy together
-// (BeginUpdate()).
+// value may have changed. An optimizer that updates whole parameters avoids this pass over memory by writing
+// value and copy together (BeginUpdate()).
 //
-// Code that writes the value must call MutableValue() before each write. Otherwise ForwardValue() may return
-// an old copy, and Backward does not detect that a parameter has changed since forward.
+// Code that writes the value must call MutableValue() before each write, or BeginUpdate() if it also writes
+// the copy. Otherwise ForwardValue() may return an old copy, and Backward may not detect that a parameter has
+// changed since forward.
 class Parameter {
  public:
   enum class Copy { kNone, kBF16 };
@@ -42,23 +43,25 @@ class Parameter {
     ++version_;
     return value();
   }
-  // Makes `place` the memory of the value; no elements are copied. If `place` is undefined, the value is
-  // again in the parameter's own memory, with the contents from before. Throws InvalidInput if the shape,
-  // dtype or device of `place` differs from the value's.
+  // Makes `place` the memory of value(); no elements are copied. If `place` is undefined, the value is again
+  // in the parameter's own memory, with the contents from before. Throws InvalidInput if the shape, dtype or
+  // device of `place` differs from the value's.
   void PlaceValue(Tensor place);
   // Makes `place` the memory of the tensor that ForwardValue() returns: the copy in bf16 if the parameter has
   // one, else the value. For a copy, ForwardValue() no longer rounds the value, so the code that fills
-  // `place` must write rounded values there.
+  // `place` must write rounded values there. If `place` is undefined, the parameter's own memory is used
+  // again.
   void PlaceForwardValue(Tensor place);
   // Sets a function that every ForwardValue() calls first, for example to wait until the parameter's values
   // have been received. An empty `on_read` removes the function.
   void SetOnRead(ReadHook on_read) { on_read_ = std::move(on_read); }
   void TakeBack();
   bool has_copy() const { return copy_.defined(); }
-  // Returns the bytes of the parameter's own memory for value and copy, without memory that PlaceValue or
-  // PlaceForwardValue has replaced.
+  // Returns the bytes of the parameter's own memory that holds the value (if neither PlaceValue nor
+  // PlaceForwardValue has set another place) and the copy (if PlaceForwardValue has set no other place).
   size_t own_bytes() const;
-  // Returns the number of calls of MutableValue() and BeginUpdate(), by which Backward detects changes.
+  // Returns the number of calls of MutableValue() and BeginUpdate() and of changes by PlaceValue and
+  // PlaceForwardValue. Backward compares it to detect that a value has changed since forward.
   uint64_t version() const { return version_; }
   // Returns the tensor that operations read: the copy in bf16 if the parameter has one, else the value.
   const Tensor& ForwardValue() const;
@@ -75,7 +78,8 @@ class Parameter {
     return {value(), copy_};
   }
 
-  // Returns the gradient. The first call allocates its memory, unless PlaceGrad has set it.
+  // Returns the gradient's tensor. If PlaceGrad has not set its memory, the first call allocates it, without
+  // initialising the elements.
   const Tensor& grad();
   // Makes `place` the gradient's memory, usually a view into a communication buffer; no elements are copied.
   // If `place` is undefined, the next grad() allocates memory. Throws InvalidInput if the shape, dtype or
@@ -85,14 +89,15 @@ class Parameter {
   // Returns whether grad() holds a gradient. If true, the next Backward adds to this gradient; if false, it
   // overwrites grad().
   bool has_grad() const { return has_grad_; }
-  // Declares that grad() holds no gradient. Call this before the first Backward of each step.
+  // Declares that grad() holds no gradient. Call this before the first Backward of each step, so that
+  // Backward overwrites the gradient of the step before.
   void ResetGrad() {
     has_grad_ = false;
     any_row_ = false;
     touched_rows_.clear();
   }
-  // Declares that a gradient has been written or added to grad(). If `rows` (i32 row numbers) are given, the
-  // gradient is zero in all other rows.
+  // Declares that a gradient has been written or added to grad(). If `rows` (i32 row numbers) are given, what
+  // was written or added is zero in all other rows.
   void MarkGrad(const Tensor& rows = {}) {
     has_grad_ = true;
     if (rows.defined()) touched_rows_.push_back(rows);
@@ -105,7 +110,7 @@ class Parameter {
     has_grad_ = true;
   }
   // Returns the numbers of the rows of grad() that may be nonzero, as i32 tensors, possibly with repetitions.
-  // Returns null if any row may be nonzero.
+  // Returns null if all rows may be nonzero.
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 
   // Excludes the parameter from training: operations use it as a constant, and optimizers, strategies and

@@ -7,8 +7,9 @@
 
 namespace gradsync::model::kernels {
 
-// Computes the cross-entropy loss of `rows` > 0 positions. On the CPU, targets must be in [0, vocab). On
-// CUDA, a target outside [0, vocab) makes the loss NaN, and is reported in CudaDevice::wrong_indices().
+// Computes `loss`, the cross-entropy of `rows` > 0 positions. On the CPU, the caller must check that targets
+// are in [0, vocab). On CUDA, a target outside [0, vocab) makes the loss NaN, and is reported in
+// CudaDevice::wrong_indices().
 //
 // max is each row's maximum, log_sum = log(sum(exp(row - max))), and loss is the mean over the rows of max -
 // row[target] + log_sum. max and log_sum are stored separately, because their sum would lose digits of

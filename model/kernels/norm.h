@@ -5,10 +5,10 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels of RMSNorm, which normalises each row of x.
+// Kernels of RMSNorm, which divides each row of x by its root mean square.
 namespace gradsync::model::kernels {
 
-// Computes y = x * r * weight, where r = 1 / sqrt(mean(x^2) + eps).
+// Computes y = x * r * weight for each row x, where r = 1 / sqrt(mean(x^2) + eps).
 template <class T>
 struct RmsNorm {
   const T* x;             // (rows, d)

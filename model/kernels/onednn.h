@@ -7,14 +7,15 @@
 
 namespace gradsync::model::kernels {
 
-// Returns whether oneDNN uses these instructions: the CPU has them all, and the environment variable
+// Returns whether oneDNN uses `instructions`: the CPU has them all, and the environment variable
 // ONEDNN_MAX_CPU_ISA allows them.
 inline bool UsesInstructions(dnnl::cpu_isa instructions) {
   const auto needed = static_cast<unsigned>(instructions);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
 
-// Returns whether oneDNN uses instructions for bf16. Without these, bf16 is slower than f32.
+// Returns whether oneDNN uses the AVX-512 instructions for bf16. Without these, matrix products and
+// convolutions are slower in bf16 than in f32.
 inline bool UsesBF16Instructions() { return UsesInstructions(dnnl::cpu_isa::avx512_core_bf16); }
 
 template <class T>

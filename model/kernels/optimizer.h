@@ -6,13 +6,13 @@
 
 #include "model/tensor/kernel.h"
 
-// Kernels of optimizers, each of which updates parameters in one pass over memory. T is float or double.
+// The kernel Update applies an optimizer's rule to tensors in one pass over memory. T is float or double.
 namespace gradsync::model::kernels {
 
-// A rule is a function object that computes the new value of one element of a parameter, and of its optimizer
-// states. Rules are constexpr, because nvcc accepts constexpr functions in GPU code.
+// A rule is a function object that computes the new value of one element of a tensor, and the new values of
+// its optimizer states. Rules are constexpr, because nvcc accepts constexpr functions in GPU code.
 
-// Plain gradient descent. In f32 it reads and writes 12 bytes of memory per element.
+// Plain gradient descent. In f32 this rule reads and writes 12 bytes of memory per element.
 template <class T>
 struct Sgd {
   T learning_rate;
@@ -20,7 +20,7 @@ struct Sgd {
   constexpr T operator()(T value, T grad) const { return value - learning_rate * grad; }
 };
 
-// The AdamW optimizer. In f32 it reads and writes 28 bytes of memory per element.
+// The AdamW optimizer. In f32 this rule reads and writes 28 bytes of memory per element.
 template <class T>
 struct AdamW {
   T decay;         // factor of the value: 1 - learning_rate * weight_decay
@@ -49,8 +49,8 @@ struct Nesterov {
   }
 };
 
-// The sum of two tensors with factors: computes keep * value + add * grad, where `grad` is any tensor of the
-// value's shape. Muon uses it.
+// A rule for the sum of two tensors: the new value is keep * value + add * grad, where `grad` is any tensor
+// of the value's shape. Muon uses this rule.
 template <class T>
 struct Blend {
   T keep, add;
@@ -58,8 +58,8 @@ struct Blend {
   constexpr T operator()(T value, T grad) const { return keep * value + add * grad; }
 };
 
-// A tensor of n elements to update. If `copy` is not null, the new value is also written there, rounded to
-// bf16.
+// A tensor of n elements to update: its elements at `value` are overwritten. If `copy` is not null, they are
+// also written there, rounded to bf16.
 template <class T>
 struct UpdatedTensor {
   const T* grad;
@@ -69,8 +69,8 @@ struct UpdatedTensor {
   int64_t n;
 };
 
-// Applies `rule`, such as AdamW, to all elements of `tensors`. Gradients are first multiplied by `grad_scale`
-// (for clipping).
+// Applies `rule`, such as AdamW, to all elements of `tensors`. The rule gets each gradient multiplied by
+// `grad_scale` (for clipping); the gradients in memory do not change.
 template <template <class> class Rule, class T>
 struct Update {
   std::span<const UpdatedTensor<T>> tensors;
@@ -81,10 +81,10 @@ struct Update {
   void OnCuda(Device& device) const;
 };
 
-// Applies `rule` to element i and returns the new value; does not write tensor.copy. Reads the element's
-// value, gradient and states before it writes any of them, because the compiler must assume that the arrays
-// overlap. If kScaled is false, `grad_scale` is ignored: the gradient is not even multiplied by 1, because a
-// compiler may fuse a product and a sum, which rounds differently.
+// Applies `rule` to element i: writes its new value and states, but not tensor.copy, and returns the new
+// value. Reads the element's value, gradient and states before it writes any of them, because the compiler
+// must assume that the arrays overlap. If kScaled is false, `grad_scale` is ignored: the gradient is not even
+// multiplied by 1, because a compiler may fuse a product and a sum, which rounds differently.
 template <bool kScaled, class Rule, class T>
 constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T grad_scale, int64_t i) {
   T value = tensor.value[i];

@@ -26,7 +26,8 @@ struct PoolShape {
 };
 
 // Computes y, the maximum of each window, and `largest`, its position in the window: row * size + column. Of
-// equal maxima, the first one counts. NaN counts as larger than any number.
+// equal maxima, the first one counts. NaN counts as larger than any number; of several NaNs, the last one
+// counts.
 template <class T>
 struct MaxPool {
   PoolShape shape;
@@ -38,8 +39,8 @@ struct MaxPool {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient of MaxPool: dx of a pixel is the sum of dy over all windows in which it was the
-// maximum.
+// Computes the gradient of MaxPool: dx of a pixel is the sum of dy over all windows whose `largest` names
+// this pixel.
 template <class T>
 struct MaxPoolGrad {
   PoolShape shape;
@@ -62,7 +63,7 @@ struct AveragePool {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient of AveragePool: dx = dy / pixels for each pixel of a channel.
+// Computes the gradient of AveragePool: dx = dy / (height * width) for each pixel of a channel.
 template <class T>
 struct AveragePoolGrad {
   ActivationShape shape;

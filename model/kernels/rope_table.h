@@ -29,8 +29,8 @@ class RopeTables {
   RopeTables(const RopeTables&) = delete;
   RopeTables& operator=(const RopeTables&) = delete;
 
-  // Returns the table of cosines and sines for `head_dim` and `theta`, with at least `seq` rows. If the
-  // existing table has fewer rows, makes a longer one, and for this waits for the device.
+  // Returns the table of cosines and sines for `head_dim` and `theta`, with at least `seq` rows. If there is
+  // no such table or it has fewer rows, makes a new table, waits for the device, and frees the old table.
   const T* Get(int64_t seq, int64_t head_dim, double theta) {
     RopeTable<T>& table = tables_[{head_dim, theta}];
     if (table.rows < seq) {
@@ -45,7 +45,7 @@ class RopeTables {
   }
 
  private:
-  // Returns the cosines and sines of a table with `seq` rows. Computes angles in f64, because large angles
+  // Returns the cosines and sines for positions 0 to seq - 1. Computes angles in f64, because large angles
   // have few digits after the point in f32.
   static std::vector<T> Rotations(int64_t seq, int64_t head_dim, double theta) {
     std::vector<T> values;

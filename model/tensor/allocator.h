@@ -14,7 +14,8 @@ class MemorySource {
  public:
   virtual ~MemorySource() = default;
 
-  // Returns `bytes` of memory, aligned to at least 64 bytes. Throws std::bad_alloc.
+  // Returns `bytes` of memory, aligned to at least 64 bytes. Throws std::bad_alloc if there is not enough
+  // memory.
   virtual void* Acquire(size_t bytes) = 0;
   virtual void Release(void* memory, size_t bytes) = 0;
 };
@@ -22,16 +23,17 @@ class MemorySource {
 // Returns a source of CPU memory. For blocks of 2 MiB and more it asks the kernel for huge pages.
 std::unique_ptr<MemorySource> HostMemory();
 
-// Keeps every freed block for later requests. After the first training steps, a step takes all its memory
-// from kept blocks, and calls neither the operating system nor the GPU driver. Thread safe.
+// Keeps freed blocks of memory for later requests, until Trim() or until the source has no memory left. After
+// the first training steps, a step usually gets all its tensors from kept blocks, without a call of the
+// source (MemorySource). Thread safe.
 //
 // Requested sizes are rounded up to a multiple of 64 bytes, and from 1 KiB on by less than an eighth. A kept
-// block is reused for a request of its own size, or of a size that it exceeds by at most an eighth. Cleverer
-// matching would gain nothing, because every step requests the same sizes.
+// block is reused for a request of its own rounded size, or of a rounded size that it exceeds by at most an
+// eighth. Such simple matching is enough, because training steps usually request the same sizes.
 class CachingAllocator {
  public:
   struct Stats {
-    int64_t source_allocations = 0;  // number of calls of MemorySource::Acquire so far
+    int64_t source_allocations = 0;  // number of successful calls of MemorySource::Acquire
     size_t bytes_held = 0;           // bytes taken from the source and not returned, and bytes of CountIn
     size_t bytes_in_use = 0;         // bytes of allocated blocks, and bytes of CountIn
     size_t peak_bytes_in_use = 0;
@@ -48,12 +50,12 @@ class CachingAllocator {
   void* Allocate(size_t bytes);
   void Free(void* memory);
 
-  // CountIn adds memory that was allocated elsewhere, such as memory shared between processes, to bytes_held
-  // and bytes_in_use of Stats; CountOut subtracts it.
+  // CountIn adds the `bytes` of memory that was allocated elsewhere, such as memory shared between processes,
+  // to bytes_held and bytes_in_use of Stats; CountOut subtracts them.
   void CountIn(size_t bytes);
   void CountOut(size_t bytes);
 
-  // Gives all kept blocks back to the source.
+  // Gives all kept (free) blocks back to the source.
   void Trim();
 
   Stats stats() const;

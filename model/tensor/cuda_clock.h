@@ -14,12 +14,12 @@ namespace gradsync::model {
 class CudaAnchor {
  public:
   // Waits until the compute stream is empty, then records an event and waits for it; the GPU is assumed to
-  // have reached the event in the middle of this time. Of several such round trips the shortest is used. The
-  // error is at most half of it, some microseconds.
+  // have reached the event in the middle of this time. Of three such round trips the shortest is used. The
+  // error is at most half of this round trip, some microseconds, plus the resolution of the event's time.
   explicit CudaAnchor(CudaDevice& device);
 
   // Returns the time when the GPU reached the event, in ns of std::chrono::steady_clock. The event must have
-  // been made with Timing::kOn, recorded after this anchor was made, and reached.
+  // been made with Timing::kOn and recorded after this anchor was made, and the GPU must have reached it.
   int64_t TimeOf(const CudaEvent& event) const;
 
  private:
@@ -27,15 +27,16 @@ class CudaAnchor {
   int64_t host_ns_ = 0;
 };
 
-// Keeps the newest CudaAnchor of a device. CudaDevice::Resource<CudaClock>() returns this object. Thread
-// safe.
+// Keeps the newest CudaAnchor of a device. CudaDevice::Resource<CudaClock>() returns this object. Any thread
+// may call anchor(), but only the thread that runs the rank's model may call Anchor(), because it uses the
+// device.
 class CudaClock {
  public:
   explicit CudaClock(Device& device);
 
   // Measures one moment on the GPU's clock and on the CPU's clock (a CudaAnchor), keeps it as the newest
-  // anchor and returns it. This waits until the compute stream is empty, and some tens of microseconds more,
-  // so call it between training steps.
+  // anchor and returns it. The call waits until the compute stream is empty, and some tens of microseconds
+  // more, so make it between training steps.
   std::shared_ptr<const CudaAnchor> Anchor();
   // Returns the newest anchor, at first the one that the constructor has made.
   std::shared_ptr<const CudaAnchor> anchor() const;

@@ -14,15 +14,16 @@
 struct CUstream_st;
 struct CUevent_st;
 
-// NVIDIA GPUs. In a build without the CUDA toolkit, CudaDeviceCount() is 0, and the constructors of all
-// classes below throw InvalidInput, "built without CUDA".
+// NVIDIA GPUs. In a build without the CUDA toolkit, CudaDeviceCount() is 0, and the constructors of
+// CudaDevice, CudaStream, CudaEvent and PinnedBuffer throw InvalidInput, "built without CUDA".
 //
-// Unless stated otherwise, a function throws CudaError if its CUDA call fails. Kernels run asynchronously: if
-// a kernel fails on the GPU (such as by a read out of bounds), a later call throws the error, and the message
-// names this later call.
+// A function throws CudaError if its CUDA call fails, except destructors and functions for which another
+// result is stated. Kernels run asynchronously: if a kernel fails on the GPU (such as by a read out of
+// bounds), a later call throws CudaError, and the message names this later call.
 namespace gradsync::model {
 
-// Thrown if a call of the CUDA runtime, or of a library such as cuBLAS, fails.
+// Thrown if a call of the CUDA runtime, or of a library such as cuBLAS, fails, or if no kernel can do the
+// work (such as a grid that is too large).
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -50,11 +51,11 @@ class CudaOutOfMemory : public std::bad_alloc {
 
 // Returns the number of GPUs that CUDA can use; 0 without a GPU, a driver, or CUDA in this build.
 int CudaDeviceCount();
-// Returns the total memory of a GPU in bytes; 0 if there is no such GPU.
+// Returns the total memory of the GPU with this ordinal in bytes; 0 if there is no such GPU.
 size_t CudaMemoryBytes(int ordinal);
-// These functions return the CUDA version of this program, such as "13.0", and the newest CUDA version that
-// the driver supports. They return "" without CUDA or a driver.
+// Returns the version of the CUDA runtime in this program, such as "13.0"; "" in a build without CUDA.
 std::string CudaRuntimeVersion();
+// Returns the newest CUDA version that the driver supports; "" without a driver or in a build without CUDA.
 std::string CudaDriverVersion();
 
 class CudaDevice;
@@ -66,8 +67,8 @@ class CudaStream {
  public:
   enum class Priority { kNormal, kHigh };
 
-  // Makes a further stream beside the device's compute stream. If kernels of two streams wait for free
-  // multiprocessors of the GPU, those of the stream with the higher priority start first.
+  // Makes a new stream of the device. If kernels of two streams wait for free multiprocessors of the GPU, the
+  // GPU prefers those of the stream with the higher priority.
   explicit CudaStream(const CudaDevice& device, Priority priority = Priority::kNormal);
 
   // Makes work that is enqueued in this stream from now on wait until the GPU has reached `event`.
@@ -75,8 +76,8 @@ class CudaStream {
   // Blocks the CPU until all work of the stream is done.
   void Synchronize() const;
   // Enqueues a copy. Source and target may each be memory of this GPU, pinned CPU memory or pageable CPU
-  // memory, and must not change until the copy has run. The call blocks the CPU only if one of them is
-  // pageable memory.
+  // memory. Until the copy has run, nothing may write the source or use the target. The call may block the
+  // CPU if one of them is pageable memory, or if both are CPU memory.
   void Copy(void* target, const void* source, size_t bytes) const;
 
   CUstream_st* get() const { return handle_.get(); }
@@ -102,7 +103,7 @@ class CudaEvent {
   // Blocks the CPU until the GPU has reached the event.
   void Synchronize() const;
   // Returns the milliseconds from `earlier` to this event, by the GPU's clock (resolution about half a
-  // microsecond). Both events must have Timing::kOn, and the GPU must have reached both.
+  // microsecond). Throws CudaError unless both events have Timing::kOn and the GPU has reached both.
   double MillisecondsSince(const CudaEvent& earlier) const;
 
   CUevent_st* get() const { return handle_.get(); }
@@ -118,7 +119,7 @@ class CudaEvent {
 // slow. Destroy the buffer only when no copy uses it any more.
 class PinnedBuffer {
  public:
-  // Throws CudaOutOfMemory.
+  // Throws CudaOutOfMemory if there is not enough memory.
   PinnedBuffer(const CudaDevice& device, size_t bytes);
 
   void* data() const { return data_.get(); }
@@ -132,21 +133,22 @@ class PinnedBuffer {
   size_t bytes_ = 0;
 };
 
-// A GPU. All kernels, copies and zero-fills of tensors are enqueued in its compute stream, in the order of
-// the calls. The calls return before the GPU has done the work, except Synchronize and copies from or to CPU
-// memory, which return when the work is done.
+// A GPU. The kernels of operations, and copies and zero-fills of tensors, are enqueued in its compute stream,
+// in the order of the calls. The calls do not wait until the GPU has done the work, except Synchronize and
+// copies from or to CPU memory, which return when all work of the compute stream is done.
 //
-// The memory of a freed tensor is reused immediately, although the GPU may still have to run kernels that use
-// it. This is safe on the compute stream, where kernels of the next tensor come later. Before a tensor is
-// used on another stream, that stream must wait for an event of the compute stream. The tensor must then be
-// kept until an event that was recorded on the other stream after the use has been reached, or until the
-// compute stream waits for this event.
+// The memory of a freed tensor may be reused immediately, although the GPU may still have to run kernels that
+// use it. This is safe on the compute stream, where kernels of the next tensor come later. Before a tensor is
+// used on another stream, that stream must wait for an event that was recorded on the compute stream after
+// the work that wrote the tensor. The tensor must then be kept until an event that was recorded on the other
+// stream after the use has been reached, or until the compute stream waits for this event.
 //
-// A kernel that finds a token id or a target outside of the vocabulary writes its position to
-// wrong_indices(). The next Synchronize, or copy from or to CPU memory, throws InvalidInput.
+// A kernel that finds a token id or a target outside of the vocabulary writes its position plus one to
+// wrong_indices(). The next Synchronize of the device, or Copy from or to CPU memory, throws InvalidInput and
+// resets wrong_indices().
 //
-// Calls of this class, kernels, and the constructors of streams and events make this GPU the current GPU of
-// the calling thread (cudaSetDevice), and do not restore the previous one.
+// Copy, Zero, Synchronize, launches of kernels, and the constructors of streams, events and pinned buffers
+// make this GPU the current GPU of the calling thread (cudaSetDevice), and do not restore the previous one.
 class CudaDevice : public Device {
  public:
   // Uses the GPU with this ordinal among CUDA_VISIBLE_DEVICES. Throws InvalidInput if there is no such GPU,
@@ -161,8 +163,8 @@ class CudaDevice : public Device {
   void Zero(void* target, size_t bytes) override;
   void Synchronize() override;
 
-  // The position plus one of a token id or target that a kernel found to be outside of the vocabulary; 0 if
-  // there is none. The struct is in pinned CPU memory, which kernels can write.
+  // The position plus one of a token id, and of a target, that a kernel found to be outside of the
+  // vocabulary; 0 if there is none. The struct is in pinned CPU memory, which kernels can write.
   struct WrongIndices {
     int64_t id, target;
   };
@@ -176,7 +178,7 @@ class CudaDevice : public Device {
   bool allow_tf32() const { return allow_tf32_; }
   void set_allow_tf32(bool allow) { allow_tf32_ = allow; }
 
-  // Returns "NVIDIA H200".
+  // Returns the name of the GPU model, such as "NVIDIA H200".
   const std::string& product_name() const { return product_name_; }
   // Returns the GPU's UUID as `nvidia-smi -L` prints it: "GPU-c2e1...".
   const std::string& uuid() const { return uuid_; }

@@ -15,14 +15,14 @@
 // Common code of the CUDA kernels, for .cu files only.
 namespace gradsync::model::kernels {
 
-// Casts the device. Kernels' OnCuda functions get only CUDA devices, so this is safe.
+// Casts `device` to CudaDevice without a check: kernels' OnCuda functions get only CUDA devices.
 inline const CudaDevice& Gpu(const Device& device) { return static_cast<const CudaDevice&>(device); }
 
-// The default number of threads per CUDA block.
+// The number of threads per CUDA block in LaunchLoop, LaunchPackLoop, LaunchRows and LaunchBlocks.
 constexpr int kThreads = 256;
 
 // Launches a kernel on the device's compute stream. Does nothing if `blocks` is 0. Throws CudaError if CUDA
-// rejects the launch (too many blocks, no code for this GPU) or if earlier work on the GPU has failed.
+// rejects the launch (too many blocks, no code for this GPU) or reports that earlier work on the GPU failed.
 template <class... Params, class... Args>
 void Launch(const Device& device, const char* name, void (*kernel)(Params...), int64_t blocks, int threads,
             size_t shared_bytes, const Args&... args) {
@@ -38,15 +38,15 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
   if (status != cudaSuccess) ThrowCudaError(static_cast<int>(status), name, __FILE__, __LINE__);
 }
 
-// These functions are for grid-stride loops: each thread of the grid handles the elements GridIndex(),
-// GridIndex() + GridStride(), GridIndex() + 2 * GridStride() and so on.
+// GridIndex and GridStride are for grid-stride loops: each thread of the grid handles the elements
+// GridIndex(), GridIndex() + GridStride(), GridIndex() + 2 * GridStride() and so on.
 __device__ inline int64_t GridIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t GridStride() { return int64_t{gridDim.x} * blockDim.x; }
 
 inline int64_t CeilDiv(int64_t n, int64_t each) { return (n + each - 1) / each; }
 
-// Returns the number of blocks for a grid-stride loop over n elements: enough for one thread per element, but
-// at most 16 blocks per multiprocessor.
+// Returns the number of blocks of kThreads threads for a grid-stride loop over n elements: enough for one
+// thread per element, but at most 16 blocks per multiprocessor.
 inline int64_t LoopBlocks(const Device& device, int64_t n) {
   return std::min(CeilDiv(n, kThreads), int64_t{16} * Gpu(device).num_multiprocessors());
 }
@@ -56,14 +56,14 @@ __global__ void LoopKernel(int64_t n, Fn fn) {
   for (int64_t i = GridIndex(); i < n; i += GridStride()) fn(i);
 }
 
-// Runs fn(i), a __device__ lambda, on the GPU for every i from 0 to n - 1.
+// Runs fn(i), a __device__ lambda, on the GPU once for each i from 0 to n - 1.
 template <class Fn>
 void LaunchLoop(const Device& device, const char* name, int64_t n, const Fn& fn) {
   Launch(device, name, LoopKernel<Fn>, LoopBlocks(device, n), kThreads, 0, n, fn);
 }
 
 // A pack is a group of adjacent elements that a thread reads or writes in one access of 16 bytes (f64: two
-// accesses), which needs aligned arrays. GPU memory reaches its full speed only with accesses of this size.
+// accesses), which needs aligned arrays. With smaller accesses, GPU memory may not reach its full speed.
 constexpr size_t kPackBytes = 16;
 template <class T>
 constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;
@@ -85,8 +85,8 @@ __global__ void PackLoopKernel(int64_t n, Fn fn) {
 }
 
 // Runs fn(numel, i), a __device__ lambda, on the GPU so that the calls together cover all n elements. Each
-// call handles the `numel` elements from i on. If `packed`, numel is kPackNumel<T>, and 1 for the last
-// elements if they do not fill a pack; otherwise numel is always 1.
+// call must handle the `numel` elements from i on; numel is a compile-time constant. If `packed`, numel is
+// kPackNumel<T>, and 1 for the last elements if they do not fill a pack; otherwise numel is always 1.
 template <class T, class Fn>
 void LaunchPackLoop(const Device& device, const char* name, int64_t n, bool packed, const Fn& fn) {
   const auto kernel = packed ? PackLoopKernel<kPackNumel<T>, Fn> : PackLoopKernel<1, Fn>;
@@ -102,8 +102,9 @@ __global__ void RowsKernel(int64_t rows, Fn fn) {
   if (row < rows) fn(Numel<N>{}, row, static_cast<int64_t>(threadIdx.x % kWarp));
 }
 
-// Runs fn(numel, row, lane), a __device__ lambda, on the GPU with one warp of 32 threads per row; lane is the
-// thread's number in its warp. If `packed` is true, numel is kPackNumel<T>, else 1.
+// Runs fn(numel, row, lane), a __device__ lambda, on the GPU in all 32 threads of one warp per row; lane is
+// the thread's number in its warp. numel, a compile-time constant, tells fn how many adjacent elements a
+// thread may access at once: kPackNumel<T> if `packed` is true, else 1.
 template <class T, class Fn>
 void LaunchRows(const Device& device, const char* name, int64_t rows, bool packed, const Fn& fn) {
   const auto kernel = packed ? RowsKernel<kPackNumel<T>, Fn> : RowsKernel<1, Fn>;
@@ -115,19 +116,19 @@ __global__ void BlocksKernel(Fn fn) {
   fn(int64_t{blockIdx.x});
 }
 
-// Runs fn(block), a __device__ lambda, on the GPU in all threads of each of `blocks` CUDA blocks.
+// Runs fn(block), a __device__ lambda, on the GPU in all kThreads threads of each of `blocks` CUDA blocks.
 template <class Fn>
 void LaunchBlocks(const Device& device, const char* name, int64_t blocks, const Fn& fn) {
   Launch(device, name, BlocksKernel<Fn>, blocks, kThreads, 0, fn);
 }
 
-// Returns a / b. In float this is faster than `/`, but less accurate: within 2 ulp, and 0 if b is above
-// 2^126.
+// Returns a / b. In float this is faster than `/`, but less accurate: the error is at most 2 ulp if |b| is
+// from 2^-126 to 2^126, and the result is 0 if |b| is larger and a is finite.
 __device__ inline float Quotient(float a, float b) { return __fdividef(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
-// Widen converts a stored number to the type in which it is computed (bf16 to f32), and Narrow converts the
-// result back, rounded to nearest.
+// Widen converts a stored number to the type in which kernels compute (bf16 to f32), and Narrow converts a
+// result to the stored type, rounded to nearest.
 template <class T>
 __device__ inline Wide<T> Widen(T x) {
   return x;
@@ -152,8 +153,8 @@ __device__ inline void Store(T* out, Wide<T> value, bool accumulate) {
   *out = Narrow<T>(accumulate ? Widen(*out) + value : value);
 }
 
-// The elements that a thread with N elements reads or writes in one memory access: 16 bytes of elements if N
-// is at least 4, else one element.
+// The elements that a thread reads or writes in one memory access when it loads or stores N adjacent
+// elements: 16 bytes of elements if N is at least 4, else one element.
 template <int N, class T>
 struct alignas(N < 4 ? sizeof(T) : kPackBytes) Chunk {
   static constexpr int kNumel = N < 4 ? 1 : kPackBytes / sizeof(T);
@@ -184,8 +185,8 @@ __device__ inline void Store(T* out, const Wide<T> (&values)[N], bool accumulate
   }
 }
 
-// Stores `value` (one number, or an array of adjacent numbers) at element i of `out`, unless out.data is
-// null.
+// Writes `value` (one number, or an array of adjacent numbers) from element i of `out` on, or adds it there
+// if out.accumulate is true. Does nothing if out.data is null.
 template <class T, class Value>
 __device__ inline void StoreIfWanted(const Destination<T*>& out, int64_t i, const Value& value) {
   if (out.data != nullptr) Store(out.data + i, value, out.accumulate);
@@ -205,8 +206,8 @@ struct LargestOf {
   }
 };
 
-// Combines the values of each `kLanes` adjacent threads by `op`, and returns the result to each of these
-// threads. All 32 threads of a warp must call this function.
+// Combines the values of each `kLanes` (a power of two) adjacent threads of a warp by `op`, and returns the
+// result to each of these threads. All 32 threads of a warp must call this function.
 template <int kLanes, class T, class Op>
 __device__ T CombineLanes(T value, Op op) {
   for (int distance = kLanes / 2; distance > 0; distance /= 2)
@@ -216,7 +217,7 @@ __device__ T CombineLanes(T value, Op op) {
 
 // Combines the values of all threads of a block by `op`, always in the same order, and returns the result to
 // all threads. `neutral` is the neutral element of `op`, such as 0 for a sum. All threads of the block must
-// call this function; their number must be a multiple of 32.
+// call this function; their number must be a multiple of 32, at most 1024.
 template <class T, class Op>
 __device__ T CombineBlock(T value, T neutral, Op op) {
   __shared__ T of_warps[32];

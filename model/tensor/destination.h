@@ -3,15 +3,16 @@
 namespace gradsync::model {
 
 // Tells an operation where to write a gradient (or another result), and whether to add it to the numbers
-// there. Data is the type Tensor, or, for kernels, a pointer to a tensor's elements. An undefined tensor or a
-// null pointer means that the result is not needed.
+// there. Data is the type Tensor, or, for kernels, a pointer to a tensor's elements. For a kernel with
+// several results, an undefined tensor or a null pointer means that this result is not needed and not
+// written.
 template <class Data>
 struct Destination {
   Data data = {};
   bool accumulate = false;  // if true, add to the data; if false, overwrite the data
 
-  // Converts a Destination<Tensor> to the Destination<T*> that a kernel takes. Throws InvalidInput if T is
-  // not the tensor's dtype.
+  // Converts a Destination<Tensor> to the Destination<T*> that a kernel takes. An undefined tensor becomes a
+  // null pointer. Throws InvalidInput if T is not the tensor's dtype.
   template <class T>
   operator Destination<T*>() const {  // NOLINT(google-explicit-constructor)
     if (!data.defined()) return {};

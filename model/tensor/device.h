@@ -18,20 +18,23 @@ class Var;     // model/autograd.h
 
 // A tracer is told when each named range of time begins and ends, through Begin and End. Backward makes one
 // range for each operation; other code makes ranges with TraceRange. Ranges may contain other ranges.
-// Implementations write a trace or NVTX ranges.
+// Implementations record times, count floating-point operations or pass the ranges to a profiler.
 class Tracer {
  public:
   virtual ~Tracer() = default;
   virtual void Begin(std::string_view name) = 0;
   virtual void End() = 0;
-  // Every operation of a forward pass calls Computed after it has started its kernels. All work of the device
-  // since the previous call of Computed or the end of the previous range, whichever is later, belongs to this
-  // operation. `inputs` does not contain token ids; an optional input that was not given is an undefined Var.
+  // Every operation of a forward pass calls Computed of its device's tracer: on the CPU after it has run its
+  // kernels, on a GPU after it has enqueued them. A tracer that measures times takes the time since the
+  // previous call of Computed or the end of the previous range, whichever is later, as the operation's.
+  // `inputs` contains neither token ids nor the targets of cross-entropy; an optional input that was not
+  // given is an undefined Var.
   virtual void Computed(std::string_view /*name*/, const Tensor& /*output*/,
                         std::span<const Var> /*inputs*/) {}
 };
 
-// Calls tracer->Begin in its constructor and tracer->End in its destructor. Does nothing if `tracer` is null.
+// A TraceRange calls tracer->Begin in its constructor and tracer->End in its destructor. It does nothing if
+// `tracer` is null.
 class TraceRange {
  public:
   TraceRange(Tracer* tracer, std::string_view name) : tracer_(tracer) {
@@ -48,10 +51,11 @@ class TraceRange {
 };
 
 // The CPU or GPU on which a rank computes, with its memory allocator, number of threads, and library handles.
-// Each rank has its own Device object, so that several ranks can run as threads of one process and share
-// nothing.
+// Each rank has its own Device object, so that several ranks can run as threads of one process without
+// sharing an allocator, handles or caches.
 //
-// A Device is not thread safe, except for allocator(): only the thread that runs the rank's model may use it.
+// A Device is not thread safe: only the thread that runs the rank's model may call its functions that are not
+// const. Other threads may use allocator() and, on the CPU, Copy and Zero.
 class Device {
  public:
   enum class Type { kCpu, kCuda };
@@ -64,9 +68,10 @@ class Device {
   bool is_cpu() const { return type_ == Type::kCpu; }
   // Returns the CUDA ordinal of a GPU; 0 for the CPU.
   int index() const { return index_; }
-  // Returns "cpu" or "cuda:0".
+  // Returns "cpu", or "cuda:" and index(), such as "cuda:0".
   std::string name() const;
-  // Returns the number of threads that a CPU kernel uses, also in libraries such as oneDNN.
+  // Returns the largest number of threads that a CPU kernel uses, also in libraries such as oneDNN; 1 for a
+  // GPU.
   int num_threads() const { return num_threads_; }
   CachingAllocator& allocator() { return allocator_; }
 
@@ -78,8 +83,8 @@ class Device {
   virtual void Synchronize() = 0;
 
   // Returns this device's only object of type T, such as a library handle or a kernel's cache. The first call
-  // makes it as T(device). The object exists as long as the device, so it must not contain tensors, which
-  // keep the device alive.
+  // for a type T makes the object as T(device). The object exists as long as the device, so it must not
+  // contain tensors, which keep the device alive.
   template <class T>
   T& Resource() {
     std::any& slot = resources_[std::type_index(typeid(T))];
@@ -94,8 +99,8 @@ class Device {
  protected:
   Device(Type type, int index, int num_threads, std::unique_ptr<MemorySource> memory);
 
-  // Destroys all objects that Resource() has made. The destructor of a derived class calls DropResources if
-  // the destructors of these objects need members of the derived class.
+  // Destroys all objects that Resource() has made. The destructor of a derived class must call DropResources
+  // if the destructors of these objects need members of the derived class.
   void DropResources() { resources_.clear(); }
 
  private:
@@ -113,8 +118,9 @@ using DevicePtr = std::shared_ptr<Device>;
 // than 1.
 DevicePtr CpuDevice(int num_threads = 1);
 
-// Makes this thread, and threads that it starts later, treat denormal numbers (in f32, below 1.2e-38) as
-// zeros. Many CPUs are much slower with such numbers, which occur in AdamW's moments of unused weights.
+// Makes this thread, and threads that it starts later, treat denormal numbers (in f32, of magnitude below
+// 1.2e-38) as zeros. Many CPUs are much slower with such numbers, which occur in AdamW's moments of unused
+// weights.
 void FlushDenormals();
 
 }  // namespace gradsync::model
