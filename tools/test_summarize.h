@@ -6,7 +6,7 @@
 
 #include "tools/summarize_cli.h"
 
-// Lets tests run the program //tools:summarize in their own process, with RunWith().
+// RunWith() lets tests run the program //tools:summarize in their own process.
 namespace gradsync::tools {
 
 struct Outcome {

@@ -7,19 +7,22 @@
 
 #include "bench/records/record.h"
 
-// Makes records for tests of the tools. They cause no warnings except about their small number of steps.
+// Makes records for tests of the tools. Measurements of both ranks' records have only warnings about one
+// launch, about few steps, and about ranks that drift because they do not communicate, unless a test changes
+// the records or gives them uneven times.
 namespace gradsync::tools {
 
-// Returns a record of //bench:ddp of rank `rank` of 2, on one host of 8 CPUs, over gloo. Its steps take
-// `steps_ns`, of which forward takes 2/10, backward 4/10, the wait for gradients 3/10 and the optimizer 1/10;
-// collectives are in flight for 6/10. If `variant` is "pytorch_...", the record is of PyTorch's training, not
-// of gradsync's.
+// Returns a record of //bench:ddp of rank `rank` of 2, on one host of 8 CPUs, over the backend that `variant`
+// names, else over gloo; the strategy `none` has no backend. Its steps take `steps_ns`, of which forward
+// takes 2/10, backward 4/10, the wait for gradients 3/10 and the optimizer 1/10. During 6/10 of a step, a
+// collective is in flight. If `variant` is "pytorch_...", the record is of PyTorch's training, not of
+// gradsync's.
 bench::Record DdpRecord(std::string_view variant, int64_t rank, const std::vector<int64_t>& steps_ns);
 
 // Makes step i take `step_ns` in total, by changing the optimizer's part of it.
 void SetStep(bench::Record& record, size_t i, int64_t step_ns);
 
-// Returns a record of //bench:compare, which trains ResNet-50, with buckets of `mebi` Mi elements.
+// Returns a record as //bench:compare writes it about ResNet-50 with buckets of `mebi` Mi elements.
 bench::Record CompareRecord(std::string_view strategy, int64_t mebi, int64_t rank,
                             const std::vector<int64_t>& steps_ns);
 

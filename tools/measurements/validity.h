@@ -7,11 +7,10 @@
 
 #include "tools/measurements/measurement.h"
 
-// Warnings are reasons not to trust a row of a table. ExplanationOf has the meaning of each.
+// Warnings are reasons not to trust a row of a table. ExplanationOf returns the meaning of each.
 namespace gradsync::tools {
 
-// Warnings about a row of a table, in the order in which the row shows them: first those that make its
-// numbers useless.
+// Warnings about a row of a table, in the order in which the row shows them.
 enum class Warning {
   kWorldOfOne,         // "world=1"
   kSharedGpu,          // "shared-gpu:2"
@@ -32,7 +31,7 @@ enum class Warning {
   kBelowTheory,        // "below-theory:65%"
   kOneLaunch,          // "one-launch"
   kOutliers,           // "outliers:2"
-  kTooFewForInterval,  // "n<10": see statistics.h
+  kTooFewForInterval,  // "n<10": see kFewestForInterval
   kTooFewForP95,       // "n<20"
   kTooFewForP99,       // "n<100"
   kPublished,          // "published", "published:no-broadcast,rank0-only"
@@ -68,8 +67,10 @@ struct Evidence {
   const bench::FactFields& facts() const { return measurement.record.facts; }
 };
 
-// Returns the fraction of the CPU time of all the host's CPUs that other programs used during the steps,
-// whose times are `times`; NaN if unknown.
+// Returns the CPU time that programs other than the ranks used on a host during the steps, as a fraction of
+// the time of all CPUs that the host's ranks may use. With several hosts, takes in each step the host on
+// which these programs used most. `times` has the times of the steps. Returns NaN if this CPU time was not
+// measured.
 double OthersShare(const Measurement& measurement, const Series& times);
 
 Warnings FindWarnings(const Evidence& evidence);
@@ -77,7 +78,8 @@ Warnings FindWarnings(const Evidence& evidence);
 // Returns the bus bandwidth of nccl-tests (doc/PERFORMANCE.md), in bytes per second: the rate of each rank's
 // link in a collective that takes `seconds`. `bytes` is the size of the whole vector. With n ranks the result
 // is bytes / seconds times 2 (n - 1) / n for all_reduce, (n - 1) / n for reduce_scatter and all_gather, and 1
-// for broadcast. With one rank, which sends nothing, it is bytes / seconds. NaN without bytes or time.
+// for broadcast. With one rank, which sends nothing, the result is bytes / seconds. It is NaN unless `bytes`
+// and `seconds` are positive.
 double BusBandwidth(double bytes, double seconds, int64_t world_size,
                     std::string_view collective = "all_reduce");
 

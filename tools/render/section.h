@@ -13,7 +13,7 @@ struct Shown {
   Warnings warnings{};     // the warnings in `text`; those that all rows have are left out
 };
 
-// Some columns of a table, of all rows, as users see them.
+// Some columns of a table, for all its rows, with the texts that users see.
 struct Section {
   std::string title{};  // title; may be empty
   std::vector<std::string> headers{};
@@ -23,16 +23,19 @@ struct Section {
 
 bool IsShown(const Table& table, bool with_details);
 
-// Returns the sections of a table, or only the first section unless `with_details`. Leaves out columns of
-// numbers in which no row has a value.
+// Returns the sections of a table, or only the first section unless `with_details`. Leaves out columns for
+// machines, columns whose value ConstantsOf returns, and columns of numbers or warnings in which no row has
+// anything to show.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
-// Returns the values that all rows share, which are printed once above the table: "batch_size 2, warnings
-// one-launch"; empty if there are none.
+// Returns the values of the columns with Column::said_once in which all rows agree, and the warnings that all
+// rows (at least two) have: "batch_size 2, warnings one-launch". They are printed once above the table. Empty
+// if there are none.
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);
-// Returns Markdown lines with the command, time and machine of each run; of many runs, only the number.
+// Returns Markdown lines with the command, time and machine of each run; of more than six runs, only their
+// number.
 std::vector<std::string> RunLines(const std::vector<RunText>& runs);
 
 }  // namespace gradsync::tools

@@ -8,8 +8,8 @@
 
 #include "model/base/statistics.h"
 
-// Estimates differences, with 95 % intervals that are simultaneous: with a probability of 95 %, all intervals
-// of a family (the differences that are estimated in one call) contain the true values.
+// Estimates differences, by default with 95 % intervals that are simultaneous: with a probability of 95 %,
+// all intervals of a family (the differences that are estimated in one call) contain the true values.
 namespace gradsync::tools {
 
 struct Interval {
@@ -42,7 +42,7 @@ struct LaunchEffect {
   double degrees = std::numeric_limits<double>::infinity();  // degrees of freedom of the inflation
 };
 
-// What determines how wide the intervals that one call estimates are.
+// Arguments of a call that affect how wide its intervals are.
 struct Confidence {
   double chance = 0.05;        // allowed probability that at least one interval is wrong
   LaunchEffect launches = {};  // widens the intervals, unless the family itself shows more variation
@@ -52,24 +52,24 @@ struct Confidence {
 // skewed as times of training steps.
 inline constexpr size_t kFewestForInterval = 10;
 
-// In a round, each strategy is timed once. A RoundDifferences has, for each round, the difference of two
-// strategies' step times.
+// In a round, each strategy is timed once. A RoundDifferences has, for each round, the time of one strategy's
+// step (or of a part of it) minus that of another strategy.
 struct RoundDifferences {
   std::vector<double> values;  // by round; NaN if one of the two steps is missing
-  // One number for each round, such as the baseline's step time. If not empty, the mean difference is divided
-  // by their mean.
+  // One number for each round, such as the baseline's step time. If `divisors` is not empty, the trimmed mean
+  // of `values` is divided by the trimmed mean of `divisors`.
   std::vector<double> divisors{};
   // One number for each round, by which rounds are ordered. The trimmed mean leaves out the first and the
-  // last rounds of this order. If empty, rounds are ordered by their differences.
+  // last rounds of this order. If `order` is empty, rounds are ordered by `values`.
   std::vector<double> order{};
-  // Identifies the strategy that is subtracted: differences with equal `base` subtract the same strategy's
-  // times. The variation of that strategy between launches affects all of them.
+  // Identifies the strategy that is subtracted. Differences with equal `base` subtract the times of the same
+  // strategy, so its variation between launches affects all of them.
   const void* base = nullptr;
 };
 
-// Returns the trimmed mean of each difference, and its interval; NaN with fewer than two rounds. `launches`
-// has the number of rounds of each launch, in order. Of the rounds, ordered by RoundDifferences::order, the
-// fraction `trimmed` is left out at each end.
+// Returns the trimmed mean of each difference, and its interval; the interval is NaN if fewer than two rounds
+// remain after trimming. `launches` has the number of rounds of each launch, in order. Of the rounds, ordered
+// by RoundDifferences::order, the fraction `trimmed` is left out at each end.
 //
 // Intervals use the standard error of a trimmed mean with Student's t (Yuen, The two-sample trimmed t for
 // unequal population variances, 1974). The intervals are wide enough for independent differences; dependent
@@ -77,28 +77,30 @@ struct RoundDifferences {
 // distributions, 1967).
 //
 // Launches may differ by more than the scatter of their rounds explains, for example because memory has other
-// addresses. This is tested over all differences of the family together. If it is significant at 10 %,
-// standard errors include the variation between launches, and Student's t has the degrees of freedom of the
-// launches. With one launch, the variation between launches is unknown, and intervals do not include it.
+// addresses. Whether they do is tested over all differences of the family together. If it is significant at
+// 10 %, standard errors include the variation between launches, and Student's t has at most the degrees of
+// freedom of this variation. With one launch, or fewer than two rounds per launch on average, the variation
+// between launches is unknown, and intervals include only that of Confidence::launches.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
-// Returns a LaunchEffect with the ratio of the variance between launches to the variance that the scatter
-// within a launch explains, without testing whether this may be chance.
+// Returns a LaunchEffect whose `inflation` is the ratio of the variance between launches to the variance that
+// the scatter within a launch explains, without testing whether this may be chance. `inflation` is 1 if the
+// ratio is smaller than 1 or unknown.
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
-// Returns a one-sided lower bound for each difference of the family, where the family has the differences
-// between the steps of one strategy X and of every other strategy. All bounds are correct together with a
-// probability of 95 %, also for dependent differences (Bonferroni). So if X is the fastest, a bound is above
-// 0 with a probability of at most 5 % (Hsu, Constrained simultaneous confidence intervals for multiple
-// comparisons with the best, 1984). NaN with fewer than two rounds. If launches differ by more than the
-// scatter of their rounds explains, standard errors include the variation between launches even if it is not
-// significant, because a wrong recommendation is worse than none.
+// Returns a one-sided lower bound for each difference of the family, where the family has, for one strategy
+// X, the steps of X minus the steps of every other strategy. By default, all bounds are correct together with
+// a probability of 95 %, also for dependent differences (Bonferroni). So if X is the fastest, the probability
+// that any of these bounds is above 0 is at most 5 % (Hsu, Constrained simultaneous confidence intervals for
+// multiple comparisons with the best, 1984). A bound is NaN with fewer than two rounds. If launches differ by
+// more than the scatter of their rounds explains, standard errors include the variation between launches even
+// if it is not significant, because a wrong recommendation is worse than none.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 
-// Measured times of one strategy, ordered by launch. No time of another strategy belongs to a particular one
-// of them.
+// Measured times of one strategy, ordered by launch. They are not paired with times of another strategy by
+// rounds.
 struct LooseSample {
   std::vector<double> values;
   std::vector<size_t> launches{};  // number of values of each launch; if empty, there is one launch
@@ -109,19 +111,20 @@ struct LooseComparison {
 };
 
 // For each comparison, estimates by which fraction the trimmed mean of `own` exceeds that of `base`. The two
-// samples were taken one after the other, or by different programs. The interval is Yuen's, for the logarithm
-// of the ratio, and simultaneous for the whole family (Sidak, 1967). The estimate is NaN if a sample has
-// fewer than two values, or values that are not positive.
+// samples need not come from the same rounds or runs. The interval is Yuen's, for the logarithm of the ratio,
+// and simultaneous for the whole family (Sidak, 1967). The estimate is NaN if a sample has fewer than two
+// values, or a value that is not positive.
 //
 // If launches differ by more than the scatter of the values within a launch explains, standard errors include
-// this variation. Whether launches differ is tested over all samples of the family together.
+// this variation. It is estimated from all samples of the family together, without a test whether it may be
+// chance.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
-// Returns the value that the largest of `count` independent, normally distributed |z| exceeds with
+// Returns the value that the largest |z| of `count` independent standard normal numbers z exceeds with
 // probability `chance`.
 double SidakCritical(size_t count, double chance = 0.05);
-// Returns the value that Student's t with `degrees` degrees of freedom exceeds with the same probability with
-// which a normal distribution exceeds `z`.
+// Returns about the value that Student's t with `degrees` degrees of freedom exceeds with the same
+// probability with which a standard normal number exceeds `z`.
 double StudentT(double z, double degrees);
 
 }  // namespace gradsync::tools

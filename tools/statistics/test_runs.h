@@ -7,13 +7,13 @@
 #include <span>
 #include <vector>
 
-// Simulates runs whose true differences are known, with steps that are drawn from measured steps, so that
-// tests can count how often confidence intervals are correct.
+// Simulates runs whose true differences are known, with noise that is drawn from measured steps, so that
+// tests can count how often confidence intervals contain the true differences.
 namespace gradsync::tools {
 
 using Values = std::vector<double>;
 
-// A random generator that returns the same numbers on every machine.
+// A random generator whose Uniform() and Below() return the same numbers on every machine.
 class Draws {
  public:
   explicit Draws(uint64_t seed) : state_(seed) {}
@@ -31,15 +31,15 @@ class Draws {
   uint64_t state_;
 };
 
-// Noise of measured steps, in thousandths of a step: the times minus the medians of their rounds and of their
-// strategies. Ordered by round, and in each round by strategy (13 strategies).
+// TinyResiduals() and SmallResiduals() return the noise of measured steps, in thousandths of a step's time:
+// the times minus the medians of their rounds and of their strategies. The numbers are ordered by round, and
+// in each round by strategy (kMeasuredVariants strategies).
 inline constexpr size_t kMeasuredVariants = 13;
-std::span<const int> TinyResiduals();  // of the model `tiny`, 28 rounds
-// Noise of measured steps of the model `small`, in 10 rounds; its step takes ten times as long as that of
-// `tiny`.
-std::span<const int> SmallResiduals();
+std::span<const int> TinyResiduals();   // of the model `tiny`, 26 rounds
+std::span<const int> SmallResiduals();  // of the model `small`, 10 rounds
 
-// The mean time of a simulated step. Simulated times are in thousandths of it.
+// The time of a simulated step without drift, noise and effects. All simulated times are in thousandths of
+// this time.
 inline constexpr double kSimulatedStep = 1000;
 struct Run {
   std::vector<Values> steps{};
@@ -48,9 +48,11 @@ struct Run {
 
 // Simulates a run with launches[i] rounds in launch i. `effects` has, for each strategy, how much longer its
 // steps are; these are the true differences. Each round gets the noise (`residuals`) of a measured round,
-// assigned to strategies at random. To imitate a machine whose speed drifts, the same value is added to all
-// strategies' times in a round; over the rounds it is a random walk plus a sine wave. `launch_std` is the
-// standard deviation of what each launch adds to all steps of a strategy.
+// assigned to strategies at random; for more than kMeasuredVariants strategies, the noise of several measured
+// rounds. To imitate a machine whose speed drifts, the same value is added to all strategies' times in a
+// round; over the rounds of a launch it is a random walk plus a sine wave. For each launch and strategy, a
+// normal random number with the standard deviation `launch_std` is added to all steps of the strategy in this
+// launch.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

@@ -8,8 +8,8 @@
 #include "tools/measurements/reader.h"
 #include "tools/tables/parts/table.h"
 
-// Tables of //bench:convergence, which trains a language model with each strategy, from several seeds, and
-// compares the losses.
+// Tables that compare the losses of //bench:convergence, which trains a language model with each strategy,
+// from several seeds.
 namespace gradsync::tools {
 
 // A strategy's loss is called equal to, better or worse than the baseline's only with at least this number of
@@ -28,8 +28,8 @@ inline bool IsConvergence(const bench::Record& record) { return record.experimen
 struct LearningRow {
   struct Trial {
     int64_t seed = 0;
-    // Loss on the held-out text, in bits per byte, after each of LearningSetting::steps; NaN if stopped
-    // before.
+    // Loss on the held-out text, in bits per byte, after each of LearningSetting::steps; NaN if it was not
+    // measured after this step.
     std::vector<double> bits;
   };
 
@@ -37,16 +37,16 @@ struct LearningRow {
   std::vector<Trial> trials;
   double step_s = 0;          // median time of a step, in seconds, over all seeds
   double bytes_per_step = 0;  // mean number of bytes that each rank sends
-  // Mean of the last losses of all seeds, in bits per byte; without an interval if fewer than two seeds have
-  // finished.
+  // Mean of the losses after the last step, in bits per byte, over the seeds that have finished; without an
+  // interval if fewer than two have finished.
   Estimate final_bits{};
   // Last loss minus the baseline's last loss with the same seed: the mean over seeds, as a fraction of the
-  // mean of the baseline's last losses. With a probability of 95 %, the intervals of all rows contain the
-  // true values.
+  // mean of the baseline's last losses. The intervals of all rows contain the true values together with a
+  // probability of 95 %.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
-  // Number of training steps until the loss is as low as the baseline's last loss with the same seed, as a
-  // mean over seeds; NaN if with some seed the loss is never that low.
+  // Number of training steps until the loss is as low as the baseline's last loss with the same seed (within
+  // kReachedWithin), as a mean over seeds; NaN if with some seed the loss is never that low.
   double steps_to_reach = kNaN;
 
   std::string variant() const { return measured->variant(); }
@@ -63,14 +63,15 @@ struct LearningSetting {
   std::vector<TriedSetting> tried;
   std::vector<LearningRow> rows;
 
-  // Returns the row with which the others are compared; null if there is none, or if no loss was measured.
+  // Returns the row of kLossBaseline (with AdamW, if it has several optimizers), with which the others are
+  // compared; null if there is none, or if no loss was measured.
   const LearningRow* baseline() const;
   const bench::Record& record() const { return rows.front().measured->record; }
 };
 
 // Makes a LearningSetting (the results of all strategies) of each group of measurements of
-// //bench:convergence. The groups must outlive the settings. Throws InvalidInput if trainings of different
-// groups used different texts.
+// //bench:convergence, except groups that have only trials of --tune. The groups must outlive the settings,
+// which point to them. Throws InvalidInput if trainings of different groups used different texts.
 std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& groups);
 
 // Appends the table "convergence", the table "losses" with all measured losses, and, if --tune tried

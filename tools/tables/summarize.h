@@ -20,19 +20,20 @@ struct Summary {
   std::vector<Group> learning_groups;  // groups of //bench:convergence, to which `learning` points
   std::vector<LearningSetting> learning;
   std::vector<const bench::Record*> runs;  // one record of each run
-  Report report;                           // tables of the settings
+  Report report;                           // all tables, also of `learning`
   Problems problems;
   int64_t num_records = 0;           // number of records that were used
   std::vector<std::string> remarks;  // remarks about all tables, one line each
 };
 
-// Returns why no table can show the record; empty if one can.
+// Returns the reason why no table can show the record; empty if one can.
 std::string WhyUnusable(const bench::Record& record);
 
 // Reads the records in `inputs`, which are files or directories, and makes the tables. `baseline_row` is the
-// strategy or variant with which others are compared; if it is empty, kDefaultBaseline. If `run` is not
-// empty, only the launches of one run are used: the run whose first launch has this run id. Throws
-// InvalidInput if an input does not exist, or if there is no record of `run` or `baseline_row`.
+// strategy or variant with which others are compared; if it is empty, kDefaultBaseline. A setting without
+// this row has its first strategy as the baseline. If `run` is not empty, only the launches of one run are
+// used: the run whose first launch has this run id. Throws InvalidInput if an input does not exist, if
+// records were read but none of them is of `run` or `baseline_row`, or as MakeLearningSettings does.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "",
                   const std::string& run = "");
 

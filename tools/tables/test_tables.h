@@ -22,9 +22,9 @@ std::string Text(const Table& table, size_t row, std::string_view column);
 
 using Change = std::function<void(bench::Record&)>;
 
-// Returns a measurement of two ranks. The function `change` modifies each rank's record before the two
-// records are combined. There are four steps; on the rank that is slower in the step, they take `factor`
-// times 20, 20, 30 and 40 ms.
+// Returns a measurement of two ranks in //bench:ddp. The function `change` modifies each rank's record before
+// the two records are combined. There are four steps; on the rank that is slower in the step, they take
+// `factor` times 20, 20, 30 and 40 ms.
 Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change = {});
 
 // Returns the measurement that Ddp(strategy, factor) returns, with another batch size, sequence length and
@@ -32,10 +32,11 @@ Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change 
 Measurement AtPlace(std::string_view strategy, int64_t batch_size, int64_t seq_len, int64_t factor,
                     std::string_view run = "run1");
 
-// Returns a measurement of two ranks whose steps take `steps_ms`. Forward takes 2 ms of each step.
+// Returns a measurement of two ranks whose steps take `steps_ms` on both ranks. Forward takes 2 ms of each
+// step.
 Measurement Steady(std::string_view strategy, const std::vector<double>& steps_ms, const Change& change = {});
-// Returns `count` times that deviate from `mean_ms` by up to 2 %. Strategies with different `phase` get
-// different deviations.
+// Returns `count` times in ms, which deviate from `mean_ms` by up to 2 %. A different `phase` gives different
+// deviations.
 std::vector<double> Wobble(double mean_ms, size_t count, int phase);
 // Returns the times of 24 steps, in ms; they are alternately about 12 ms longer and 12 ms shorter than
 // `mean_ms`.
@@ -52,11 +53,12 @@ struct Phases {
   double optimizer = 2;
 };
 
-// Returns a measurement of two ranks, whose steps have the times in `steps`. At the start of each step, rank
-// 0 leaves the barrier `early_ms` before rank 1.
+// Returns a measurement of two ranks, whose steps have the times in `steps` (see Phases). At the start of
+// each step, rank 0 leaves the barrier `early_ms` before rank 1.
 Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, double early_ms = 0,
                  const std::string& run = "run", const Change& change = {});
-// Returns `count` steps that differ a little from `phases`, in the same way in each call.
+// Returns `count` steps like `phases`, but with a backward that is 0 to 0.4 ms longer, in the same way in
+// each call.
 std::vector<Phases> Steps(const Phases& phases, size_t count = 24);
 
 // Makes tables from measurements in tests, and owns all that the tables are made from.
@@ -72,10 +74,12 @@ struct Tabled {
   const Table& table(std::string_view name) const;
   bool has(std::string_view name) const;
   const Row& row(std::string_view variant) const;  // in any setting
-  // Returns the comparison of the variant's row with the baseline; its pointers are null if the row has none.
+  // Returns the comparison of the row of `variant` with its baseline; `row` and `base` of the result are null
+  // if the row is not compared.
   Comparison comparison(std::string_view variant) const;
   Cost cost(std::string_view variant) const;
-  // Returns the findings of a table (sentences about what its data show), joined to one text.
+  // Returns the findings of a table (sentences about what its data show), joined to one text; empty without
+  // this table.
   std::string findings(std::string_view name) const;
 };
 

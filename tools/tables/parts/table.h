@@ -15,7 +15,7 @@
 
 namespace gradsync::tools {
 
-// How the values of a column are printed for users. CSV and JSON, which are for machines, have all digits.
+// How the values of a column are printed for users. Formats for machines (Audience) have all digits.
 enum class Kind {
   kText,
   kInteger,
@@ -28,7 +28,8 @@ enum class Kind {
   kPercent,   // one decimal and a sign
 };
 
-// In which formats a column or a table appears: Markdown and LaTeX are for people, CSV and JSON for machines.
+// Who sees a column or a table. Markdown, LaTeX and the member "shown" of JSON are for people; CSV and the
+// member "tables" of JSON are for machines.
 enum class Audience { kAll, kPeople, kMachines };
 
 // The value of Column::section for columns that no section shows. With said_once, the value is still printed
@@ -40,17 +41,18 @@ struct Column {
   Kind kind = Kind::kDecimal;
   Audience audience = Audience::kAll;
 
-  // Header for users in place of `name`; may be empty.
+  // Header that users see instead of `name`; if it is empty, users see `name`.
   std::string header{};
 
-  // The fields below have no effect in formats for machines. For people, a table with many columns is printed
-  // in sections, one below the other; each has all rows and some of the columns. Values are multiplied by
-  // `times`, to print them in the unit of `header`.
+  // `times` and the members below it have no effect in formats for machines. For people, a table with many
+  // columns is printed in sections, one below the other; each has all rows and some of the columns. Values
+  // are multiplied by `times`, to print them in the unit of `header`.
   double times = 1;
   int digits = 4;  // digits for kDecimal and kPart
   // Number of the section that shows the column; 0 if every section shows it; kNowhere if none does.
   int section = 0;
-  // If true, and all rows have the same value, it is printed above the table instead of in a column.
+  // If true, and all rows have the same value in this column, the value is printed above the table instead of
+  // in a column.
   bool said_once = false;
   // If true, the next two columns, which only CSV and JSON show, have the lower and upper end of the value's
   // interval.
@@ -58,25 +60,25 @@ struct Column {
   std::optional<Warning> marked_with{};  // numbers are marked in rows with this warning
 };
 
-// A missing number is NaN.
+// A cell's number (NaN if it is missing), text or warnings.
 using TableCell = std::variant<double, std::string, Warnings>;
 
 class Table {
  public:
-  // `name` is for machines; `title` is printed for users, and may be empty.
+  // `name` identifies the table in CSV, JSON and --table. `title` is printed for users, and may be empty.
   Table(std::string name, std::string title, std::vector<Column> columns, Audience audience = Audience::kAll);
 
   void AddRow(std::vector<TableCell> cells);
-  // Marks a cell of the last row: an asterisk follows a number, and a text becomes bold. Throws InvalidInput
-  // if there is no such column.
+  // Marks the cell of the last row in the column of this name: an asterisk follows a number, and a text
+  // becomes bold. Throws InvalidInput if there is no such column.
   void MarkLast(std::string_view name) { MarkLast(column(name)); }
   void MarkLast(size_t column) { rows_.back().marked.insert(column); }
-  // A table with is_detail is printed for users only with --details.
+  // With `is_detail`, Markdown and LaTeX show the table only with --details, or if --table names it.
   void SetDetail(bool is_detail = true) { is_detail_ = is_detail; }
   void SetSectionTitle(int section, std::string title) { section_titles_[section] = std::move(title); }
-  // Adds a sentence about what the data show, which is printed above the table.
+  // Adds a sentence about what the data show, which users see above the table.
   void AddFinding(std::string finding) { findings_.push_back(std::move(finding)); }
-  // Adds a line that is printed below the table, unless it is empty.
+  // Adds a line that users see below the table, unless the line is empty.
   void AddNote(std::string note) {
     if (!note.empty()) notes_.push_back(std::move(note));
   }
@@ -124,7 +126,8 @@ class Table {
 };
 
 // Returns the warnings that occur in the tables; a report prints the meaning of each. Without `with_details`,
-// leaves out warnings that only put an asterisk behind a number, because users do not see these numbers.
+// leaves out the warnings of a table that only put an asterisk behind its numbers (Table::is_mark), because
+// users do not see these numbers.
 std::set<Warning> WarningsIn(const std::vector<Table>& tables, bool with_details = true);
 
 struct RunText {

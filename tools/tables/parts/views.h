@@ -8,7 +8,7 @@
 #include "tools/analysis/words.h"
 #include "tools/tables/parts/fields.h"
 
-// Functions that compute the values of table columns from a Row.
+// Functions that compute the values of table columns from a View.
 namespace gradsync::tools {
 
 // A Row (what was measured of one variant) and its setting, from which the cells of one line of a table are
@@ -22,7 +22,8 @@ struct View {
   const Measurement& measured() const { return *row.measured; }
   Comparison comparison() const { return at.setting->ComparisonOf(row); }
   Cost cost() const { return at.setting->CostOf(row); }
-  // Returns "core@gloo", the name of the variant; with several settings "tiny b2 s64: core@gloo".
+  // Returns "core@gloo", the name of the variant; if the table has several settings, "tiny b2 s64:
+  // core@gloo".
   std::string name() const { return Join(Brief(at.name), at.name.empty() ? "" : ": ", row.variant()); }
   const Row* base() const { return comparison().base; }
 
@@ -35,19 +36,20 @@ struct View {
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
   // Returns whether the checks found gradients and weights equal to those of a single process, or, for a
-  // compressing strategy, to those of its equation: "yes", "as its equation", "not checked", "no (1.2e-03)"
-  // with the error, ...
+  // strategy that does not average exactly, to those that its equation gives: "yes", "as its equation", "not
+  // checked", "no (1.2e-03)" with the error, ...
   std::string equality() const;
-  // Returns the number of collectives in a step; NaN for PyTorch, which does not report it.
+  // Returns the number of collectives in a step; NaN for strategies of PyTorch and published figures, whose
+  // records lack it.
   double num_collectives() const;
-  // Returns the peak memory on the device in timed steps, divided by the number of the model's parameters;
-  // NaN if unknown.
+  // Returns the peak memory on the device in the variant's steps (for a strategy of PyTorch, in the steps of
+  // all variants), in bytes per parameter of the model; NaN if unknown.
   double peak_bytes_per_parameter() const;
 };
 
-// Each of the functions below returns a function that computes a column's value from a View. The value is one
-// of the record's configuration (empty or NaN if it lacks the name), one of its facts, or a statistic of a
-// time in seconds (NaN without samples).
+// Each of the functions from Text to TimePercentile returns a function that computes a column's value from a
+// View. The value is one of the record's configuration (empty or NaN if it lacks the name), one of its facts
+// (NaN if it lacks the name), or a statistic of a time in seconds (NaN if the time was not measured).
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
@@ -84,8 +86,8 @@ std::vector<Field<View>> RunFields(int section = 0);
 // Returns those of `settings` in which training was measured, and leaves out measurements of single
 // collectives.
 Settings SelectTraining(const Settings& settings);
-// What one run of a benchmark measured: a setting for each model, batch size, ... The figures of all
-// publications together are treated as one run.
+// What one run of a benchmark measured in training: a setting for each model, batch size, ... The figures of
+// all publications together are treated as one run.
 struct Run {
   std::string name{};   // empty if there is only one run
   Settings settings{};  // with names that are unique within the run
