@@ -69,7 +69,7 @@ void RenderLatex(const Report& report, std::ostream& out, bool with_details) {
     for (const std::string& note : table.notes()) out << "\n\\smallskip\n" << Escaped(note) << "\n";
     out << "\\end{table}\n";
   }
-  for (const Warning warning : WarningsIn(report.tables)) {
+  for (const Warning warning : WarningsIn(report.tables, with_details)) {
     out << "\n\\smallskip\\noindent\n"
         << Escaped(Join("`", WordOf(warning), "`: ", ExplanationOf(warning))) << "\n";
   }

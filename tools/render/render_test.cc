@@ -279,6 +279,10 @@ TEST(RenderTest, AWarningIsSaidWhereItTellsMost) {
   EXPECT_THAT(Text(RenderCsv, report), ::testing::HasSubstr("oversubscribed n<100"));
   EXPECT_EQ(WarningsIn(report.tables, false),
             (std::set<Warning>{Warning::kOversubscribed, Warning::kOutliers}));
+  std::ostringstream latex;
+  RenderLatex(report, latex, false);
+  EXPECT_THAT(latex.str(), ::testing::AllOf(::testing::HasSubstr("outliers`: N steps"),
+                                            ::testing::Not(::testing::HasSubstr("100`: fewer"))));
 }
 
 std::vector<std::string> TextsOf(Column column, const std::vector<double>& values) {

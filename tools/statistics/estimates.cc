@@ -101,7 +101,7 @@ Located Locate(const RoundDifferences& differences, const std::vector<size_t>& l
   const Location own = LocationOf(
       differences.values, differences.order.empty() ? differences.values : differences.order, trimmed);
   Located located{.value = own.value, .influence = own.influence, .num_values = own.num_values};
-  if (own.num_kept < 2) return located;
+  if (own.num_kept == 0) return located;
   if (!differences.divisors.empty()) {
     std::vector<double> divisors = differences.divisors;
     for (size_t i = 0; i < divisors.size(); ++i) {
@@ -113,6 +113,7 @@ Located Locate(const RoundDifferences& differences, const std::vector<size_t>& l
       located.influence[i] = (own.influence[i] - located.value * divisor.influence[i]) / divisor.value;
     }
   }
+  if (own.num_kept == 1) return located;
   located.degrees = static_cast<double>(own.num_kept) - 1;
   located.variance = VarianceOf(located.influence, launches, located.num_values);
   return located;

@@ -42,10 +42,11 @@ TEST(EstimatesTest, WhatNeverVariesLeavesNoDoubt) {
 }
 
 TEST(EstimatesTest, TooFewRoundsHaveNoInterval) {
-  const RoundDifferences one{Values{3}};
-  const Estimate estimate = EstimateRounds({&one, 1}, {1})[0];
-  EXPECT_EQ(estimate.value, 3);
-  EXPECT_FALSE(estimate.interval.is_known());
+  for (const RoundDifferences& one : {RoundDifferences{Values{3}}, RoundDifferences{Values{6}, Values{2}}}) {
+    const Estimate estimate = EstimateRounds({&one, 1}, {1})[0];
+    EXPECT_EQ(estimate.value, 3);
+    EXPECT_FALSE(estimate.interval.is_known());
+  }
 }
 
 // Yuen's interval for a trimmed mean: 20 values, 12 kept, Student's t with 11 degrees of freedom.
