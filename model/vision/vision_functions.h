@@ -7,8 +7,8 @@
 
 // The differentiable operations of image models. The tensors of a call must be on one device and, but for
 // num_batches_tracked, have the same dtype, f32, f64 or bf16; for other dtypes, devices or shapes, an
-// operation throws InvalidInput. If activations are bf16, however, targets, losses, running averages, and the
-// weights and biases of BatchNorm2d and AddBias are f32.
+// operation throws InvalidInput. If activations are bf16, however, targets, losses, running averages,
+// BatchNorm2d's weight and bias, and AddBias's bias are f32.
 //
 // The shape of an image's activation is (batch, channels / block, height, width, block). Channel c is element
 // c % block of block c / block. The block is 1, 8 or 16 on the CPU, and 1 or the number of channels on CUDA.
@@ -59,10 +59,10 @@ struct BatchNormOptions {
 //
 //   act((x - mean) / sqrt(variance + eps) * weight + bias + residual)
 //
-// mean and (biased) variance of a channel are computed over its pixels in all images of the batch, at least
-// two. act(z) is max(0, z) if options.relu is true, else z; an undefined residual is not added. x and
-// residual have the same shape; weight and bias are (channels). The running averages in `buffers` move by
-// `momentum` towards the batch's mean and unbiased variance.
+// mean and (biased) variance of a channel are computed over its pixels in all images of the batch, which must
+// be at least two pixels. act(z) is max(0, z) if options.relu is true, else z; an undefined residual is not
+// added. x and residual have the same shape; weight and bias are (channels). The running averages in
+// `buffers` move by `momentum` towards the batch's mean and unbiased variance.
 Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNormBuffers& buffers,
                 const BatchNormOptions& options, const Var& residual = Var());
 

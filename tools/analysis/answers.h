@@ -106,8 +106,8 @@ std::string ChooseForLaunches(const Settings& settings);
 // zero1", "Undecided: ...", or the reason why there is none (empty if Setting::void_reason tells it). A
 // recommendation also names the rows that were not judged, each with its no_verdict.
 std::string WriteSentence(const Choice& choice);
-// Returns the cost of synchronisation in a step of each setting's baseline: "core costs 19 to 26 ms of its
-// 98.8 ms step over gloo."; empty if this would list more than four baselines, or if no cost is known.
+// Returns the cost of synchronisation in a step of each baseline in the settings: "core costs 19 to 26 ms of
+// its 98.8 ms step over gloo."; empty if this would list more than four baselines, or if no cost is known.
 std::string CostSentence(const Settings& settings);
 // Returns "No verdict. " and the void_reason (for example, too few steps) of the first setting that has one;
 // empty if no setting has a void_reason.

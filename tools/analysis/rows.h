@@ -18,8 +18,8 @@
 // Row for each variant (a strategy with options, over a backend), and comparisons of these rows.
 namespace gradsync::tools {
 
-// Two rows are called equal if the interval of their difference contains 0 and lies within +- this fraction
-// of the baseline's step.
+// Two rows are called equal if the interval of the difference of their steps contains 0 and lies within +-
+// this fraction of the baseline's step.
 inline constexpr double kEqualWithin = 0.03;
 
 // If other programs or the kernel's network work used at least this fraction of the host's CPU time during a
@@ -27,8 +27,8 @@ inline constexpr double kEqualWithin = 0.03;
 inline constexpr double kTooDisturbed = 0.1;
 
 // What the interval of a difference shows. kSlower: the whole interval is above 0. kFaster: it is below 0.
-// kEqual: it contains 0 and lies within +- kEqualWithin. kOpen: it contains 0 and reaches further than that.
-// kNone: there is no interval.
+// kEqual: it contains 0 and lies within +- equal_within, an argument of JudgeInterval. kOpen: it contains 0
+// and reaches beyond +- equal_within. kNone: there is no interval.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 Verdict JudgeInterval(const Interval& interval, double equal_within = kEqualWithin);
 std::string_view WordOf(Verdict verdict);
