@@ -10,8 +10,8 @@ namespace gradsync::model {
 
 using ReferenceMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Applies Muon's five iterations, which bring all singular values of a matrix near 1, to the singular values
-// of `u`. The iterations do not change the singular vectors of `u`.
+// Divides `u` by its Frobenius norm, and applies Muon's five iterations, which bring most singular values
+// near 1, to the singular values. The iterations do not change the singular vectors of `u`.
 inline ReferenceMatrix Orthogonalized(const ReferenceMatrix& u) {
   const Eigen::JacobiSVD<ReferenceMatrix> svd(u, Eigen::ComputeThinU | Eigen::ComputeThinV);
   Eigen::VectorXd s = svd.singularValues() / (u.norm() + 1e-7);

@@ -7,7 +7,7 @@
 #include "model/tensor/dtype.h"
 #include "model/tensor/parallel.h"
 
-// Lets CPU kernels use arrays as Eigen expressions, which the compiler turns into vector instructions.
+// Lets CPU kernels use arrays as Eigen expressions, which are computed with vector instructions.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -31,8 +31,8 @@ void CastSpan(const From* x, int64_t n, To* y) {
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(static_cast<Wide<From>>(x[i]));
 }
 
-// Reads n consecutive elements, at most max_n, as an Eigen array of Wide<T>. For f32 and f64 this array is
-// the memory at x; for bf16 it is a copy in f32, which the next read overwrites.
+// A Reader reads n consecutive elements, at most max_n, as an Eigen array of Wide<T>. For f32 and f64 this
+// array is the memory at x; for bf16 it is a copy in f32, which the next read overwrites.
 template <class T>
 class Reader {
  public:
@@ -53,9 +53,9 @@ class Reader<BF16> {
   Eigen::ArrayXf wide_;
 };
 
-// Writes n consecutive elements, at most max_n: calls compute(out), which sets the Eigen array `out` or, if
-// `accumulate`, adds to it. For f32 and f64 `out` is the memory at y. For bf16 `out` is an f32 buffer, which
-// is then rounded into y.
+// A Writer writes n consecutive elements, at most max_n: it calls compute(out), which sets the Eigen array
+// `out` or, if `accumulate`, adds to it. For f32 and f64 `out` is the memory at y. For bf16 `out` is an f32
+// buffer, which is then rounded into y.
 template <class T>
 class Writer {
  public:
@@ -78,9 +78,9 @@ class Writer<BF16> {
   }
 
  private:
-  // This array is the f32 buffer for results, which Eigen always aligns. Otherwise results could depend on
-  // its address: Eigen computes the elements before the first aligned vector one by one, and compilers may
-  // round these differently.
+  // The f32 buffer for results in bf16. It is an Eigen array, because Eigen always aligns its arrays.
+  // Otherwise results could depend on the buffer's address: Eigen computes the elements before the first
+  // aligned vector one by one, and compilers may round these differently.
   Eigen::ArrayXf wide_;
 };
 

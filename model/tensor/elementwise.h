@@ -5,7 +5,7 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels of elementwise operations on arrays of n elements.
+// Kernels that scale, fill, convert and transpose arrays, add biases, sum squares, and compute SwiGLU.
 namespace gradsync::model::kernels {
 
 // Computes y = x * factor. x and y may be the same array.
@@ -74,8 +74,8 @@ struct BiasGrad {
   void OnCuda(Device& device) const;
 };
 
-// SquaredSums divides x into pieces of kSumPiece consecutive elements, and sets sums[i] to the sum of squares
-// of piece i, computed in f64.
+// SquaredSums divides x into pieces of kSumPiece consecutive elements (the last piece may be shorter), and
+// sets sums[i] to the sum of squares of piece i, computed in f64.
 inline constexpr int64_t kSumPiece = int64_t{1} << 16;
 inline int64_t NumPieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
 template <class T>

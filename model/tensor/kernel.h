@@ -6,7 +6,8 @@
 #include "model/tensor/device.h"
 #include "model/tensor/dtype.h"
 
-// A kernel is a struct that has the kernel's arguments as members, and a function for each type of device.
+// A kernel is a struct that has the kernel's arguments as members, and a function for each type of device
+// that it supports.
 //
 //   template <class T>
 //   struct Scaled {
@@ -20,9 +21,9 @@
 //   };
 //
 // Run(op, device, Scaled<T>{...}) calls the kernel's OnCpu(device) if `device` is the CPU, else
-// OnCuda(device). All arrays are in the device's memory, dense and row-major. Unless a kernel says otherwise,
-// T, the type of activations and their gradients, is float, double or BF16. With BF16, kernels compute in f32
-// and round each result once. Wide<T> is float for BF16, else T.
+// OnCuda(device). Unless a kernel says otherwise, its arrays are in the device's memory, dense and row-major,
+// and T, the type of activations and their gradients, is float, double or BF16. With BF16, most kernels
+// compute in f32 and round each result once. Wide<T> is float for BF16, else T.
 namespace gradsync::model::kernels {
 
 // True if this program was built with the CUDA libraries that the kernel's OnCuda needs. A kernel that also

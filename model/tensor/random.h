@@ -6,16 +6,16 @@
 #include "model/tensor/tensor.h"
 
 // Random numbers that are equal on every machine, with any number of threads, and whatever was drawn before.
-// Number i of a stream depends only on (seed, stream, i). The standard library's distributions do not
-// guarantee this.
+// The 32-bit word from which number i of a stream is made depends only on (seed, stream, i). The standard
+// library's distributions do not guarantee equal numbers.
 namespace gradsync::model {
 
 // Returns four random 32-bit words for each (key, counter), by Philox4x32-10: Salmon, Moraes, Dror and Shaw,
 // "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint32_t, 4> counter);
 
-// What random numbers are used for. Each purpose has its own streams, so that, for example, initial weights
-// and batches that are drawn with the same seed are independent.
+// What random numbers are used for. Each purpose has its own streams (StreamOf), so that, for example,
+// initial weights and batches that are drawn with the same seed are independent.
 enum class Purpose : uint64_t { kWeights, kBatches, kOrder, kSpotChecks, kLowRank, kPeak };
 
 // Returns the number of the stream `index` of a purpose; `index` must be below 2^56.
@@ -23,12 +23,12 @@ constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
   return static_cast<uint64_t>(purpose) << 56 | index;
 }
 
-// Returns four random 32-bit words of the stream `stream`; each `counter` gives different ones.
+// Returns four random 32-bit words of the stream `stream`; two counters never give the same four words.
 std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t counter);
 
-// Fills `tensor` (f32 or f64) with random numbers of a normal distribution with mean 0 and standard deviation
-// `stddev`, truncated at -3 and 3 stddev. The numbers are rounded to f32 also for an f64 tensor, so both
-// dtypes get equal values. Throws InvalidInput for another dtype.
+// Fills `tensor` (f32 or f64) with random numbers of a normal distribution that has mean 0 and, before it is
+// truncated at -3 and 3 stddev, standard deviation `stddev`. The numbers are rounded to f32 also for an f64
+// tensor, so both dtypes get equal values. Throws InvalidInput for another dtype.
 void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (f32 or f64) with uniform random numbers of [low, high), in 2^24 steps; if `low` is not 0,

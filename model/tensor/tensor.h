@@ -17,23 +17,25 @@ using Shape = std::vector<int64_t>;
 // Returns the shape as a text such as "(2, 128, 768)".
 std::string ToString(const Shape& shape);
 // Returns the number of elements: the product of the dimensions, 1 for a scalar's empty shape. Throws
-// InvalidInput for a negative dimension.
+// InvalidInput for a negative dimension, or if the product does not fit into 63 bits.
 int64_t Numel(const Shape& shape);
 
 // A dense row-major array on a device. Copying a Tensor object copies no elements: both objects share the
-// storage. A view is a Tensor over a part of another tensor's storage, and keeps this storage alive.
+// storage. A view is a Tensor over all or a part of another tensor's storage, and keeps this storage alive.
 class Tensor {
  public:
-  // Makes an undefined tensor, without storage. Only defined(), assignment and destruction are allowed.
+  // Makes an undefined tensor, without storage: its elements must not be read, written or copied, and
+  // device() and all views throw InvalidInput.
   Tensor() = default;
 
   static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
   static Tensor Zeros(DevicePtr device, Shape shape, DType dtype);
-  // Returns a tensor over existing memory, for example memory shared between processes. The memory must be
-  // large enough and aligned for `dtype`. The tensor keeps `memory` alive.
+  // Returns a tensor over existing memory of `device`, for example memory shared between processes. This
+  // memory must be large enough and aligned for `dtype`, which is not checked. The tensor keeps `memory`
+  // alive.
   static Tensor Over(DevicePtr device, std::shared_ptr<void> memory, Shape shape, DType dtype);
-  // Returns a tensor with a copy of `values` (row-major, in CPU memory). Throws InvalidInput unless `values`
-  // has Numel(shape) elements.
+  // Returns a tensor on `device` with a copy of `values`, which are row-major and in CPU memory. Throws
+  // InvalidInput unless `values` has Numel(shape) elements.
   template <class T>
   static Tensor From(DevicePtr device, Shape shape, std::span<const T> values) {
     return FromBytes(std::move(device), std::move(shape), kDTypeOf<T>, std::as_bytes(values));
@@ -71,28 +73,30 @@ class Tensor {
   // tensor. Throws InvalidInput if these elements are not inside this tensor, or not aligned for `dtype`.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
-  // Returns whether this is the only Tensor object on its storage, so that a write changes no other tensor.
+  // Returns whether no other Tensor object shares this tensor's storage. Two tensors that Over() makes of the
+  // same memory count as two storages.
   bool unique() const { return storage_.use_count() == 1; }
-  // Returns whether both tensors have the same elements in the same storage.
+  // Returns whether both tensors begin at the same address and have equally many elements.
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
 
-  // Remembers how often the storage has been written, to detect later writes (Version::changed()).
+  // Remembers how many writes to the storage have been counted (CountWrite), to detect later writes
+  // (Version::changed()).
   class Version;
   Version version() const;
-  // Declares a write to the storage, which Version::changed() then reports. CopyFrom, Zero, and the functions
-  // of random.h and tensor_ops.h (except Cast) call CountWrite themselves. After a kernel, a collective or a
-  // write through data(), the caller must call it if the write is to be detected.
+  // Counts a write to the storage, which Version::changed() then reports. CopyFrom, Zero, and the functions
+  // of random.h and tensor_ops.h that write a tensor (except Cast) call CountWrite themselves. After a
+  // kernel, a collective or a write through data(), the caller must call it if the write is to be detected.
   void CountWrite() const;
 
-  // Copies the elements of `source`, which is on this device or the CPU, into this tensor. Throws
-  // InvalidInput if the shapes or dtypes differ.
+  // Copies the elements of `source` into this tensor. One of the two must be on the CPU, or both on the same
+  // device. Throws InvalidInput if the shapes or dtypes differ.
   void CopyFrom(const Tensor& source) const;
   void Zero() const;
   // Clone() copies the tensor into new storage on its device, and To() into new storage on `device`.
   Tensor Clone() const { return To(device()); }
   Tensor To(const DevicePtr& device) const;
 
-  // Copies the elements to the CPU. Throws InvalidInput if T is not the C++ type of the dtype.
+  // Returns a copy of the elements in CPU memory. Throws InvalidInput if T is not the C++ type of the dtype.
   template <class T>
   std::vector<T> ToVector() const {
     if (kDTypeOf<T> != dtype_) [[unlikely]]
@@ -106,7 +110,7 @@ class Tensor {
  private:
   struct Storage;
 
-  // Throws InvalidInput if the size in bytes does not fit into 63 bits.
+  // Throws InvalidInput for a negative dimension, or if the size in bytes does not fit into 63 bits.
   Tensor(Shape shape, DType dtype);
   [[noreturn]] void ThrowWrongDType(DType expected) const;
 
@@ -120,7 +124,8 @@ class Tensor {
 class Tensor::Version {
  public:
   Version() = default;
-  // Returns whether the storage has been written since version() was called; false if it has been freed.
+  // Returns whether a write to the storage has been counted (CountWrite) since version() was called; false if
+  // the storage has been freed.
   bool changed() const;
 
  private:

@@ -8,14 +8,14 @@
 #include "model/tensor/tensor.h"
 
 // Arithmetic on whole tensors of f32, f64 or bf16, on the tensors' device, without autograd. The functions
-// throw InvalidInput for another dtype.
+// throw InvalidInput for another dtype, except that Store can copy any dtype.
 namespace gradsync::model {
 
 // Computes target += source. Throws InvalidInput if the shapes, dtypes or types of device differ.
 void AddTo(const Tensor& source, const Tensor& target);
 
 // Adds `source` to to.data if to.accumulate is true, else copies `source` to to.data. Throws InvalidInput if
-// the shapes or dtypes differ.
+// the shapes or dtypes differ, or, for adding, the types of device.
 void Store(const Tensor& source, const Destination<Tensor>& to);
 
 void Scale(const Tensor& tensor, double factor);

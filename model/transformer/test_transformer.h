@@ -18,8 +18,8 @@ inline TransformerConfig MicroTransformer() {
           .context_length = 6};
 }
 
-// Returns the sizes of a transformer whose sequences are so long that attention kernels process them in
-// several tiles (blocks of positions).
+// Returns the sizes of a transformer whose longest sequence (128 positions) is so long that attention kernels
+// process it in several tiles (blocks of positions).
 inline TransformerConfig TiledTransformer(int64_t head_dim) {
   return {.name = "tiled",
           .d_model = 2 * head_dim,

@@ -27,8 +27,8 @@ struct TransformerConfig {
 std::vector<std::string> TransformerNames();
 // Returns the sizes of the model `name`. Throws InvalidInput for an unknown name.
 TransformerConfig TransformerByName(std::string_view name);
-// Throws InvalidInput if a size is below 1, if num_heads does not divide d_model, if d_model / num_heads is
-// odd (RoPE rotates pairs), or for more than 10^12 parameters.
+// Throws InvalidInput if a size is outside [1, 2^31), if num_heads does not divide d_model, if d_model /
+// num_heads is odd (RoPE rotates pairs), or for more than 10^12 parameters, without those of norms.
 void Validate(const TransformerConfig& config);
 // Returns the number of elements of all parameters: 2 vocab_size d + num_layers (4 d^2 + 3 d d_ff + 2 d) + d,
 // where d is d_model.
@@ -43,12 +43,14 @@ int64_t NumParameters(const TransformerConfig& config);
 //
 // The names of the parameters are token_embeddings.weight, layers.N.ln1.weight,
 // layers.N.attn.{q,k,v,output}_proj.weight, layers.N.ln2.weight, layers.N.ffn.{w1,w2,w3}.weight,
-// ln_final.weight and lm_head.weight. Weight matrices have the shape (out, in).
+// ln_final.weight and lm_head.weight. The matrices have the shape (out, in), except token_embeddings.weight:
+// (vocab_size, d_model).
 class Transformer : public Model {
  public:
   // Draws the initial weights: matrices from a normal distribution of variance 2 / (in + out), embeddings
   // from the standard normal distribution, both truncated at 3 standard deviations; weights of norms are 1. A
-  // parameter's initial values depend only on `seed` and on its index in parameters().
+  // parameter's initial values depend on `seed`, on its shape and on its index in parameters(), but not on
+  // `device` or `dtype`.
   //
   // `dtype` is the dtype of activations: f32, f64 or bf16. Parameters, gradients and the loss have the same
   // dtype, except with bf16: then they are f32, and each matrix also has a copy in bf16 (Parameter::Copy).
@@ -58,7 +60,7 @@ class Transformer : public Model {
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
   // Returns the parameters in groups: those of the embeddings, of each block, and of the final norm with
-  // lm_head. Strategies that shard parameters gather one group at a time.
+  // lm_head. Strategies that shard parameters gather and free the parameters of a group together.
   std::vector<std::vector<Parameter*>> units() const override;
 
   // Computes logits: i32 ids (batch, seq) -> (batch, seq, vocab_size).

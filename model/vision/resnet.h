@@ -32,7 +32,7 @@ struct ConvNormShape {
   std::string conv, norm;             // names of the convolution and the norm
   int64_t in = 0, out = 0, size = 0;  // channels of input and output; size of the square kernel
   // Height and width of the convolution's output are 1 / stride of those of its input, and 1 / reduction of
-  // those of the image.
+  // those of the image, rounded up.
   int64_t stride = 1, reduction = 1;
   bool is_shortcut = false;
 };
@@ -57,17 +57,17 @@ class ResNet : public Model {
  public:
   // Draws the initial weights: convolutions from a normal distribution of variance 2 / (out * size^2),
   // truncated at 3 standard deviations; fc from a uniform distribution between -1 / sqrt(in) and 1 /
-  // sqrt(in). Weights of norms are 1 and their biases 0. A parameter's initial values depend only on `seed`
-  // and on its index in parameters(). `dtype` is the dtype of activations: f32, f64 or bf16. Parameters,
-  // images, targets and the loss have the same dtype, except with bf16: then they are f32. Throws
-  // InvalidInput if a size in `config` is below 1 or above 65536.
+  // sqrt(in). Weights of norms are 1 and their biases 0. A parameter's initial values depend on `seed`, on
+  // its shape and on its index in parameters(), but not on `device` or `dtype`. `dtype` is the dtype of
+  // activations: f32, f64 or bf16. Parameters, images, targets and the loss have the same dtype, except with
+  // bf16: then they are f32. Throws InvalidInput if a size in `config` is below 1 or above 65536.
   ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const ResNetConfig& config() const { return config_; }
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
   // Returns the parameters in six groups: those of the stem, of each of the four stages, and of fc.
-  // Strategies that shard parameters gather one group at a time.
+  // Strategies that shard parameters gather and free the parameters of a group together.
   std::vector<std::vector<Parameter*>> units() const override;
   std::span<const Buffer> buffers() const override { return buffers_; }
 

@@ -10,8 +10,8 @@ namespace gradsync::model {
 
 // Returns test cases with small shapes, so that gradients can be checked by central differences.
 std::vector<FunctionCase> SmallVisionCases();
-// Returns test cases with shapes like those of a residual network, so large that several threads share the
-// work.
+// Returns test cases with shapes like those of a residual network, most of them so large that several threads
+// share the work.
 std::vector<FunctionCase> LargeVisionCases();
 // Returns small and large test cases for CUDA. Their activations have channel blocks of 1 or of all channels,
 // because CUDA supports no others.

@@ -5,14 +5,15 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor.h"
 
-// The differentiable operations of image models. The tensors of a call must be on one device and have the
-// same dtype, f32, f64 or bf16; for other dtypes or shapes, an operation throws InvalidInput. If activations
-// are bf16, however, targets, losses, and the weights and biases of BatchNorm2d and AddBias are f32.
+// The differentiable operations of image models. The tensors of a call must be on one device and, but for
+// num_batches_tracked, have the same dtype, f32, f64 or bf16; for other dtypes, devices or shapes, an
+// operation throws InvalidInput. If activations are bf16, however, targets, losses, running averages,
+// BatchNorm2d's weight and bias, and AddBias's bias are f32.
 //
-// The shape of an activation is (batch, channels / block, height, width, block). Channel c is element c %
-// block of block c / block. The block is 1, 8 or 16 on the CPU, and 1 or the number of channels on CUDA.
+// The shape of an image's activation is (batch, channels / block, height, width, block). Channel c is element
+// c % block of block c / block. The block is 1, 8 or 16 on the CPU, and 1 or the number of channels on CUDA.
 // Images have block 1, the usual order (batch, channels, height, width). The input and the output of a
-// convolution may have different blocks.
+// convolution may have different blocks; on CUDA, only an input with block 1 may differ from the output.
 //
 // For its backward pass, each operation keeps these tensors in memory:
 //
@@ -24,9 +25,9 @@
 //   MeanSquaredError   x, target
 namespace gradsync::model {
 
-// Returns the block (number of channels whose values for a pixel are adjacent in memory) with which
-// operations on activations of `channels` channels are fastest: on the CPU 16 (only with AVX-512), 8 or 1,
-// and on CUDA `channels`, or 1 for f64.
+// Returns the block (number of channels whose values for a pixel are adjacent in memory) that models should
+// use for activations of `channels` channels: on the CPU the largest of 16 (only with AVX-512), 8 and 1 that
+// divides `channels`, and on CUDA `channels`, or 1 for f64.
 int64_t ChannelBlock(const Device& device, DType dtype, int64_t channels);
 
 struct Conv2dOptions {
@@ -37,10 +38,10 @@ struct Conv2dOptions {
 
 // Computes a two-dimensional convolution without a bias. x has `in` channels, weight is (out, in, size,
 // size), and the result has `out` channels in blocks of out_block. The height of the result is (height + 2
-// padding - size) / stride + 1, and the width likewise.
+// padding - size) / stride + 1, rounded down, and the width likewise.
 Var Conv2d(const Var& x, const Var& weight, const Conv2dOptions& options);
 
-// Running averages of batch normalisation, which each forward pass updates.
+// The running averages of batch normalisation and the number of batches, which each forward pass updates.
 struct BatchNormBuffers {
   Tensor running_mean;         // (channels), with the weight's dtype
   Tensor running_var;          // (channels), with the weight's dtype
@@ -58,15 +59,16 @@ struct BatchNormOptions {
 //
 //   act((x - mean) / sqrt(variance + eps) * weight + bias + residual)
 //
-// mean and (biased) variance of a channel are computed over its pixels in all images of the batch, at least
-// two. act(z) is max(0, z) if options.relu is true, else z; an undefined residual is not added. x and
-// residual have the same shape; weight and bias are (channels). The running averages in `buffers` move by
-// `momentum` towards the batch's mean and unbiased variance.
+// mean and (biased) variance of a channel are computed over its pixels in all images of the batch, which must
+// be at least two pixels. act(z) is max(0, z) if options.relu is true, else z; an undefined residual is not
+// added. x and residual have the same shape; weight and bias are (channels). The running averages in
+// `buffers` move by `momentum` towards the batch's mean and unbiased variance.
 Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNormBuffers& buffers,
                 const BatchNormOptions& options, const Var& residual = Var());
 
-// Returns the maximum of each window of size x size pixels; windows are `stride` pixels apart. `padding` must
-// be less than `size`; padded pixels are never the maximum. The first of equal maxima gets the gradient.
+// Returns the maximum of each window of size x size pixels; windows are `stride` pixels apart. `size` must be
+// at most 15, and `padding` less than `size`; padded pixels are never the maximum. The first of equal maxima
+// gets the gradient.
 Var MaxPool2d(const Var& x, int64_t size, int64_t stride, int64_t padding);
 
 // Returns the mean of each channel of each image, (batch, channels).

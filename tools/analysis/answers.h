@@ -6,16 +6,18 @@
 
 #include "tools/analysis/rows.h"
 
-// Compares rows of the result tables (such as strategies), recommends one, and writes sentences about this.
+// Sentences that tell how rows of the result tables (such as strategies) compare with their baselines, and
+// which row is recommended.
 namespace gradsync::tools {
 
 struct Answer {
   std::string place{};  // name of the place, such as "batch 2 over gloo"; empty if there is only one place
   std::string row{}, baseline{};
   Verdict verdict = Verdict::kNone;
-  Estimate difference{};  // of the row to the baseline, as a fraction of the baseline's time or loss
-  // If the verdict is kOpen: the flag of the benchmark with which a longer measurement would decide it, such
-  // as "`--time=5m`". If the verdict is kNone: the reason why there is none, such as too few steps.
+  Estimate difference{};  // of the row to the baseline, as a fraction, usually of the baseline's time or loss
+  // If the verdict is kOpen: the flags of the benchmark with which a longer measurement would decide it, such
+  // as "`--time=5m`". If the verdict is kNone: the reason why there is none, such as "disturbed:17%". Empty
+  // if these are not known.
   std::string remark{};
 };
 
@@ -29,36 +31,40 @@ struct AnswerWords {
 // gloo". Returns one sentence for each place and baseline. It lists the verdicts on the rows of this place:
 // "Over gloo, against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
 // `--time=18m`)." If the answers name fewer rows than places, returns one sentence for each row and baseline
-// instead. It lists the row's verdicts in all places. Omits answers that have neither a verdict nor a remark.
+// instead, which lists the verdicts on this row by place. In a sentence, more than six rows or places with
+// the same verdict are only counted. WriteSentences omits answers that have neither a verdict nor a remark.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
-// Makes an Answer (the difference and the verdict) for each comparison of a strategy with its baseline. If
-// the baseline strategy was measured with several bucket sizes, the row of each further size is compared with
-// the row of the first size, too. No answer is made for strategies without communication.
+// Makes an Answer (the difference and the verdict) for each comparison of a strategy with another row, its
+// baseline. If the baseline strategy was measured with several bucket sizes, the row of each further size is
+// compared with the row of the first size, too. Omits strategies without communication, settings that have a
+// void_reason, and comparisons with a baseline that has the warning kUnequal.
 std::vector<Answer> MakeAnswers(const Settings& settings);
 // What is known about which strategy has the shortest step, among those that average exactly and whose
 // results are right.
 enum class State {
   kNone,  // nothing, for example because other programs disturbed the measurement
-  // One row is the fastest, or at most kEqualWithin slower than the fastest.
+  // One row is the fastest, or at most kEqualWithin (a fraction of the baseline's step) slower than the
+  // fastest.
   kUse,
   kEqual,     // several rows are at most kEqualWithin slower than the fastest
   kUndecided  // no row is known to be at most kEqualWithin slower than the fastest
 };
 
-// The recommended strategy for one setting (model, batch size, ...), over one backend. Strategies that do not
-// average exactly, those with wrong results, and those whose comparison has no verdict are ignored.
+// The recommendation among the rows of one setting (model, batch size, ...) that have the same baseline. Rows
+// are left out if they do not average exactly, if a check found a wrong result, or if their comparison with
+// another row as baseline has no verdict.
 //
-// With a probability of 95 %, everything that a Choice says about the rows is correct, because it follows
-// from the bounds that FindLeads computes for the truly fastest row.
+// With a probability of 95 %, `candidates`, `behind` and `state` are correct, because they follow from the
+// bounds that FindLeads computes for the truly fastest row.
 struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
-  // Rows that all launches measured and that may be the fastest, ordered by the time of a step. If there is
-  // only one, it is the fastest of the rows that all launches measured. If `state` is State::kUse,
-  // candidates[0] is recommended.
+  // Rows that all launches measured and that may be the fastest, ordered by their estimated difference to the
+  // baseline. If there is only one, it is the fastest of the exact rows that were compared in all launches.
+  // If `state` is State::kUse, candidates[0] is recommended.
   std::vector<const Comparison*> candidates{};
   // Rows that only the first launch measured, because it showed that they are slower than another row
   // (`--choose`).
@@ -68,54 +74,58 @@ struct Choice {
   std::vector<const Comparison*> doubtful{};
   // Upper bound of how much longer the step of candidates[0] is than the step of the fastest row. If `state`
   // is kEqual, the bound holds for all candidates. The members behind, lead, bounds and differences are
-  // fractions of the baseline's step.
+  // fractions of the time of the baseline's step.
   double behind = 0;
-  // Lower bound of the lead of the only candidate; NaN if there are several candidates or none. If the only
-  // candidate is the baseline, the step of every other row is longer than the baseline's by at least `lead`.
-  // If the only candidate is another row, the baseline's step is longer than that row's by at least `lead`.
+  // Lower bound of how much faster the only candidate is; NaN if there are several candidates or none. If the
+  // only candidate is the baseline, the step of each other exact row that was compared in all launches is
+  // longer than the baseline's by at least `lead`. If the only candidate is another row, the baseline's step
+  // is longer than that row's by at least `lead`.
   double lead = kNaN;
-  // One-sided bounds (from FindLeads) of how much longer the step of a row is than the baseline's step. Only
-  // rows have one whose two-sided interval contains 0 although WriteSentence says that they are slower or
-  // faster than the baseline. A bound of 0.02 means that the row is slower by at least 2 %; a bound of -0.02,
-  // that it is faster by at least 2 %.
+  // One-sided bounds (from FindLeads) of how much longer the step of a row is than the baseline's step. A row
+  // has a bound only if the bound shows that it is slower or faster than the baseline although its two-sided
+  // interval contains 0. A bound of 0.02 means that the row is slower than the baseline by at least 2 %; a
+  // bound of -0.02, that it is faster by at least 2 %.
   std::map<const Comparison*, double> bounds{};
   Interval differences{};  // contains the differences of candidates[0] to all other candidates
 
   const Setting& setting() const { return *at.setting; }
-  // Returns the comparisons of all rows whose baseline is `base`, including the comparison of `base` with
-  // itself.
+  // Returns the comparisons of all rows of the setting that have the same baseline as `base`, which is one of
+  // them.
   std::vector<const Comparison*> comparisons() const;
   // Returns the comparison of the row whose Row::label is `label`; null if comparisons() has none.
   const Comparison* Find(const std::string& label) const;
 };
 std::vector<Choice> MakeChoices(const Settings& settings);
-// With --choose, a benchmark is launched several times, and the first launch chooses the strategies of the
-// later ones. Returns the benchmark's flags --variants and --steps for the later launches, and a second line
-// with the fastest strategy so far. The later launches leave out strategies that are shown to be slower than
-// another exact strategy in every setting. Each later launch has at least as many rounds as the first launch.
+// With --choose, a benchmark is launched several times, and the first launch chooses the variants that the
+// later ones measure. Returns the benchmark's flags --variants and --steps for the later launches, and a
+// second line with the number of these variants and the fastest so far in each setting. The later launches
+// leave out variants, except baselines, that are shown to be slower than another exact variant in every
+// setting. --steps asks for at least as many rounds (one step of each variant) as the first launch had.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
-// zero1", "Undecided: ...", or the reason why there is none. Also names the strategies that were not judged.
+// zero1", "Undecided: ...", or the reason why there is none (empty if Setting::void_reason tells it). A
+// recommendation also names the rows that were not judged, each with its no_verdict.
 std::string WriteSentence(const Choice& choice);
-// Returns the cost of synchronisation in a step of each setting's baseline: "core costs 19 to 26 ms of its
-// 98.8 ms step over gloo."; empty if this would list more than four baselines, or if no cost is known.
+// Returns the cost of synchronisation in a step of each baseline in the settings: "core costs 19 to 26 ms of
+// its 98.8 ms step over gloo."; empty if this would list more than four baselines, or if no cost is known.
 std::string CostSentence(const Settings& settings);
-// Returns a sentence with the reason why the first setting without verdicts has none (for example, too few
-// steps); empty if all settings have verdicts.
+// Returns "No verdict. " and the void_reason (for example, too few steps) of the first setting that has one;
+// empty if no setting has a void_reason.
 std::string NoVerdict(const Settings& settings);
 
 // Returns a text about strategies that have no baseline over their backend, and the flag that compares them
 // anyway: "Not compared, because there is no core over shm: zero1@shm (123 ms)"; empty if there are none.
 std::string NotCompared(const Settings& settings);
 
-// Returns how long to measure (--time, in seconds), so that an undecided difference is decided with a
-// probability of 80 %: shown to be different from 0, or to be within kEqualWithin. Assumes that the estimated
-// difference is the true one, and that its interval narrows with the square root of the measured time.
+// Returns how long all launches of a measurement should take together (--time, in seconds), so that an
+// undecided difference is decided with a probability of 80 %: shown to be different from 0, or to be within
+// kEqualWithin. Assumes that the estimated difference is the true one, and that its interval narrows with the
+// square root of the measured time.
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
 // Returns the benchmark's flags with which a new measurement would decide this undecided difference:
-// "`--time=5m`", or, if the variation between launches makes the interval wide, "`--repeats=12`" (12
-// launches). If the new measurement has only some of the setting's rows, `share` is the fraction of a round's
-// time that these rows take.
+// "`--time=5m`", or, if the variation between launches makes the interval wide, "`--time=5m --repeats=12`"
+// (12 launches). If the new measurement has only some of the setting's rows, `share` is the fraction of a
+// round's time that these rows take.
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools

@@ -2,10 +2,10 @@
 
 #include <string_view>
 
-// The strategies with which others are compared, unless the user names another baseline.
+// The strategies with which the results of other strategies are compared.
 namespace gradsync::tools {
 
-// Times of steps are compared with those of this strategy, because it is usually the fastest.
+// Times of steps are compared with those of this strategy, unless the user names another baseline.
 inline constexpr std::string_view kDefaultBaseline = "core";
 // Losses of training runs are compared with those of this strategy.
 inline constexpr std::string_view kLossBaseline = "naive";

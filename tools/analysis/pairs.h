@@ -5,30 +5,32 @@
 #include "tools/analysis/rows.h"
 
 // Estimates how much longer one strategy's steps are than another's, from the differences of their steps in
-// each round. In a round each strategy takes one step.
+// each round. In a round each strategy takes one step, or a few successive steps whose mean time counts as
+// one.
 namespace gradsync::tools {
 
-// Computes the estimates of a setting whose strategies took turns (each took a step in every round). Sets
-// Comparison::estimate, Setting::costs, and the number and the duration of rounds.
+// Computes Comparison::estimate and Setting::costs of a setting whose strategies took turns (each took a step
+// in every round). Also sets the setting's num_rounds, round_s (the duration of one round), num_launches,
+// num_looks and confidence.
 void EstimateInTurn(Setting* setting);
 
-// Returns how much the differences between rows vary from launch to launch: the ratio of this variance to the
-// variance that the scatter of rounds within a launch explains.
+// Returns how much the differences of rows to their baselines vary from launch to launch: the ratio of their
+// variance between launches to the variance that the scatter of rounds within a launch explains.
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
 // CompareSteps returns, for each pair of rows, by how much the step of `own` is longer than the step of
-// `base`, as a fraction of the step of `base`. With a probability of 95 %, all these intervals contain the
-// true values. Their low ends are at least -1, because no step takes less time than none. If
-// Setting::takes_turns() is false, estimates have no intervals.
+// `base`, as a fraction of the step of `base`. With a probability of at least 95 %, the intervals of all
+// pairs of a call contain the true values. The low ends of the intervals are at least -1, because no step
+// takes less time than none. If Setting::takes_turns() is false, estimates have no intervals.
 struct RowPair {
   const Row* own;
   const Row* base;
 };
 using RowPairs = std::vector<RowPair>;
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
-// Returns, for each pair of rows, how much more synchronisation costs in each step of `own` than in each step
-// of `base`, in seconds. The cost is the time of a step minus that of a strategy without communication. NaN
-// if a cost is unknown or `own` does not communicate.
+// Returns, for each pair of rows, how many seconds more synchronisation costs in a step of `own` than in a
+// step of `base`. The cost is the time of a step minus that of a strategy without communication. The estimate
+// is NaN if a cost is unknown, if `own` does not communicate, or if Setting::takes_turns() is false.
 std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs);
 
 // Returns bounds[i][j]: the step of comparisons[i].row is longer than the step of comparisons[j].row by at

@@ -13,39 +13,39 @@
 #include "tools/measurements/validity.h"
 #include "tools/statistics/estimates.h"
 
-// The data from which tables and sentences about results are made. A Setting has all measurements with the
-// same model, batch size, sequence length and so on. It has a Row for each variant (a strategy with options,
-// over a backend), and comparisons of these rows.
+// The data from which tables and sentences about results are made. A Setting has the measurements of one run
+// (with --repeats, of all its launches) with the same model, batch size, sequence length and so on. It has a
+// Row for each variant (a strategy with options, over a backend), and comparisons of these rows.
 namespace gradsync::tools {
 
-// Two rows are called equal if the whole interval of their difference lies within +- this fraction of the
-// baseline's step.
+// Two rows are called equal if the interval of the difference of their steps contains 0 and lies within +-
+// this fraction of the baseline's step.
 inline constexpr double kEqualWithin = 0.03;
 
-// If other programs used at least this fraction of the CPU time of the host during the steps, rows are not
-// compared, because these programs may cause the differences.
+// If other programs or the kernel's network work used at least this fraction of the host's CPU time during a
+// row's steps, the row is not compared, because they may cause its difference to other rows.
 inline constexpr double kTooDisturbed = 0.1;
 
 // What the interval of a difference shows. kSlower: the whole interval is above 0. kFaster: it is below 0.
-// kEqual: it contains 0 and lies within +- kEqualWithin. kOpen: it contains 0 and reaches further than that.
-// kNone: there is no interval.
+// kEqual: it contains 0 and lies within +- equal_within, an argument of JudgeInterval. kOpen: it contains 0
+// and reaches beyond +- equal_within. kNone: there is no interval.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 Verdict JudgeInterval(const Interval& interval, double equal_within = kEqualWithin);
 std::string_view WordOf(Verdict verdict);
 
-// A row of a table: what was measured of one variant. In the benchmark of collectives, a row is a backend,
-// and its step is one collective.
+// A row of a table: the measurements of one variant (a strategy with options, over a backend). In the
+// benchmark of collectives, a row is a backend, and its step is one collective.
 struct Row {
   const Measurement* measured = nullptr;  // never null
-  // True if only the first launch measured this row, because that launch showed it to be slower than others
-  // (`--choose`).
+  // True if only the first launch measured this row, because that launch showed it to be slower than another
+  // row (`--choose`).
   bool left_early = false;
   // The variant as tables show it: "core:bucket_bytes=1Mi". The backend ("@gloo") follows only if rows over
-  // several backends have the same baseline.
+  // several backends (or one with different options) have the same baseline as this row.
   std::string label{};
   Warnings warnings{};
-  // Why this row must not be compared, such as "disturbed:17%" (other programs used 17 % of the host's CPU
-  // time); empty if it may be compared.
+  // Why this row must not be compared, such as "disturbed:17%" (other programs or the kernel's network work
+  // used 17 % of the host's CPU time); empty if nothing about this row forbids it.
   std::string no_verdict{};
   double step_s = kNaN;  // trimmed mean of the steps, in seconds, or the published mean
   double bus_bytes_per_second = kNaN;
@@ -60,10 +60,11 @@ struct Row {
   const bench::FactFields& facts() const { return measured->record.facts; }
   bool is_floor() const { return measured->is_floor(); }
   bool is_peer() const { return measured->is_peer(); }
-  // Returns false if a check found a wrong result.
+  // Returns false if a check found wrong elements in the result of a collective, or gradients or parameters
+  // that differ between ranks or from the reference.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
-  // Returns the mean over all steps of a phase's time, in seconds; `samples` names the phase, such as
-  // "forward_ns". NaN if this time was not measured.
+  // Returns the mean over all steps of a phase's time on the slowest rank of each step, in seconds; `samples`
+  // names the phase, such as "forward_ns". NaN if this time was not measured.
   double MeanOf(SampleName samples) const;
 };
 
@@ -76,14 +77,14 @@ struct Comparison {
   Estimate estimate{};
   Verdict verdict = Verdict::kNone;
   std::string no_verdict{};  // why the row or the baseline must not be compared; else empty
-  // False if the measurement shows that another row with this baseline is faster, or if the measurement
-  // allows no such comparison (FindLeads).
+  // False if the measurement shows that another row with this baseline is faster (FindLeads), or if it allows
+  // no such comparison, for example because a result is wrong.
   bool may_be_fastest = false;
 
   bool is_of_baseline() const { return row == base; }
 };
-// Sets no_verdict to the reason why `row` or `base` must not be compared. If there is none, and no check of
-// the two found a wrong result, sets `verdict` to what the interval of `estimate` shows.
+// Sets no_verdict to the reason why `row` or `base` must not be compared. If there is none, and both rows are
+// right (Row::is_right), sets `verdict` to what the interval of `estimate` shows.
 void Judge(Comparison* comparison);
 
 // The cost of synchronisation, in seconds: how much longer a step takes than a step of the strategy without
@@ -92,28 +93,30 @@ void Judge(Comparison* comparison);
 //   own      the strategy's own work in BeginStep and hooks
 //   tax      how much longer forward and backward take than the floor's forward and backward
 //   rest     the remaining cost, mostly of the optimizer
-// The parts are unknown for strategies of PyTorch that wait inside backward.
+// These four parts are NaN for strategies of PyTorch that wait inside backward, because their waits are not
+// timed separately.
 struct Cost {
   const Row* row = nullptr;
   const Row* floor = nullptr;  // row without communication; if it is `row` itself, there is no cost
-  // The intervals of all costs of a setting contain the true costs together with a probability of 95 %.
+  // With a probability of at least 95 %, the intervals of `total` of all costs of a setting contain the true
+  // costs.
   Estimate total{};
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
 
-  // Returns `total`; NaN if Row::no_verdict forbids to compare `row` or `floor`.
+  // Returns `total`; NaN if `row` or `floor` must not be compared (Row::no_verdict).
   Estimate told() const { return row->no_verdict.empty() && floor->no_verdict.empty() ? total : Estimate{}; }
 };
 inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost::own, &Cost::rest};
 
 // The rows that were measured with one model, batch size, sequence length, dtype, ..., and their comparisons.
 struct Setting {
-  std::string experiment{};  // "ddp" or "all_reduce"
+  std::string experiment{};  // such as "ddp" or "all_reduce"
   std::vector<Row> rows{};
   // `comparisons` and `costs` have at most one element for each row, in the order of `rows`. Strategies
-  // without communication, strategies of PyTorch, and rows over a backend without a baseline have no
-  // comparison. `costs` is empty if all strategies communicate, because a cost is a difference to a strategy
-  // without communication.
+  // without communication and strategies of PyTorch have no comparison, unless the user names them as the
+  // baseline. Rows over a backend without a baseline have none, either. `costs` is empty if all strategies
+  // communicate, because a cost is a difference to a strategy without communication.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
@@ -135,7 +138,7 @@ struct Setting {
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
   // Returns the number of rows that all launches measured (a launch is one start of all ranks).
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
-  // Returns the first row, from which callers read values that all rows share.
+  // Returns the first row, from which callers read values that all rows share, such as the model.
   const Row& any() const { return rows.front(); }
   // Returns the comparison of a row with its baseline; if the row is not compared, returns a Comparison whose
   // `row` and `base` are null.
@@ -146,8 +149,9 @@ struct Setting {
 // Makes a Setting of each group of measurements. Rows point to these measurements, so `groups` must outlive
 // the result. With --choose, the measurements of the first launch and those of the later launches make one
 // setting together. If `baseline_row` is a strategy ("core"), rows are compared with this strategy over their
-// own backend. If it is a variant ("core@gloo"), all rows are compared with it. If no row of the setting is
-// called `baseline_row`, the first row is the baseline.
+// own backend. If it is a variant ("core@gloo"), rows over all backends are compared with it. If no row of
+// the setting is called `baseline_row`, the baseline is the strategy of the first row (in the benchmark of
+// collectives, the first row) that is neither one of PyTorch nor one without communication.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
@@ -161,10 +165,10 @@ using Settings = std::vector<NamedSetting>;
 Settings NameSettings(const std::vector<const Setting*>& settings);
 Settings NameSettings(const std::vector<Setting>& settings);
 
-// Returns the trimmed mean of a series of times, or the published mean; NaN if `series` is null.
+// Returns the trimmed mean of a series of times, or the published mean, in seconds; NaN if `series` is null.
 double TypicalTime(const Series* series);
-// Returns the name of the samples that have the times of whole steps, "step_ns", or of whole collectives,
-// "time_ns".
+// Returns the name of the series with the times of whole collectives, "time_ns", if there is one, else of
+// that with the times of whole steps, "step_ns".
 SampleName StepSamples(const Measurement& measurement);
 // Returns the times of whole steps or collectives. If `measurement` has published figures without such times,
 // returns the times of the phase (a part of the step, such as backward) whose name is first in the alphabet.
@@ -176,7 +180,8 @@ double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 double LabelledSize(const Measurement& measurement);
 
 // Returns the largest half-width of the intervals of all comparisons and costs, as a fraction of the
-// baseline's step; NaN if an interval is unknown, or if there are none.
+// baseline's step (without a baseline, of the step without communication); NaN if an interval is unknown, or
+// if there are none.
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools
