@@ -65,8 +65,8 @@ def _limits(draws: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The mean of measured values, and its 95 % interval; None if there are too few values for an
-    interval."""
+    """A value that was computed from measurements, and its 95 % interval; None if there were too
+    few measurements for an interval."""
 
     value: float
     interval: Interval | None
