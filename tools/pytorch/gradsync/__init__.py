@@ -3,8 +3,8 @@ DistributedDataParallel, FSDP2 and other ways to synchronise gradients.
 
 `python -m gradsync --help` describes the commands. In Python, what_if() returns an object with the
 answer that the command `what_if` prints; it needs no PyTorch. Recorder, which needs PyTorch,
-records the steps of your own training loop. Both raise Refused if they cannot use their input, such
-as a file or a model.
+records the steps of your own training loop. what_if() and Recorder raise Refused if they cannot use
+their input, such as a file or a model.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LACKING = 4
 
 
 class Refused(ValueError):
-    """Raised if input cannot be used, such as a flag, a file, a model or a script. Its text is one
-    line that says what is wrong."""
+    """Raised if something that the user gives cannot be used, such as a flag, a file, a model or a
+    script. Its text is one line that says what is wrong."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 """The classes with the data of an answer of `gradsync what_if`: predicted and measured times.
 text.py makes text of an answer, and as_json() makes data for JSON of it.
 
-Fields whose names end in `_s` are seconds. Those of the type Interval have a 95 % interval.
+Fields whose names end in `_s` are seconds. Values of the type Interval have a 95 % interval.
 """
 
 from __future__ import annotations
@@ -149,8 +149,9 @@ class Answer:
     with the shorter predicted step was also measured to be faster.
 
     `ways`: ways to train; the first is DistributedDataParallel with the fastest bucket size.
-    `advice`: a sentence that names the fastest way. `batches`: for each way that fits into
-    `memory_limit_bytes`, the largest multiple of the recorded batch with which it fits; empty
+    `advice`: a sentence about which of the ways that compute the same weights as
+    DistributedDataParallel is the fastest, if that can be told. `batches`: for each way that fits
+    into `memory_limit_bytes`, the largest multiple of the recorded batch with which it fits; empty
     without such a limit.
     """
 

@@ -100,11 +100,11 @@ def what_if(
     """Predicts the steps of a recorded script, as `gradsync what_if` does.
 
     recording: a file that `gradsync record` wrote.
-    world_size: the number of ranks, 2 or more; None: as recorded. For a sequence of several
+    world_size: the number of ranks, 2 or more; None: as recorded. For a list or tuple of
         numbers, what_if() returns a Curve.
     link: the link between hosts: a rate and a latency, such as "25Gbit,5us", or a file: another
         recording, or what nccl-tests, rccl-tests, osu_allreduce or //bench:all_reduce wrote. None:
-        as recorded. For a list of links, what_if() returns a Curve.
+        as recorded. For a list or tuple of links, what_if() returns a Curve.
     ranks_per_host: the number of ranks that share a host's link, if `link` is a rate.
     within: the link between the ranks of one host, as a rate and a latency, if `link` is a rate.
     algorithm: the algorithm of collectives, if `link` is a rate: "best", "ring", "tree" or
@@ -113,7 +113,7 @@ def what_if(
         collective's duration; None: as measured or assumed.
     at: a recording of the model on the machine for which the answer shall hold; computation is
         scaled to the times of this recording.
-    memory: a rank's memory for tensors, in bytes or as "80GB". A Curve cannot have it.
+    memory: a rank's memory for tensors, in bytes or as "80GB". Not allowed for a Curve.
     measured: for a Curve: recordings of the same model, usually with other numbers of ranks, whose
         own synchronised steps the Curve contains beside its predictions.
 

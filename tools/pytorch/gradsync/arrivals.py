@@ -9,12 +9,12 @@ class Arrivals:
     """Notes which gradients of a model are ready in the current backward, and when they became
     ready.
 
-    `since_update`: how many times gradients of the model became ready since the last step of its
-    optimizer. `sparse`: the name of a parameter that got a sparse gradient; empty if none did.
-    `begin`: the clock's mark at the beginning of the last backward. `ready`: for each parameter the
-    clock's mark when its gradient became ready in this backward; None if it did not. Several nested
-    passes of one backward, such as those of reentrant checkpoints, may add to one gradient. Such a
-    gradient counts as ready when the last pass has added to it.
+    `since_update`: how many times gradients of the model became ready since the last step of an
+    optimizer of the model. `sparse`: the name of a parameter that got a sparse gradient; empty if
+    none did. `begin`: the clock's mark at the beginning of the last backward. `ready`: for each
+    parameter the clock's mark when its gradient became ready in this backward; None if it did not.
+    Several nested passes of one backward, such as those of reentrant checkpoints, may add to one
+    gradient. Such a gradient counts as ready when the last pass has added to it.
     """
 
     def __init__(self, params: int) -> None:

@@ -45,7 +45,9 @@ class Calls:
 
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Remembers digests of the tensors in the arguments of a call with gradients enabled. At
-        the step's first such call, also remembers digests of the module's buffers."""
+        the step's first such call, also remembers digests of the module's buffers. Forgets earlier
+        digests if this module contains the module of the first call, which was then called alone
+        for another purpose."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.

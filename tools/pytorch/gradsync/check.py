@@ -4,8 +4,9 @@
 communicate it. In a checked step of an optimizer, `check` compares the gradient that the optimizer
 gets with the mean of all ranks' copies, which a separate process group computes in f64.
 
-Exit status: 0 the same, 1 a difference, also if the script fails later, 2 `check` cannot compare,
-for example because the script fails, 5 `check` itself has failed. torchrun turns 2 and 5 into 1.
+The exit status is 0 if `check` has found no difference; 1 if it has, also if the script fails
+later; 2 if `check` cannot compare, for example because the script fails; 5 if `check` itself has
+failed. torchrun itself ends with 1 if a rank ends with 2 or 5.
 
 check_flags.py lists what `check` cannot compare, and which mistakes it does not see.
 """

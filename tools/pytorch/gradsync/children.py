@@ -35,8 +35,8 @@ class Children:
         self._sender: Connection | None = None  # by which children tell; made for the first one
 
     def watch(self, patches: Patches) -> None:
-        """From now on, until `patches` are undone, arms each process that multiprocessing starts,
-        and refuses training in forks."""
+        """From now on, until `patches` are undone, processes that multiprocessing starts without
+        forking call arm(), and forks of this process call refuse_in_child() before they train."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 

@@ -135,7 +135,7 @@ class Comparer:
 
     def after_update(self, update: Update) -> bool:
         """After an update by an optimizer that averages gradients itself, compares the weights with
-        those of a copy of the optimizer that has got the mean gradients.
+        those that a copy of the optimizer has made from the mean gradients.
 
         Returns True if later updates of this optimizer cannot be compared, because its state is now
         divided among the ranks.
@@ -307,9 +307,9 @@ class Comparer:
     ) -> list[torch.nn.Parameter]:
         """Returns the parameters for which autograd has delivered a gradient on any rank.
 
-        Leaves out parameters that DDP ignores, those that _anywhere() leaves out, and those whose
-        gradients clipping has changed last, because these were compared in their form before
-        clipping.
+        Leaves out parameters that DDP ignores, parameters whose group is not compared in this step,
+        and parameters whose gradients clipping has changed last: these gradients were compared as
+        they were before clipping.
         """
         ignored = self._trained.ignored()
         clipped = self._step.clipped

@@ -1,6 +1,6 @@
 """Predicts a step for each of several numbers of ranks and links: the points of a curve.
 
-Fields whose names end in `_s` are seconds. Those of the type Interval have a 95 % interval.
+Fields whose names end in `_s` are seconds. Values of the type Interval have a 95 % interval.
 """
 
 from __future__ import annotations

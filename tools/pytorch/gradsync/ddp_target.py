@@ -1,4 +1,4 @@
-"""Tells the recorder what it needs to know of a model in DistributedDataParallel (DDP): its
+"""Tells the recorder what it needs to know of a model in DistributedDataParallel (DDP): such as its
 settings, and why it cannot be recorded."""
 
 from __future__ import annotations

@@ -87,11 +87,11 @@ class Listener:
         return None
 
     def on_updated(self, optimizer: Optimizer) -> None:
-        """Called when an optimizer's step() has ended."""
+        """Called when an optimizer's step() has ended without an exception."""
 
     def on_scaled(self, optimizer: Optimizer) -> None:
-        """Called when a GradScaler has called step() of this optimizer, or has skipped this call
-        because gradients are not finite."""
+        """Called when GradScaler.step() has called step() of this optimizer, or has skipped this
+        call because gradients are not finite."""
 
 
 def script_lines(error: BaseException | None = None) -> list[str]:

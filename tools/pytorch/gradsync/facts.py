@@ -38,8 +38,8 @@ class Update:
         return f"{self.name} at {self.place}"
 
     def settings(self) -> dict[str, str]:
-        """Returns the settings of the optimizer's parameter groups, such as "lr of group 0", as
-        texts; for an engine, those of its optimizer."""
+        """Returns the settings of the optimizer's parameter groups, by names such as "lr of group
+        0"; for an engine, those of its optimizer."""
         optimizer: Any = self.updater
         if isinstance(optimizer, torch.nn.Module):
             optimizer = optimizer.optimizer
