@@ -1,9 +1,10 @@
 """Records training steps of a PyTorch model, and predicts how long its steps take with
 DistributedDataParallel, FSDP2 and other ways to synchronise gradients.
 
-`python -m gradsync --help` describes the commands. In Python, what_if() returns what the command of
-this name prints, and Recorder records your own training loop; only Recorder needs PyTorch. Both
-raise Refused if their input cannot be used.
+`python -m gradsync --help` describes the commands. In Python, what_if() returns an object with the
+answer that the command `what_if` prints; it needs no PyTorch. Recorder, which needs PyTorch,
+records the steps of your own training loop. what_if() and Recorder raise Refused if they cannot use
+their input, such as a file or a model.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ LACKING = 4
 
 
 class Refused(ValueError):
-    """An input that cannot be used. Its text is one line with the flag or file, the value found,
-    and the value expected."""
+    """Raised if something that the user gives cannot be used, such as a flag, a file, a model or a
+    script. Its text is one line that says what is wrong."""
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what_if() and Recorder when they are first used, since PyTorch takes seconds."""
+    """Imports what_if() or Recorder when it is first used: Recorder imports PyTorch, which takes
+    seconds."""
     if name == "what_if":
         from gradsync.answering import what_if
 

@@ -36,13 +36,14 @@ NEEDS = "it needs PyTorch {}.{} or newer".format(*OLDEST_PYTORCH)
 
 
 def end(text: str, status: int) -> NoReturn:
-    """Prints a text to stderr, and ends the process."""
+    """Prints a text to stderr, and ends the process with this exit status."""
     print(text, file=sys.stderr)
     sys.exit(status)
 
 
 def refuse_old_pytorch(command: str, status: int) -> None:
-    """Ends the process with one line of error if this PyTorch is older than OLDEST_PYTORCH."""
+    """Ends the process with one line of error if the installed PyTorch is older than
+    OLDEST_PYTORCH."""
     import torch
 
     major, minor, *_ = torch.__version__.split(".")
@@ -51,12 +52,12 @@ def refuse_old_pytorch(command: str, status: int) -> None:
 
 
 def print_answer(recording: str) -> None:
-    """Prints the prediction that `gradsync what_if` prints for this recording."""
+    """Prints what `gradsync what_if RECORDING` prints; `recording` is the path of the file."""
     what_if_command.main([recording])
 
 
 def run_with_pytorch(command: str, arguments: list[str]) -> NoReturn:
-    """Runs `record` or `check`, and ends the process."""
+    """Runs the command `record` or `check` with these arguments, and ends the process."""
     parser = check_flags.parser() if command == "check" else record_flags.parser()
     parser.parse_args(arguments)  # prints help, and refuses wrong flags, also without PyTorch
     # 2 of `check` says that it cannot check.
@@ -72,7 +73,7 @@ def run_with_pytorch(command: str, arguments: list[str]) -> NoReturn:
 
 
 def main() -> NoReturn:
-    """Runs the command that sys.argv names."""
+    """Runs the command that sys.argv names, and ends the process."""
     command, *arguments = sys.argv[1:] or [""]
     if command in ("-h", "--help"):
         print(USAGE)

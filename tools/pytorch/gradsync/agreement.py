@@ -1,5 +1,5 @@
-"""Compares what ranks have reported about a training step: parameters, settings, data and weights.
-Needs no PyTorch."""
+"""Compares what ranks have reported about a training step, such as parameters, settings, data and
+weights. Needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LONGEST_VALUE = 31  # characters of a value that a finding repeats: digests are 
 @dataclasses.dataclass
 class RankStep:
     """What one rank reports about a step before the optimizer updates the weights. The dictionaries
-    map names to texts, such as digests; two ranks agree if these texts are equal.
-    """
+    map names to texts, such as digests; two ranks agree if their texts are equal for each name that
+    both have."""
 
     parameters: dict[str, str]
     settings: dict[str, str]
@@ -42,10 +42,10 @@ class RankStep:
 
 
 def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
-    """Adds a finding for each report that differs between ranks but should be equal (such as
-    weights), or is equal but should differ (such as data).
+    """Adds a finding to `findings` for each kind of report that differs between ranks but should be
+    equal (such as weights), or is equal but should differ (such as data).
 
-    `where`: the text that names the optimizer's update in findings.
+    `where`: the text that names the optimizer's update in findings, such as "SGD at train.py:25".
     """
     for topic in (Topic.PARAMETERS, Topic.SETTINGS, Topic.WEIGHTS, Topic.BUFFERS, Topic.VERSIONS):
         difference = _first_difference([getattr(rank, topic.value) for rank in ranks])
@@ -65,9 +65,9 @@ def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -
 
 
 def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
-    """Adds a finding if two ranks train on the same batches, because then they do the same work
-    twice.
-    """
+    """Adds a difference if two ranks have equal gradients and no known difference of inputs, or
+    equal inputs and targets: they train on the same batches, and do the same work twice. Adds only
+    a note if nothing but the inputs is found to be equal."""
     pairs = [(rank, other) for i, rank in enumerate(ranks) for other in ranks[:i]]
     if any(_have_same_gradients(*pair) or _have_same_targets(*pair) for pair in pairs):
         findings.differs(Topic.DATA, f"ranks get the same batches in the step of {where}")
@@ -79,8 +79,8 @@ def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) ->
 
 
 def _have_same_gradients(rank: RankStep, other: RankStep) -> bool:
-    """Returns whether two ranks have equal gradients; False if the inputs are known and show that
-    their data differ."""
+    """Returns whether two ranks have equal gradients that are not all 0; False if the inputs of
+    both are known and differ."""
     are_other = bool(rank.data and other.data) and rank.data != other.data
     return bool(rank.gradients) and rank.gradients == other.gradients and not are_other
 
@@ -93,9 +93,8 @@ def _have_same_targets(rank: RankStep, other: RankStep) -> bool:
 
 
 def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
-    """Returns a text about the first key whose values differ between two ranks that have this key;
-    empty if there is no such key.
-    """
+    """Returns a text about the first key found whose values differ between two ranks that have this
+    key; empty if there is no such key."""
     first_with: dict[str, tuple[int, str]] = {}
     for number, values in enumerate(ranks):
         for key, value in values.items():
@@ -108,5 +107,5 @@ def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
 
 
 def passes_of(ranks: Sequence[RankStep]) -> int:
-    """Returns the largest number of backward passes that a rank took in the step; at least 1."""
+    """Returns the largest number of backward passes that a rank reports in `losses`; at least 1."""
     return max(1, *(len(rank.losses) for rank in ranks))

@@ -24,7 +24,8 @@ KIND_NAMES = {kind.value for kind in KINDS}
 
 @dataclass(frozen=True)
 class Measurement:
-    """The times that all ranks of one run of //bench:all_reduce measured."""
+    """Identifies one measurement of //bench:all_reduce, to which each rank's record belongs: its
+    run, collective, size, and number of collectives at the same time."""
 
     backend: str
     world_size: int
@@ -36,8 +37,9 @@ class Measurement:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """The times of one rank in nanoseconds, for each repetition of the measured collective: its
-    duration `time_ns`, and the CPU time of communication."""
+    """What one rank measured in each repetition of a measurement, in nanoseconds: the duration, and
+    the CPU time of communication. `channels`: the number of collectives that make progress at the
+    same time."""
 
     time_ns: Sequence[float]
     communication_cpu_ns: Sequence[float]
@@ -45,11 +47,12 @@ class RankRecord:
 
 
 def link_of(path: str) -> MeasuredLink:
-    """Returns the costs of all-reduces and all-gathers that the records contain. `path` is a file
-    of records, or a directory of such files.
+    """Returns the link whose all-reduces and all-gathers the records contain. `path` is a file of
+    records, or a directory of such files (.jsonl, .jsonl.gz).
 
-    Raises Refused if the records are of several backends or of several numbers of ranks, and
-    KeyError or TypeError if a line is not a record.
+    Raises Refused if the records cannot be used, for example if they are of several backends or of
+    several numbers of ranks. If a line is not a record, raises another error, such as KeyError,
+    TypeError or json.JSONDecodeError.
     """
     measured: dict[Measurement, list[RankRecord]] = defaultdict(list)
     for record in _records_of(path):

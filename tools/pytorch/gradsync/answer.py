@@ -1,7 +1,7 @@
 """The classes with the data of an answer of `gradsync what_if`: predicted and measured times.
-text.py prints an answer as text, and as_json() converts it to JSON.
+text.py makes text of an answer, and as_json() makes data for JSON of it.
 
-Times are seconds. Predicted times have an interval of 95 %.
+Fields whose names end in `_s` are seconds. Values of the type Interval have a 95 % interval.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ BUCKET_CAPS_MB = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets that are compare
 class ScriptStep:
     """The predicted step with the script's own settings.
 
-    `exposed_s`: how long ranks only wait for collectives, and compute nothing. `floor_s`: the
-    shortest time that the step can take, in whatever order its collectives run. `is_sharded`:
-    whether the script uses fully_shard, so that there are no buckets. `parts`: computation, copies
-    and communication, which add up to the step.
+    `exposed_s`: how many seconds ranks only wait for collectives, and compute nothing. `floor_s`:
+    the shortest time that the step can take, in whatever order its collectives run. `is_sharded`:
+    whether the script uses fully_shard, so that there are no buckets. `parts`: the times of the
+    step's parts, such as computation and waiting for collectives, which add up to `step_s`.
     """
 
     bucket_bytes: int
@@ -40,10 +40,11 @@ class ScriptStep:
 
 @dataclass(frozen=True)
 class BucketSize:
-    """The predicted step of DistributedDataParallel with this bucket_cap_mb, and the number of its
-    buckets.
+    """The predicted step of DistributedDataParallel with this bucket_cap_mb, and the number of
+    buckets that DistributedDataParallel then makes.
 
-    `cost_s`: how much longer the step takes than its passes without synchronisation.
+    `cost_s`: how many seconds longer the step takes than the same backward passes without
+    synchronisation.
     """
 
     bucket_cap_mb: int
@@ -55,10 +56,12 @@ class BucketSize:
 
 @dataclass(frozen=True)
 class OtherLink:
-    """The predicted step over a link that is faster or slower than the one in the question.
+    """The predicted step over a link whose collectives take half or twice as long as over the link
+    in the question.
 
-    `change`: how much longer the step takes than over the question's link, as a fraction.
-    `is_told`: whether the 95 % interval of the difference of the two steps excludes 0.
+    `change`: how much longer the step takes than over the question's link, as a fraction of the
+    step over the latter. `is_told`: whether the 95 % interval of the difference of the two steps
+    excludes 0.
     """
 
     name: str
@@ -69,14 +72,16 @@ class OtherLink:
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """Recorded steps in which the script itself synchronised, and their prediction.
+    """The time of recorded steps in which the script itself synchronised, and the predicted time of
+    such a step.
 
-    `error`: how much longer the predicted step is, as a fraction of the measured step.
-    `cost_error`: the same for the cost alone, which is the step less its passes without
-    synchronisation; None if there is no cost. `second_run_error`: how much longer the measured step
-    is in the second half of the launches, as a fraction of that in the first half; None for one
-    launch. `is_as_planned`: whether DistributedDataParallel made the predicted buckets; also true
-    if its buckets are unknown.
+    `error`: how much longer the predicted step is than the measured step, as a fraction of the
+    latter. `cost_error`: the same of the cost, which is the step less the time of its passes
+    without synchronisation; None if the measured cost is not above 0. `second_run_error`: how much
+    longer the measured step is in the second half of the launches, as a fraction of that in the
+    first half; None if only one launch has such steps. `is_as_planned`: whether
+    DistributedDataParallel made buckets of the predicted sizes; also True if their sizes are
+    unknown.
     """
 
     name: str
@@ -93,11 +98,13 @@ class Way:
     """A way to train the model on the number of ranks in the question, such as FSDP2.
 
     `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
-    same weights as DistributedDataParallel. `memory_bytes`: the peak of a rank's tensors in a step;
-    None if the recording holds no memory. `cost_s`: how much longer a step takes than its passes
-    without synchronisation. `change`: how much longer its step is than the first way's step, as a
+    same weights as DistributedDataParallel; also True if the step cannot be predicted.
+    `memory_bytes`: the peak of a rank's tensors in a step; None if the recording holds no memory.
+    `cost_s`: how many seconds longer a step takes than its passes without synchronisation.
+    `change`: how much longer its step is than the step of the first way in Answer.ways, as a
     fraction of the latter. `is_told`: whether the 95 % interval of the difference of these steps
-    excludes 0. If the step cannot be predicted, `why` has the reason, and all numbers are None.
+    excludes 0. If the step cannot be predicted, `why` has the reason, and all numbers are None;
+    else `why` is empty.
     """
 
     way: str
@@ -114,30 +121,38 @@ class Way:
 
 @dataclass(frozen=True)
 class Answer:
-    """All that `what_if` predicts for one recording, one link and one number of ranks.
+    """The answer of `what_if` about one recording, one link and one number of ranks.
 
-    `recording`: the path of the recording. The fields up to `ranks` describe the recording: numbers
-    of parameters and launches, bytes of all gradients, ranks. `world_size`: the number of ranks
-    that the question asks for. `notes`: sentences about what the prediction assumes. `none_s`: the
-    time of a step without synchronisation. `ranks`: the measured times of each recorded rank.
-    `slowest_s`: a step without synchronisation on the slowest rank, if the question is about more
-    ranks than were recorded. `units`: the number of modules that fully_shard gathers one by one.
-    `schedule`: a sentence about what is assumed of these units.
+    `recording`: the path of the recording. `parameters`, `launches` and `recorded_world_size`: the
+    numbers of parameters, launches and ranks in the recording. `gradient_bytes`: the bytes of all
+    gradients together. `world_size`: the number of ranks that the question asks for. `notes`:
+    sentences about the question, and about what the prediction assumes. `none_s`: the time of a
+    recorded step without synchronisation, scaled to the machine of `at` if that was given. `ranks`:
+    the measured times of each recorded rank in such steps. `slowest_s`: the predicted time of such
+    a step on the slowest rank; None unless the question is about more ranks than were recorded.
+    `units`: the number of units, which are groups of parameters that fully_shard gathers together:
+    the script's units, or else repeated blocks of its model. `schedule`: a sentence about what
+    predictions of fully_shard assume.
 
     `ddp`: the predicted step with the script's own settings. `variation`: which fraction of the
-    time that a rank does not compute in a step is communication, and which is waiting for slower
-    ranks. `load`: the largest fractions of CPU time in use, and the largest load average, of any
-    host while steps were recorded; None if unknown.
+    time in which a rank does not compute in a step is communication, and which is waiting for
+    slower ranks. `load`: for each field of HostLoad, the largest value of any host in any launch;
+    None if a launch holds no load.
 
-    `sizes`: predicted steps of DistributedDataParallel with other bucket sizes.
-    `best_bucket_cap_mb`: the bucket sizes that are not shown to be slower than the fastest.
-    `links`: the predicted step over a slower and over a faster link. `measured`: recorded steps of
-    the script itself, if the question has the recorded ranks and link. `pairs`: the number of pairs
-    of measured rows that differ only in bucket size, and by more than their intervals.
-    `pairs_right`: in how many of these pairs the prediction names the faster row.
+    `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
+    `best_bucket_cap_mb`: those of these sizes that are not shown to be slower than the fastest.
+    `links`: the predicted step over a slower and over a faster link. `measured`: steps in which the
+    script itself synchronised, with predictions: the steps in the recording `at` if there is one;
+    else those in `recording`, unless the question names a link or a number of ranks. `pairs`: the
+    number of pairs of rows of `measured` that differ only in bucket size, whose measured intervals
+    do not overlap, and whose predictions differ. `pairs_right`: in how many of these pairs the row
+    with the shorter predicted step was also measured to be faster.
 
-    `ways`: other ways to train. `advice`: a sentence about the fastest way. `batches`: for each
-    way, how many times the recorded batch fits into `memory_limit_bytes`, if there is such a limit.
+    `ways`: ways to train; the first is DistributedDataParallel with the fastest bucket size.
+    `advice`: a sentence about which of the ways that compute the same weights as
+    DistributedDataParallel is the fastest, if that can be told. `batches`: for each way that fits
+    into `memory_limit_bytes`, the largest multiple of the recorded batch with which it fits; empty
+    without such a limit.
     """
 
     recording: str
@@ -172,11 +187,11 @@ class Answer:
 
 
 def as_json(value: Any) -> Any:
-    """Returns an answer, or a part of an answer, as dictionaries, lists and numbers for
+    """Returns an answer or a curve, or a part of one, as dictionaries, lists, texts and numbers for
     json.dumps().
 
-    The keys are the names of the dataclasses' fields. A predicted time is a list [value, low,
-    high]. For a measured value without an interval, low and high are null.
+    The keys are the names of the dataclasses' fields. An Interval or an Estimate becomes a list
+    [value, low, high]. For an Estimate without an interval, low and high are None.
     """
     if isinstance(value, Interval):
         return [value.value, value.low, value.high]

@@ -1,4 +1,4 @@
-"""Has the public function what_if(), and computes each part of its answer."""
+"""Has the public function what_if(), and computes the parts of an Answer."""
 
 from __future__ import annotations
 
@@ -100,22 +100,25 @@ def what_if(
     """Predicts the steps of a recorded script, as `gradsync what_if` does.
 
     recording: a file that `gradsync record` wrote.
-    world_size: the number of ranks, 2 or more; None: as recorded. Several numbers: returns a Curve.
+    world_size: the number of ranks, 2 or more; None: as recorded. For a list or tuple of
+        numbers, what_if() returns a Curve.
     link: the link between hosts: a rate and a latency, such as "25Gbit,5us", or a file: another
         recording, or what nccl-tests, rccl-tests, osu_allreduce or //bench:all_reduce wrote. None:
-        as recorded. A list of such texts: returns a Curve.
-    ranks_per_host, within, algorithm: for a link that is a rate. The number of ranks that share a
-        host's link, the link between these ranks, and the algorithm of collectives: "best", "ring",
-        "tree" or "hierarchical"; None: the algorithm of the recorded backend.
-    processor_percent: the share of a rank's CPU time that communication uses; None: as measured.
+        as recorded. For a list or tuple of links, what_if() returns a Curve.
+    ranks_per_host: the number of ranks that share a host's link, if `link` is a rate.
+    within: the link between the ranks of one host, as a rate and a latency, if `link` is a rate.
+    algorithm: the algorithm of collectives, if `link` is a rate: "best", "ring", "tree" or
+        "hierarchical"; None: the algorithm of the recorded backend.
+    processor_percent: the CPU time that a collective uses on a rank, as a percentage of the
+        collective's duration; None: as measured or assumed.
     at: a recording of the model on the machine for which the answer shall hold; computation is
         scaled to the times of this recording.
-    memory: a rank's memory for tensors, in bytes or as "80GB". Not for a Curve.
-    measured: for a Curve: recordings of the model with other numbers of ranks, whose own steps are
-        shown beside predictions.
+    memory: a rank's memory for tensors, in bytes or as "80GB". Not allowed for a Curve.
+    measured: for a Curve: recordings of the same model, usually with other numbers of ranks, whose
+        own synchronised steps the Curve contains beside its predictions.
 
-    Needs no PyTorch. Raises gradsync.Refused, which is a ValueError, in one line that names the
-    file or the flag of the command, if the question cannot be answered.
+    This function needs no PyTorch. If the question cannot be answered, it raises gradsync.Refused,
+    which is a ValueError, with one line that says why.
     """
     are_links = isinstance(link, (list, tuple))
     texts = [*link] if isinstance(link, (list, tuple)) else [link]
@@ -151,7 +154,8 @@ def what_if(
 
 
 def answer_of(question: Question) -> Answer:
-    """Answers a question. Raises Refused if the recording lacks what the prediction needs."""
+    """Answers a question about one link and one number of ranks. Raises Refused if the recording
+    lacks what the prediction needs."""
     recording, launch, row = question.recording, question.launch, question.script_row
     predictor = Predictor(question)
     prediction = predictor.step(row)
@@ -226,9 +230,9 @@ def _load(recording: Recording) -> HostLoad | None:
 
 
 def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
-    """Predicts steps of DistributedDataParallel with several bucket sizes. Leaves out a size that
-    leads to the same buckets as the previous size.
-    """
+    """Predicts steps of DistributedDataParallel with each of BUCKET_CAPS_MB. Leaves out a size that
+    leads to buckets of the same bytes as the previous size. `none_s`: the time of the step's passes
+    without synchronisation, in seconds."""
     sizes: list[BucketSize] = []
     last: list[int] = []
     for mib in BUCKET_CAPS_MB:
@@ -272,7 +276,7 @@ def _links(predictor: Predictor, prediction: Prediction) -> list[OtherLink]:
 
 
 def _compared(ways: list[PredictedWay | UnknownWay], none_s: float) -> list[Way]:
-    """Returns the ways with their differences from the first way; `none_s`: the time that the
+    """Returns the ways with their differences from the first way; `none_s`: the seconds that the
     passes of a step take without synchronisation."""
     first = ways[0]
     assert isinstance(first, PredictedWay)  # DistributedDataParallel
@@ -324,18 +328,15 @@ def _schedule(launch: Launch) -> str:
 
 
 def measured_steps(question: Question) -> list[MeasuredStep]:
-    """Returns recorded steps of the script itself with their predictions, if the question has the
-    recorded ranks and link.
-    """
+    """Returns the steps that Answer.measured has: those in which the script itself synchronised,
+    with predictions."""
     measured, _ = _measured(Predictor(question))
     return measured
 
 
 def _measured(predictor: Predictor) -> tuple[list[MeasuredStep], list[bool]]:
-    """Returns recorded steps of the script itself with their predictions. Also returns, for each
-    pair of these rows that differs only in bucket size and by more than the intervals, whether the
-    prediction names the faster one.
-    """
+    """Returns what Answer.measured has. Also returns, for each pair that Answer.pairs counts,
+    whether the row that was measured to be faster also has the shorter predicted step."""
     question = predictor.question
     if not question.at and not question.is_as_recorded:
         return [], []

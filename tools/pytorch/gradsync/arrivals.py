@@ -6,14 +6,15 @@ from gradsync.clock import Mark
 
 
 class Arrivals:
-    """The gradients of a model that are ready in the current backward, and when they became ready.
+    """Notes which gradients of a model are ready in the current backward, and when they became
+    ready.
 
-    `since_update`: how many times a gradient became ready since the last step of an optimizer.
-    `sparse`: the name of a parameter that got a sparse gradient. `begin`: the clock's mark at the
-    beginning of the last backward. `ready`: for each parameter the clock's mark when its gradient
-    was ready; None if it has no gradient. Several nested passes of one backward, such as those of
-    reentrant checkpoints, may add to one gradient. Such a gradient counts as ready when the last
-    pass has added to it.
+    `since_update`: how many times gradients of the model became ready since the last step of an
+    optimizer of the model. `sparse`: the name of a parameter that got a sparse gradient; empty if
+    none did. `begin`: the clock's mark at the beginning of the last backward. `ready`: for each
+    parameter the clock's mark when its gradient became ready in this backward; None if it did not.
+    Several nested passes of one backward, such as those of reentrant checkpoints, may add to one
+    gradient. Such a gradient counts as ready when the last pass has added to it.
     """
 
     def __init__(self, params: int) -> None:
@@ -33,18 +34,17 @@ class Arrivals:
         self._times = [0] * self._params
 
     def count(self, i: int) -> bool:
-        """A gradient is ready. Returns whether no later pass adds to the gradient, if this backward
-        pass is like earlier ones.
-        """
+        """Called when the gradient of parameter `i` is ready. Returns whether it has now become
+        ready as often in this backward as in any earlier one, so that no later nested pass is
+        expected to add to it."""
         self.since_update += 1
         self._times[i] += 1
         self._most_times[i] = max(self._most_times[i], self._times[i])
         return self._times[i] == self._most_times[i]
 
     def end_backward(self) -> bool:
-        """Returns whether this backward pass computed gradients. A pass that was already running
-        when recording began does not count.
-        """
+        """Returns whether the backward that has ended computed gradients of the model. Returns
+        False for a backward that was already running when recording began."""
         has_come = self._before is not None and self.since_update != self._before
         self._before = None
         return has_come

@@ -1,4 +1,4 @@
-"""Remembers which modules a script calls in a step, with digests of their inputs and buffers."""
+"""Remembers which modules a script calls in a step, and digests of their inputs and buffers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from gradsync.torch_private import DDP, ignored_tensors, synchronises_buffers, t
 
 
 class Calls:
-    """The calls of modules in the current step. `inputs`: digests of the inputs of calls with
-    gradients enabled.
+    """The script's calls of modules in the current step. `inputs`: digests of the input tensors of
+    calls with gradients enabled.
 
-    `buffers`: for each buffer's name, a digest from before the first such call. It leaves out
-    buffers that DDP makes equal on all ranks in forward, and buffers that DDP ignores.
+    `buffers`: for each buffer of the module that was first called so, by name, a digest from before
+    this call. It leaves out buffers that DDP makes equal on all ranks in forward, and buffers that
+    DDP ignores.
     """
 
     def __init__(self) -> None:
@@ -27,21 +28,26 @@ class Calls:
         self._called: dict[int, tuple[torch.nn.Module, str]] = {}  # and where, by id
 
     def begin_step(self) -> None:
-        """Forgets all calls: an optimizer has stepped, or earlier calls were no training."""
+        """Forgets all calls. Called when an optimizer has stepped, or when earlier calls were no
+        training."""
         self.inputs = []
         self.buffers = {}
         self._first = None
         self._called = {}
 
     def use(self, module: torch.nn.Module) -> None:
-        """Remembers a call of a module that no other module called, with gradients or without."""
+        """Remembers a call of a module by the script itself (not by another module), with gradients
+        enabled or without."""
         if id(module) not in self._called:
             where = f"{type(module).__name__} called at {place()}"
             again = sum(text.startswith(where) for _, text in self._called.values())
             self._called[id(module)] = (module, f"{where} ({again + 1})" if again else where)
 
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Remembers digests of the inputs of a call with gradients."""
+        """Remembers digests of the tensors in the arguments of a call with gradients enabled. At
+        the step's first such call, also remembers digests of the module's buffers. Forgets earlier
+        digests if this module contains the module of the first call, which was then called alone
+        for another purpose."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.
@@ -55,10 +61,11 @@ class Calls:
     def weights(
         self, name_of: Callable[[torch.nn.Parameter], str], trained: Collection[torch.nn.Parameter]
     ) -> dict[str, torch.nn.Parameter]:
-        """Returns, by unique names, the parameters of called modules that no optimizer trains.
+        """Returns, by unique names, the parameters of called modules that are not in `trained`.
+        Leaves out parameters without data (meta and lazy ones).
 
         `name_of`: returns a parameter's name, which need not be unique, or an empty text.
-        `trained`: the parameters that belong to an optimizer.
+        `trained`: the parameters of all optimizers.
         """
         taken = {name_of(p) for p in trained}
         known = {id(p) for p in trained}

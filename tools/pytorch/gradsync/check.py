@@ -1,11 +1,12 @@
 """Checks that a script trains with the mean of its ranks' gradients.
 
-`check` copies each gradient when autograd delivers it, before anything can communicate it. When an
-optimizer steps, `check` compares the gradient that the optimizer gets with the mean of all ranks'
-copies, which a separate process group computes in f64.
+`check` copies each gradient that it will compare when autograd delivers it, before anything can
+communicate it. In a checked step of an optimizer, `check` compares the gradient that the optimizer
+gets with the mean of all ranks' copies, which a separate process group computes in f64.
 
-Exit status: 0 the same, 1 a difference, also if the script fails later, 2 `check` cannot compare,
-5 `check` itself has failed. torchrun turns 2 and 5 into 1.
+The exit status is 0 if `check` has found no difference; 1 if it has, also if the script fails
+later; 2 if `check` cannot compare, for example because the script fails; 5 if `check` itself has
+failed. torchrun itself ends with 1 if a rank ends with 2 or 5.
 
 check_flags.py lists what `check` cannot compare, and which mistakes it does not see.
 """
@@ -35,7 +36,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _run_script(script: list[str], watch: Watch) -> None:
-    """Runs the script as `python SCRIPT` would. Ends this rank if the script fails."""
+    """Runs the script as `python SCRIPT` would. Ends this rank if the script raises an exception or
+    exits with a status other than 0."""
     sys.argv = script
     sys.path.insert(0, os.path.dirname(os.path.abspath(script[0])))
     try:
@@ -50,7 +52,7 @@ def _run_script(script: list[str], watch: Watch) -> None:
 
 
 def _refuse_idle(script: str, watch: Watch) -> NoReturn:
-    """Ends this rank with an error, because the script has ended without an update that could be
+    """Ends this rank with an error. Called if the script has ended without an update that could be
     compared."""
     text = (
         f"{watch.own_work.place or script}: no optimizer of PyTorch stepped with gradients of "

@@ -1,9 +1,12 @@
-"""Watches processes that a recorded script starts by multiprocessing. The recorder cannot record
-steps in these processes.
+"""Watches processes that a recorded script starts by multiprocessing or os.fork(). The recorder
+cannot record steps in these processes.
 
 Therefore a child process ends with an error if it begins to train, that is, makes a process group
-or an optimizer. Workers of data loaders, and pools that compute data, are not affected. The child
-sends the reason to its parent, and the parent prints one line and ends.
+or an optimizer. A child that had not imported PyTorch when multiprocessing started it is not
+stopped. Workers of data loaders, and pools that compute data, are not affected. A child of
+multiprocessing sends the reason to its parent, and the parent prints one line and ends. A child of
+os.fork() prints this line itself and ends alone, if the script has started no process by
+multiprocessing.
 """
 
 from __future__ import annotations
@@ -25,14 +28,15 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 
 class Children:
-    """Finds out which processes this process starts."""
+    """Ends this process and a child process if the child begins to train."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
         self._sender: Connection | None = None  # by which children tell; made for the first one
 
     def watch(self, patches: Patches) -> None:
-        """Watches child processes until `patches` are undone."""
+        """From now on, until `patches` are undone, processes that multiprocessing starts without
+        forking call arm(), and forks of this process call refuse_in_child() before they train."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 
@@ -48,13 +52,15 @@ class Children:
             delattr(process, _GUARD)
 
     def refuse_in_child(self) -> None:
-        """If this process is a fork of the recorded one, ends both, with the reason."""
+        """Called before a process group or an optimizer is made. If this process is a fork of the
+        recorded one, calls tell_parent()."""
         if os.getpid() != self._parent:
             tell_parent(self._sender)
 
 
 class _Guard:
-    """An object that is passed to a child process, where unpickling it calls arm()."""
+    """An object that is passed to a child process; when the child unpickles it, this calls arm()
+    there."""
 
     def __init__(self, sender: Connection) -> None:
         self._sender = sender
@@ -64,15 +70,16 @@ class _Guard:
 
 
 def arm(sender: Connection) -> None:
-    """From now on, ends this process if it trains; a recorded script has started it. Does nothing
-    if PyTorch is not imported here yet, because importing it takes seconds.
-    """
+    """Called in a process that a recorded script has started. From then on, the process ends if it
+    makes a process group or an optimizer. Does nothing if this process has not imported PyTorch
+    yet, because importing it takes seconds."""
     if "torch" in sys.modules:
         watch_training(Patches(), lambda: tell_parent(sender))
 
 
 def watch_training(patches: Patches, refuse: Callable[[], None]) -> None:
-    """Calls refuse() before a process group or an optimizer is made."""
+    """From now on, until `patches` are undone, calls refuse() before a process group or an
+    optimizer is made in this process."""
     import torch.distributed.distributed_c10d as groups
     from torch.optim import Optimizer
 
@@ -86,7 +93,8 @@ def watch_training(patches: Patches, refuse: Callable[[], None]) -> None:
 
 
 def tell_parent(sender: Connection | None) -> NoReturn:
-    """Ends this process and, if the parent listens, the parent, with the reason."""
+    """Ends this process. With a `sender`, sends the reason to the parent, which prints it and ends
+    too; without one, this process prints the reason."""
     from gradsync.events import place
 
     text = (
@@ -100,9 +108,8 @@ def tell_parent(sender: Connection | None) -> NoReturn:
 
 
 def _end_when_told(receiver: Connection) -> None:
-    """Waits for a child's message, and then ends this process, the parent. This function runs in a
-    thread, because the parent's main thread may wait for children.
-    """
+    """Waits for a child's message, and then ends the other children and this process, their parent.
+    This function runs in a thread, because the parent's main thread may wait for children."""
     text = receiver.recv()
     for child in multiprocessing.active_children():
         child.terminate()

@@ -27,17 +27,17 @@ class Clock(Protocol):
     """A clock that marks moments in a device's work."""
 
     def mark(self) -> Mark:
-        """Marks this moment in the device's work."""
+        """Returns a mark of this moment in the device's work."""
 
     def ns(self, span: Span) -> int:
         """Returns the span in nanoseconds. For a GPU, call settle() first."""
 
     def settle(self) -> None:
-        """Waits until the device has done all its work."""
+        """Waits until the device has done all work that it was given so far."""
 
     def cpu_ns(self) -> int:
-        """Returns the CPU time of all threads of this process, and the time that its main thread
-        waited for a CPU, in nanoseconds; 0 if the device does not compute on CPUs.
+        """Returns the CPU time of all threads of this process plus the time for which its main
+        thread waited for a CPU, in nanoseconds since the process began; 0 if the device is a GPU.
         """
 
 
@@ -60,7 +60,7 @@ class HostClock:
 
 
 class CudaClock:
-    """The clock for models on a GPU, which executes operations after their calls have returned."""
+    """The clock for models on a GPU. A GPU executes operations after their calls have returned."""
 
     def mark(self) -> Mark:
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

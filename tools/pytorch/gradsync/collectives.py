@@ -1,4 +1,4 @@
-"""Exchanges values between ranks."""
+"""Exchanges values between ranks as JSON."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import torch.distributed as dist
 
 
 def flat_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns a flat view for collectives. Complex numbers become pairs of real numbers, because
-    gloo has no complex numbers.
-    """
+    """Returns a tensor that collectives can send: the tensor itself or, because gloo has no complex
+    numbers, a view of complex numbers as pairs of real numbers."""
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def gathered(
     value: Any, device: torch.device | str, group: dist.ProcessGroup | None = None
 ) -> list[Any]:
-    """Returns the values of all ranks, in rank order. JSON must be able to represent each value.
+    """Returns the values that all ranks pass, in rank order; only this rank's value if no process
+    group exists. JSON must be able to represent each value.
 
     PyTorch's own all_gather_object needs NumPy, which gradsync does not need.
     """

@@ -24,9 +24,8 @@ from gradsync.twin import Weights, has_parts, step_of_twin
 
 @dataclasses.dataclass
 class _Wrong:
-    """The first gradient that an optimizer gets and that differs from the mean over ranks. `rank`:
-    the lowest rank whose optimizer gets this wrong gradient.
-    """
+    """The first gradient, in the order of parameters, that differs from the mean over ranks.
+    `rank`: the lowest rank whose optimizer or clipping function gets this wrong gradient."""
 
     p: torch.nn.Parameter
     rank: int
@@ -57,8 +56,8 @@ class Comparer:
     """Compares gradients, weights and settings between ranks, and collects the differences as
     findings.
 
-    All ranks must call the methods of this class together. The methods raise Refused if a rank does
-    not call them in time, or if ranks cannot be compared.
+    All ranks must call before_update(), after_update() and agree() together. These raise Refused if
+    a rank does not call them in time, or if ranks cannot be compared.
     """
 
     def __init__(self, trained: Trained, turns: Turns, step: Step, ranks: Ranks) -> None:
@@ -79,7 +78,7 @@ class Comparer:
         self._is_clipped = False  # what that update gets, on any rank
 
     def coverage(self) -> Coverage:
-        """Returns what has been compared so far."""
+        """Returns how much has been compared so far."""
         return Coverage(
             parameters=len(self._compared),
             known_parameters=len(self._turns),
@@ -89,7 +88,8 @@ class Comparer:
         )
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the parameter's name in its model, or its number."""
+        """Returns the parameter's name in its model or, if no model has it, "parameter" and a
+        number."""
         return self._facts.name_of(p)
 
     def before_update(self, update: Update) -> bool:
@@ -135,9 +135,9 @@ class Comparer:
 
     def after_update(self, update: Update) -> bool:
         """After an update by an optimizer that averages gradients itself, compares the weights with
-        those of a copy of the optimizer that has got the mean gradients.
+        those that a copy of the optimizer has made from the mean gradients.
 
-        Returns True if later updates of this optimizer cannot be compared, because its work is
+        Returns True if later updates of this optimizer cannot be compared, because its state is now
         divided among the ranks.
         """
         off = [
@@ -174,9 +174,8 @@ class Comparer:
         return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
 
     def _note_ignored(self, params: Sequence[torch.nn.Parameter]) -> None:
-        """Adds a note that names the parameters that DDP ignores, which may differ between ranks on
-        purpose.
-        """
+        """If DDP ignores some of these parameters, adds a note with the name of the first and the
+        number of the others. They may differ between ranks on purpose."""
         ignored = self._trained.ignored()
         names = [self.name_of(p) for p in params if id(p) in ignored]
         if names:
@@ -187,8 +186,8 @@ class Comparer:
             )
 
     def note_in_forward(self, collective: str) -> None:
-        """If the script calls a collective within a forward, adds a note that names what is
-        therefore not compared."""
+        """Called if the script has called this collective within a forward: adds a note about
+        gradients that are therefore not checked."""
         self.findings.note(
             Topic.FORWARD,
             f"the script communicates within a forward, by {collective}: no gradient that has to "
@@ -204,9 +203,10 @@ class Comparer:
 
     def _judge(self, question: _Question) -> bool:
         """Finds the first gradient that differs from the mean, and adds a finding with the reason.
+        If none differs, may add a finding about the loss.
 
-        If each rank gets its own gradients, which the optimizer may average itself, returns True
-        and adds no finding.
+        If each rank gets its own gradients, which the optimizer may average itself, adds no
+        difference and returns True; else returns False.
         """
         where = question.where
         wrong = self._find_wrong(question)
@@ -238,17 +238,18 @@ class Comparer:
         return is_own and question.may_average
 
     def _means_by_pass(self, p: torch.nn.Parameter) -> list[torch.Tensor]:
-        """Returns, for each backward pass, the mean of its gradient over ranks; empty if the
-        passes' gradients were not kept, or ranks took different numbers of passes.
-        """
+        """Returns, for each backward pass, the mean over ranks of the gradient that this pass
+        delivered to the parameter; empty if these gradients were not kept, or if ranks have
+        different numbers of them."""
         passes = self._step.by_pass.get(id(p), [])
         if len(set(self._ranks.gather(len(passes)))) > 1:
             return []
         return [self._ranks.total(gradient.clone()) / self._ranks.size for gradient in passes]
 
     def _judge_clipped(self, params: Sequence[torch.nn.Parameter]) -> None:
-        """Compares the gradients from before clipping with the mean, on the ranks that clipped
-        them."""
+        """For each parameter whose gradient a rank has clipped, compares the gradient with the
+        mean: on ranks that clipped it, the gradient from before clipping; on other ranks, the one
+        that the optimizer gets."""
         kept = self._step.unclipped
         clipped = self._anywhere([id(p) in kept for p in params], params)
         places = [kept[id(p)].where for p in clipped if id(p) in kept]
@@ -263,8 +264,8 @@ class Comparer:
         self._judge(_Question(clipped, texts[0], handed, is_of_clip=True))
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
-        """Returns the sum of gradients that autograd has delivered to this parameter since the
-        script last took its gradient away.
+        """Returns a list with the sum of gradients that autograd has delivered to this parameter
+        since the script last took its gradient away (removed or zeroed it).
 
         If the script has done so on any rank, a second element is the sum that includes the
         gradients taken away.
@@ -276,7 +277,8 @@ class Comparer:
 
     def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
         """Returns whether gradients that differ from the mean are no mistake: because the loss has
-        the reciprocal factor, or because all ranks have changed the mean alike, as by clipping.
+        the reciprocal factor, because the loss is divided by a number that the script sums over
+        ranks, or because all ranks have changed the mean alike, as by clipping.
 
         If so, adds a note about them.
         """
@@ -305,8 +307,9 @@ class Comparer:
     ) -> list[torch.nn.Parameter]:
         """Returns the parameters for which autograd has delivered a gradient on any rank.
 
-        Leaves out parameters whose gradients clipping has changed last, because these were compared
-        before clipping.
+        Leaves out parameters that DDP ignores, parameters whose group is not compared in this step,
+        and parameters whose gradients clipping has changed last: these gradients were compared as
+        they were before clipping.
         """
         ignored = self._trained.ignored()
         clipped = self._step.clipped
@@ -322,8 +325,8 @@ class Comparer:
         self, here: Sequence[bool], params: Sequence[torch.nn.Parameter]
     ) -> list[torch.nn.Parameter]:
         """Returns the parameters whose entry of `here` is True on any rank. Leaves out parameters
-        that `check` does not compare in this step, because it compares one group after the
-        other."""
+        that `check` does not compare in this step, because it compares one group of parameters
+        after the other."""
         indices = [i for i, p in enumerate(params) if here[i] and self._turns.has(p)]
         anywhere = sorted({i for rank in self._ranks.gather(indices) for i in rank})
         if anywhere and anywhere[-1] >= len(params):
@@ -331,8 +334,8 @@ class Comparer:
         return [params[i] for i in anywhere]
 
     def _find_wrong(self, question: _Question) -> _Wrong | None:
-        """Compares the gradients with the mean, and returns the first wrong one; adds a note if
-        they are rounded to a narrower dtype."""
+        """Compares the gradients with the mean, and returns the first wrong one, or None. Adds a
+        note if some are right but rounded to a narrower dtype."""
         params = question.params
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
@@ -377,8 +380,9 @@ class Comparer:
         """Returns whether a gradient that differs from the mean is right, because the script's own
         code has changed the gradients before.
 
-        It is right if it is the mean over ranks of the results of the script's hooks, or of all
-        that autograd has delivered, if the script has taken gradients away and added them later.
+        It is right in two cases. The script has taken gradients away and added them later, and the
+        gradient is the mean of all that autograd has delivered. Or the script's hooks scale
+        gradients alike on all ranks, and the gradient is the mean of these hooks' results.
         """
         handed = question.handed(p)
         if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):
@@ -410,13 +414,14 @@ class Comparer:
         return say_of_changes(changes, are_all, has_others, self._ranks.size, self._passes)
 
     def _circumstances(self) -> tuple[int, bool]:
-        """Returns the number of passes in the step, and whether the loss is divided by a sum over
-        ranks."""
+        """Returns the number of backward passes in the step, and whether the script divides the
+        loss by a number that it sums over ranks."""
         return self._passes, self._is_divided_by_all
 
     def _judge_loss(self, where: str) -> None:
-        """Adds a finding if the loss is a wrong multiple of the mean, although the gradients are
-        right for it."""
+        """Called if the gradients are right for the loss on which backward() began. If this is a
+        multiple of the mean loss other than 1, adds a difference if a known mistake explains the
+        factor, or a note if the factor may be intended."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"

@@ -1,6 +1,6 @@
 """Predicts a step for each of several numbers of ranks and links: the points of a curve.
 
-Times are in seconds. Predicted times have a 95 % interval.
+Fields whose names end in `_s` are seconds. Values of the type Interval have a 95 % interval.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class CurvePoint:
 
     `link`: the value of --link; empty for the recorded link. `speed_up`: the samples per second of
     all ranks, divided by those of one rank that does not synchronise: ranks x none_s / step_s.
-    `cost_s`: how much longer the step takes than a step without synchronisation. `exposed_s`: how
-    long ranks only wait for collectives. `equal_step_s`: the step that would be predicted if all
-    ranks were equally fast.
+    `cost_s`: how many seconds longer the step takes than a step without synchronisation.
+    `exposed_s`: how many seconds ranks only wait for collectives. `equal_step_s`: the step that
+    would be predicted if all ranks were equally fast.
     """
 
     link: str
@@ -46,7 +46,8 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """Measured steps of the script on `world_size` ranks, from another recording.
+    """The measured time of the script's own synchronised steps on `world_size` ranks, from another
+    recording.
 
     `speed_up`: ranks x none_s / step_s, where none_s is the step without synchronisation of the
     curve's own recording.
@@ -63,11 +64,13 @@ class Curve:
     """A curve: predicted steps for several numbers of ranks and links, and what these have in
     common.
 
-    Fields that have the name of a field of Answer mean the same. `none_s`: a step without
+    `notes`: sentences about what the predictions assume. `none_s`: the time of a step without
     synchronisation, with as many backward passes as the script's own step. `bucket_bytes`,
     `first_bucket_bytes`: the sizes of DDP's buckets in the script's own step. `is_sharded`: whether
-    the script uses fully_shard, so that there are no buckets. `points`: ordered by link (in the
-    order of the flags), and then by number of ranks. `measured`: steps from other recordings.
+    the script uses fully_shard, so that there are no buckets. `points`: one for each number of
+    ranks over the first link, then over the next link, all in the order in which they were asked
+    for. `measured`: steps from other recordings. The other fields mean what the fields of Answer
+    with these names mean.
     """
 
     recording: str
@@ -105,7 +108,8 @@ def named_questions(
     at: str | os.PathLike[str] | None = None,
     processor_percent: float | None = None,
 ) -> list[NamedQuestion]:
-    """Makes a question for each link and number of ranks, and reads the files that they name."""
+    """Makes a question for each pair of a link and a number of ranks, and reads the files that the
+    arguments name. Raises Refused if a file cannot be used, or if there is no pair."""
     if not links or not world_sizes:
         raise Refused("a curve needs a number of ranks and a link at least")
     names = [options.link or "" for options in links for _ in world_sizes]
@@ -120,7 +124,8 @@ def curve_of(
     There must be at least one question.
 
     `measured`: recordings of the same model, whose own measured steps are added to the curve.
-    Raises Refused if a recording lacks something that the answer needs, or is of another model.
+    Raises Refused if a recording lacks something that the answer needs, or if one of `measured` has
+    other parameters or passes.
     """
     first = questions[0].question
     recording, launch, row = first.recording, first.launch, first.script_row
@@ -170,9 +175,8 @@ def _speed_up(ranks: int, none_s: float, step: Interval) -> Interval:
 
 
 def _exposed(prediction: Prediction) -> Interval:
-    """Returns the time in which ranks only wait for gradients. Its interval contains the intervals
-    of all launches, like the interval of the step.
-    """
+    """Returns the time in which ranks only wait for collectives. Its interval contains the 95 %
+    interval of each launch of the script, as the interval of `step_s` does."""
     limits = [_exposed_limits(replay.rounds) for replay in prediction.replays]
     return Interval(
         prediction.exposed_s,
@@ -182,8 +186,8 @@ def _exposed(prediction: Prediction) -> Interval:
 
 
 def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
-    """Returns the 95 % limits of the mean time in which ranks only wait for gradients. They come
-    from the same bootstrap over rounds as the limits of steps."""
+    """Returns the 95 % limits of the mean time in which ranks only wait for collectives. They come
+    from a bootstrap over rounds with the same random numbers as for the limits of steps."""
     means = []
     for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
         exposed = [times.exposed_at(one.link) for times in rounds]

@@ -1,4 +1,4 @@
-"""Prints a curve (steps for several numbers of ranks or links) as one screen of text."""
+"""Makes a text of a curve: of steps for several numbers of ranks or links."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def curve_text(curve: Curve) -> str:
 
 
 def _table(points: Sequence[CurvePoint]) -> list[str]:
-    """Returns a line of text for each predicted point. The link is the last column, because it may
-    be a long path."""
+    """Returns a heading, and a line of text for each predicted point. The link is the last column,
+    because it may be a long path."""
     return [
         f"{'ranks':>5}  {'step (ms)':<22} {'speed-up':<18} {'cost (ms)':<22} "
         f"{'exposed (ms)':<22} {'equal ranks':<11}  link",
@@ -48,7 +48,7 @@ def _table(points: Sequence[CurvePoint]) -> list[str]:
 
 
 def speed_up_text(speed_up: Interval) -> str:
-    """Returns a speed-up with its limits."""
+    """Returns a text with a speed-up and its 95 % limits, such as "1.9 [1.8, 2]"."""
     return f"{speed_up.value:.3g} [{speed_up.low:.3g}, {speed_up.high:.3g}]"
 
 

@@ -1,5 +1,5 @@
-"""Switches the synchronisation of a model in DistributedDataParallel (DDP) off and on for
-recording."""
+"""Tells the recorder what it needs to know of a model in DistributedDataParallel (DDP): such as its
+settings, and why it cannot be recorded."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ def hook_of(ddp: DDP) -> str:
 
 
 def row_of(ddp: DDP, name: str = "as the script has it", **changes: Any) -> Row:
-    """Returns DDP's settings. `changes`: values for fields of Row that DDP does not know, such as
-    the number of passes.
-    """
+    """Returns DDP's settings as a Row. `changes`: values that replace those of some fields of Row,
+    such as the number of passes, which DDP does not know."""
     bucket_bytes = int(ddp.bucket_bytes_cap)
     is_default = getattr(ddp, "bucket_bytes_cap_default", bucket_bytes == DEFAULT_BUCKET_BYTES)
     sizes = str(ddp_facts(ddp).get("rebuilt_bucket_sizes", ""))
@@ -97,8 +96,7 @@ class DdpTarget(ModelTarget):
 
     def before_step(self, turn: Turn) -> None:
         """For a step without synchronisation, makes the model's buffers equal on all ranks before
-        the step begins, as DDP would do in forward.
-        """
+        the step begins, if DDP would do so in forward."""
         if turn.mode is StepMode.UNSYNCHRONISED and synchronises_buffers(self.ddp):
             synchronise_buffers(self.ddp)
 

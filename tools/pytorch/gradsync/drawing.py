@@ -1,8 +1,8 @@
 """Draws the random numbers from which intervals of predictions are computed.
 
 Every run draws the same numbers: Python promises that Random.random() gives the same sequence for a
-seed in all releases, and does not promise this of its other functions. Each use of random numbers
-has its own seed.
+seed in all releases, and does not promise this of its other functions. Drawing ranks, drawing
+rounds for the bootstrap, and drawing errors have different seeds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Deviations:
 @cache
 def deviations() -> list[Deviations]:
     """Returns the random errors of predicted times, one Deviations for each repetition of the
-    bootstrap. All predictions use the same ones."""
+    bootstrap. All predictions use the same errors."""
     random, normal = Random(ERROR_SEED), NormalDist()
 
     def draw() -> float:
@@ -46,15 +46,15 @@ def deviations() -> list[Deviations]:
 @cache
 def row_deviations(sent: str) -> list[float]:
     """Returns the additional error of one way to train in each repetition of the bootstrap, in
-    standard deviations. Ways that send the same collectives get the same errors.
-    """
+    standard deviations. Ways that send the same collectives get the same errors. `sent`: a text
+    with the collectives of a step, such as their sizes."""
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
 
 
 @cache
 def resamples(count: int) -> list[list[int]]:
-    """Returns, for each repetition of the bootstrap, the positions of the values that are drawn
-    from `count` values."""
+    """Returns, for each repetition of the bootstrap, `count` positions in a list of `count` values,
+    drawn with replacement."""
     random = Random(RESAMPLING_SEED)
     return [[int(count * random.random()) for _ in range(count)] for _ in range(REPLICATES)]

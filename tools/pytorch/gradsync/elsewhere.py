@@ -16,8 +16,8 @@ from gradsync.torch_private import DDP
 class Elsewhere:
     """Remembers whether the script has started other processes.
 
-    `starts_at`: FILE:LINE where the script first starts a process that may train; empty if it
-    starts none.
+    `starts_at`: FILE:LINE where the script first started a process by multiprocessing that may
+    train (no daemon); empty if it has started none.
     """
 
     def __init__(self, own_work: OwnWork) -> None:
@@ -26,25 +26,27 @@ class Elsewhere:
         self._pid = os.getpid()
 
     def refuse_spawn(self, *_: Any, **__: Any) -> None:
-        """Called when the script calls torch.multiprocessing's spawn() or start_processes()."""
+        """Called instead of torch.multiprocessing's spawn() and start_processes(): ends this rank
+        with an error."""
         self._own_work.refuse(
             "the script starts processes, in which nothing is checked: let torchrun start those "
             "that train"
         )
 
     def on_started(self, process: multiprocessing.process.BaseProcess) -> None:
-        """Called when the script has started a process, which need not train."""
+        """Called when the script has started a process by multiprocessing, which need not train."""
         if not process.daemon:  # unlike those of a DataLoader
             self.starts_at = self.starts_at or place()
 
     def refuse_child(self) -> None:
-        """Called in a process that the script has forked: ends it, because it trains."""
+        """Called when a backward pass or an update begins: ends this process if the script has
+        forked it, because it trains."""
         if os.getpid() != self._pid:
             rank = int(os.environ.get("RANK", "0"))
             self._own_work.refuse("it trains in a process that the script has started", rank)
 
     def refuse_part_of_ranks(self, model: DDP) -> None:
-        """Ends this rank if a model is averaged among only a part of the ranks."""
+        """Ends this rank with an error if DDP averages the model among only a part of the ranks."""
         group = model.process_group
         if dist.get_world_size(group) < dist.get_world_size():
             first = dist.get_process_group_ranks(group)[0]

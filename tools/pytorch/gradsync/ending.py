@@ -11,11 +11,11 @@ SECONDS_TO_BE_ENDED = 10  # torchrun needs less to end the others when one rank 
 
 
 def end_rank(text: str, status: int, first_rank: int = 0) -> NoReturn:
-    """Prints `gradsync: TEXT` and ends this process with this exit status.
+    """Prints `gradsync: TEXT` to stderr, and ends this process with this exit status.
 
-    This does not raise an exception, because the script may catch all exceptions of its hooks.
-    `first_rank` ends first and prints its reason, and torchrun then ends the others; another rank
-    prints its own reason only if that does not happen in time.
+    This does not raise an exception, because the script might catch it. Rank `first_rank` prints
+    and ends at once, and torchrun then ends the other ranks. Each other rank waits
+    SECONDS_TO_BE_ENDED first, and prints and ends only if torchrun has not ended it by then.
     """
     if os.environ.get("RANK", "0") != str(first_rank):
         time.sleep(SECONDS_TO_BE_ENDED)

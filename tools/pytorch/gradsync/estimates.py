@@ -17,9 +17,10 @@ class Interval:
     """An estimated value, and the limits between which the true value lies with a probability of 95
     %.
 
-    `draws`: for each launch, the values of the bootstrap, all equally likely; empty for a measured
-    value. All predicted values of one question are drawn with the same random errors, so errors
-    that two values share cancel in their difference.
+    `draws`: for each launch, the values that the repetitions of a bootstrap have given, all equally
+    likely; empty if there was no bootstrap, as for a measured value. All predicted steps of one
+    question are drawn with the same random errors, so errors that two values share cancel in their
+    difference.
     """
 
     value: float
@@ -29,22 +30,20 @@ class Interval:
 
     @classmethod
     def of(cls, value: float, draws: Sequence[Sequence[float]]) -> Interval:
-        """Returns the interval that contains the interval of every launch, because a new launch may
-        be like any of them.
-        """
+        """Returns an Interval whose limits include the 95 % limits of the draws of every launch,
+        because a new launch may be like any of them."""
         limits = [_limits(own) for own in draws]
         return cls(value, min(low for low, _ in limits), max(high for _, high in limits), draws)
 
     def is_told_from(self, other: Interval) -> bool:
-        """Returns whether the two values certainly differ: whether the interval of their difference
-        does not contain 0."""
+        """Returns whether the 95 % interval of the difference of the two values excludes 0."""
         difference = self.less(other)
         return not difference.low <= 0 <= difference.high
 
     def less(self, other: Interval) -> Interval:
         """Returns this value minus the other one, with the interval of the difference. Both must
-        have the same bootstrap draws: these are subtracted one by one, so that errors which both
-        values share cancel."""
+        have draws of the same launches and repetitions: these are subtracted one by one, so that
+        errors that both values share cancel."""
         draws = [
             [a - b for a, b in zip(own, others, strict=True)]
             for own, others in zip(self.draws, other.draws, strict=True)
@@ -52,7 +51,8 @@ class Interval:
         return Interval.of(self.value - other.value, draws)
 
     def scaled(self, factor: float) -> Interval:
-        """Returns the interval with all of its values multiplied."""
+        """Returns the value, its limits and its draws multiplied by `factor`, which must be
+        positive."""
         draws = [[factor * one for one in own] for own in self.draws]
         return Interval(factor * self.value, factor * self.low, factor * self.high, draws)
 
@@ -65,16 +65,16 @@ def _limits(draws: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measured value, and its interval if there are enough values for one."""
+    """A value that was computed from measurements, and its 95 % interval; None if there were too
+    few measurements for an interval."""
 
     value: float
     interval: Interval | None
 
 
 def trimmed_mean(values: Sequence[float]) -> float:
-    """Returns the mean without the smallest and the largest fifth of the values. So a few disturbed
-    steps hardly change the mean.
-    """
+    """Returns the mean without the smallest and the largest fifth of the values (both rounded
+    down). So a few disturbed steps hardly change the mean."""
     kept = _kept(values)
     return sum(kept) / len(kept)
 
@@ -85,12 +85,13 @@ def _kept(values: Sequence[float]) -> list[float]:
 
 
 def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
-    """Returns the trimmed mean of all values, and its 95 % interval.
+    """Returns the trimmed mean of all values and, if it is of two values or more, its 95 %
+    interval.
 
     `launches`: for each launch its values; there must be at least one value. The interval is Yuen's
     (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If launches
-    differ by more than the variation of their values explains (tested at 10 %), each launch counts
-    as one value.
+    differ by more than the variation of their values explains (at the 10 % level), each launch
+    counts as one value. This is not tested if launches have fewer than two values on average.
     """
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)
@@ -139,7 +140,8 @@ def _variance_of_mean(
 def _chi_square_90(degrees: int) -> float:
     """Returns the value that chi-square / degrees exceeds with a probability of 10 %.
 
-    Wilson and Hilferty, The distribution of chi-square, PNAS 17, 1931.
+    The approximation is that of Wilson and Hilferty (The distribution of chi-square, PNAS 17,
+    1931).
     """
     part = 2 / (9 * degrees)
     return (1 - part + NORMAL_90 * math.sqrt(part)) ** 3
@@ -148,8 +150,8 @@ def _chi_square_90(degrees: int) -> float:
 def _squared_t(degrees: int) -> float:
     """Returns the square of the value that Student's t exceeds with a probability of 2.5 %.
 
-    Wallace, Bounds on normal approximations to Student's and the chi-square distributions, Annals
-    of Mathematical Statistics 30, 1959.
+    The approximation is Wallace's (Bounds on normal approximations to Student's and the chi-square
+    distributions, Annals of Mathematical Statistics 30, 1959).
     """
     normal = NORMAL_975 * (8 * degrees + 3) / (8 * degrees + 1)
     return degrees * math.expm1(normal * normal / degrees)

@@ -1,7 +1,8 @@
 """Tells listeners which functions of PyTorch a process calls while it trains.
 
 To notice calls, functions of PyTorch are replaced from the first listen() to the last
-stop_listening(). Objects of the script are not changed, because the script may copy and save them.
+stop_listening(), and watch_calls() replaces the function by which modules of a class are called.
+The script's models and optimizers are not changed, because the script may copy and save them.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Listener:
         """
 
     def on_called(self, module: torch.nn.Module) -> None:
-        """Called when the module's call that on_call() announced has ended, or failed."""
+        """Called when the call of the module of which on_call() told has ended, or has raised an
+        exception."""
 
     def on_prepare(self, reducer: Any) -> bool:
         """Called when DDP is about to prepare this reducer for synchronising. Returns whether DDP
@@ -66,15 +68,15 @@ class Listener:
         return True
 
     def on_losses(self, tensors: Any, gradients: Any = None) -> None:
-        """Called when the script calls torch.autograd.backward with these tensors. on_backward() is
-        called after this method."""
+        """Called when the script begins an outermost backward pass by torch.autograd.backward()
+        with these arguments, or by Tensor.backward(). on_backward() is called after this method."""
 
     def on_backward(self) -> None:
         """Called when the outermost backward pass begins. (The pass of a checkpoint is not
         outermost, because it runs within another pass.)"""
 
     def on_backward_end(self) -> None:
-        """Called when the outermost backward pass has ended."""
+        """Called when the outermost backward pass has ended without an exception."""
 
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -85,17 +87,17 @@ class Listener:
         return None
 
     def on_updated(self, optimizer: Optimizer) -> None:
-        """Called when an optimizer's step() has ended."""
+        """Called when an optimizer's step() has ended without an exception."""
 
     def on_scaled(self, optimizer: Optimizer) -> None:
-        """Called when a GradScaler has called step() of this optimizer, or has skipped this call
-        because gradients are not finite."""
+        """Called when GradScaler.step() has called step() of this optimizer, or has skipped this
+        call because gradients are not finite."""
 
 
 def script_lines(error: BaseException | None = None) -> list[str]:
     """Returns FILE:LINE of all lines of the call stack that are not in a library, innermost first.
 
-    With `error`, uses the call stack that raised it instead of the current one.
+    With `error`, uses the call stack at which this exception was raised instead of the current one.
     """
     frames: Iterable[tuple[FrameType, int]]
     if error:
@@ -124,11 +126,12 @@ def _is_scripts(frame: FrameType) -> bool:
 
 
 def place(error: BaseException | None = None, otherwise: str = "") -> str:
-    """Returns FILE:LINE of the innermost line that runs in the script, or else in other code that
-    is not in a library.
+    """Returns FILE:LINE of the innermost running line that is in the script or in other code
+    outside of libraries.
 
-    With `error`, returns the line that raised it instead. If there is no such line, as in a thread
-    of autograd, returns `otherwise` or, if that is empty, the script's name.
+    With `error`, returns the innermost such line at which this exception was raised. If there is no
+    such line, as in a thread of autograd, returns `otherwise` or, if that is empty, the script's
+    name.
     """
     lines = script_lines(error)
     return lines[0] if lines else otherwise or sys.argv[0]
@@ -147,9 +150,8 @@ def _tell_forward(model: torch.nn.Module) -> None:
 
 
 def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
-    """Tells listeners about calls of this class's modules until `patches` are undone. Calls in
-    compiled code are not seen.
-    """
+    """From now on, until `patches` are undone, tells listeners about outermost calls of modules of
+    the class `kind`. Calls in compiled code are not seen."""
     inside = False
 
     def told_call(
@@ -201,11 +203,12 @@ class _Backward:
 
 
 class _StepHook:
-    """A hook that PyTorch calls around every optimizer's step().
+    """A hook that PyTorch calls before or after each step() of any optimizer. `register`: the
+    function that registers it. `tell`: the function that it calls.
 
     PyTorch iterates over a dictionary of such hooks, and during the iteration only the last hook
-    can be removed. If listening ends while step() runs and other hooks follow this one, this hook
-    stays registered without effect, and is removed later.
+    can be removed. If listening ends while this hook runs and other hooks follow it, this hook
+    stays registered without effect, and is removed by a later call at which it is the last hook.
     """
 
     def __init__(self, register: Callable[[StepHook], RemovableHandle], tell: StepHook) -> None:
@@ -309,7 +312,8 @@ def stop_listening(listener: Listener) -> None:
 
 
 def in_backward() -> bool:
-    """Returns whether a backward pass of torch.autograd.backward is running."""
+    """Returns whether a pass of torch.autograd.backward() that began while there were listeners is
+    running."""
     return _backward.depth > 0
 
 

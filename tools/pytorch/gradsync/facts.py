@@ -34,12 +34,12 @@ class Update:
 
     @property
     def where(self) -> str:
-        """Returns the text that names this update in findings."""
+        """Returns the text that names this update in findings, such as "SGD at train.py:25"."""
         return f"{self.name} at {self.place}"
 
     def settings(self) -> dict[str, str]:
-        """Returns the settings of the optimizer's parameter groups; for an engine, those of its
-        optimizer."""
+        """Returns the settings of the optimizer's parameter groups, by names such as "lr of group
+        0"; for an engine, those of its optimizer."""
         optimizer: Any = self.updater
         if isinstance(optimizer, torch.nn.Module):
             optimizer = optimizer.optimizer
@@ -51,13 +51,14 @@ class Update:
         }
 
     def may_average(self) -> bool:
-        """Returns whether the optimizer may be one that itself averages gradients over ranks."""
+        """Returns whether the optimizer may be one that itself averages gradients over ranks:
+        whether its class comes from neither torch.optim nor DeepSpeed."""
         return not type(self.updater).__module__.startswith(PLAIN_OPTIMIZERS)
 
 
 class Facts:
     """Collects what this rank reports about a step: names, settings and digests of what it trains.
-    A parameter has the same name on all ranks."""
+    Ranks compare parameters by their names."""
 
     def __init__(self, trained: Trained, turns: Turns, step: Step) -> None:
         self._trained = trained
@@ -66,14 +67,14 @@ class Facts:
         self._random = digest(torch.get_rng_state())
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the parameter's name in its model, or its number."""
+        """Returns the parameter's name in its model or, if no model has it, "parameter" and a
+        number."""
         number = self._turns.number_of(p)
         return self._trained.name_of(p) or f"parameter {'?' if number is None else number}"
 
     def of(self, update: Update, is_wrong: bool) -> RankStep:
-        """Returns what this rank reports about the current step. If something is already wrong,
-        leaves out weights, because they may differ for that reason.
-        """
+        """Returns what this rank reports about the current step. If `check` has already found a
+        difference (`is_wrong`), leaves out weights, because they may differ for that reason."""
         params = parameters_of(update.updater)
         passes = self._step.passes_of(params)
         return RankStep(
@@ -93,9 +94,8 @@ class Facts:
 
     def _parameters(self, update: Update) -> dict[str, str]:
         """Returns texts about the update: the name of its optimizer, and the shapes, dtypes and
-        names of the parameters that it trains. Their names are missing until this rank has called a
-        model.
-        """
+        names of the parameters that it trains. The names are missing if one of these parameters is
+        in no model that this rank has called."""
         trained = [p for p in parameters_of(update.updater) if p.requires_grad]
         names = [self._trained.name_of(p) for p in trained]
         known = {"names of what trains": str(names)} if all(names) else {}
@@ -103,10 +103,10 @@ class Facts:
         return {"optimizer": update.name, "what trains": str(shapes), **known}
 
     def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
-        """Returns digests of the weights that an update changes, and of the weights that the step
-        uses and no update changes.
+        """Returns, by names, digests of the weights in `params`, which the update changes, and of
+        the weights that the step uses and no optimizer has. Leaves out weights that DDP ignores.
 
-        Weights that no update changes are those of frozen modules, teachers and reference models.
+        Weights that no optimizer has are those of frozen modules, teachers and reference models.
         """
         trained = [p for updater in self._trained.updaters() for p in parameters_of(updater)]
         others = self._step.calls.weights(self._trained.name_of, trained)
@@ -115,8 +115,8 @@ class Facts:
         return {name + _place_of(p): digest(p) for name, p in named if id(p) not in ignored}
 
     def _digest_of_gradients(self, params: Sequence[torch.nn.Parameter]) -> str:
-        """Returns one digest of all gradients that autograd has delivered, or an empty text if all
-        are 0."""
+        """Returns one digest of all gradients that autograd has delivered to these parameters on
+        this rank, or an empty text if all are 0."""
         held = [self._step.gradients.get(id(p)) for p in params]
         if all(one is None or one.is_zero() for one in held):
             return ""
@@ -127,6 +127,7 @@ class Facts:
 def _place_of(p: torch.nn.Parameter) -> str:
     """Returns a text about which part of a DTensor this rank has; empty for another tensor.
 
-    Ranks that have the same index in the last dimension of the DTensor's mesh have the same part.
+    Ranks with the same index in the last dimension of the DTensor's mesh are taken to have the same
+    part.
     """
     return str(mesh_place(p)[-1:]) if is_in_parts(p) else ""

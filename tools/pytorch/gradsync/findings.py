@@ -1,4 +1,4 @@
-"""What `check` has found, and the lines that it prints."""
+"""Keeps what `check` has found, and makes the lines that `check` prints."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ class Status(enum.IntEnum):
 
 
 class Topic(enum.Enum):
-    """What a finding is about, such as gradients or batches. `check` reports one finding for each
-    topic: the first difference or, without a difference, the last note.
-    """
+    """What a finding is about, such as gradients or batches. `check` reports at most one finding
+    for each topic: the first difference or, without a difference, the last note."""
 
     STEPS = "steps"
     PARAMETERS = "parameters"
@@ -43,27 +42,27 @@ class Topic(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A line of the report. If its status is SAME, it is a note: nothing is wrong."""
+    """Something that `check` has found and reports in a line. If its `status` is SAME, it is a
+    note: nothing is wrong."""
 
     status: Status
     text: str
 
 
 def line_of(kind: str, text: str) -> str:
-    """Returns a line of the report, which begins with this word."""
+    """Returns a line of the report: `gradsync:`, the word `kind`, and the text."""
     return f"gradsync: {kind:8}{text}\n"
 
 
 def _print_nowhere(text: str) -> None:
-    """Used on ranks that print nothing, because another rank prints."""
+    """Prints nothing; the default of the `print_now` of Findings."""
 
 
 class Findings:
-    """All findings, in the order in which their topics were first reported. All ranks have the same
-    findings.
+    """All findings of this rank, at most one for each topic.
 
-    `print_now` gets the line of each difference as soon as it is found, because the script may fail
-    later.
+    `print_now`: a function that is called with the line of each difference as soon as it is found,
+    because the script may fail later.
     """
 
     def __init__(self, print_now: Callable[[str], None] = _print_nowhere) -> None:
@@ -74,37 +73,39 @@ class Findings:
         return topic in self._by_topic
 
     def note(self, topic: Topic, text: str) -> None:
-        """Adds a note, which is not about a mistake, unless the topic already has a difference."""
+        """Makes this note, which is not about a mistake, the topic's finding, unless the topic
+        already has a difference."""
         if not self.has_difference(topic):
             self._by_topic[topic] = Finding(Status.SAME, text)
 
     def differs(self, topic: Topic, text: str) -> None:
-        """Adds a difference, unless the topic already has one."""
+        """Makes this difference the topic's finding, and passes its line to `print_now`, unless the
+        topic already has a difference."""
         if not self.has_difference(topic):
             self._by_topic[topic] = Finding(Status.DIFFERS, text)
             self._print_now(line_of("differs", text))
 
     def has_difference(self, topic: Topic) -> bool:
-        """Returns whether this topic has a difference."""
+        """Returns whether a difference was found for this topic."""
         return topic in self._by_topic and self._by_topic[topic].status == Status.DIFFERS
 
     def status(self) -> Status:
-        """Returns the worst status of all findings."""
+        """Returns DIFFERS if any finding is a difference, else SAME."""
         statuses = [finding.status for finding in self._by_topic.values()]
         return max(statuses, default=Status.SAME)
 
     def notes(self) -> list[str]:
-        """Returns the texts of all notes."""
+        """Returns the texts of all notes, ordered by when a topic first got a finding."""
         return [one.text for one in self._by_topic.values() if one.status == Status.SAME]
 
     def differences(self) -> list[str]:
-        """Returns the texts of all differences, in the order in which they were printed."""
+        """Returns the texts of all differences, ordered by when a topic first got a finding."""
         return [one.text for one in self._by_topic.values() if one.status == Status.DIFFERS]
 
 
 @dataclasses.dataclass
 class Coverage:
-    """What was checked. `check` prints these numbers in the line `same` if it has found no
+    """How much was checked. `check` prints these numbers in the line `same` if it has found no
     difference."""
 
     parameters: int  # that were compared

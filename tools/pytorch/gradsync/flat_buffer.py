@@ -10,12 +10,12 @@ import torch.distributed as dist
 
 
 class FlatBuffer:
-    """A tensor of bytes that holds each gradient divided by the number of ranks, so that their sum
-    over ranks is the mean.
+    """A tensor of bytes that holds each gradient divided by the number of ranks, so that the sum of
+    all ranks' buffers is the mean.
 
-    `slots`: for each parameter a view of the buffer with the parameter's shape and dtype. `parts`:
-    for each dtype a flat view of the gradients of this dtype; complex numbers are pairs of real
-    numbers. `wire`: a flat view of the whole buffer, in the dtype of most of its bytes.
+    `slots`: for each parameter a view of its gradient in the buffer, with the parameter's shape.
+    `parts`: for each dtype a flat view of the gradients of this dtype; complex numbers are pairs of
+    real numbers. `wire`: a flat view of the whole buffer, in the dtype of the largest of `parts`.
     """
 
     def __init__(
@@ -24,8 +24,8 @@ class FlatBuffer:
         ranks: int,
         dtypes: Sequence[torch.dtype] = (),
     ) -> None:
-        """`dtypes`: for each parameter, the dtype of its gradient in the buffer; by default the
-        parameter's own dtype."""
+        """`ranks`: the number of ranks. `dtypes`: for each parameter, the dtype of its gradient in
+        the buffer; by default the parameter's own dtype."""
         self.params = params
         self.share = 1 / ranks
         dtypes = dtypes or [param.dtype for param in params]
@@ -62,7 +62,7 @@ class FlatBuffer:
 
     def fill(self, is_there: Sequence[bool]) -> None:
         """Copies all gradients that put() has not copied yet, and writes zeros for parameters
-        without a gradient.
+        without a gradient. `is_there`: for each parameter, whether put() has copied its gradient.
         """
         for i, param in enumerate(self.params):
             if param.grad is None:
@@ -71,7 +71,7 @@ class FlatBuffer:
                 self.put(i)
 
     def keep(self) -> None:
-        """Keeps a copy of the buffer's contents, which average() will use."""
+        """Keeps a copy of the buffer's contents, which the next average() will use."""
         self._kept = self.flat.clone()
 
     def copy_back(self) -> None:
@@ -82,10 +82,10 @@ class FlatBuffer:
                 param.grad.copy_(slot)
 
     def average(self, as_bf16: bool) -> None:
-        """Averages the gradients over ranks, and writes the result to the gradients, as DDP would;
-        uses the copy of keep() or, without one, the current gradients. `as_bf16`: whether to send
-        gradients in bf16, as bf16_compress_hook does.
-        """
+        """Averages the gradients over ranks by all-reduces, and writes the means to the parameters'
+        gradients. Averages the copy that keep() has made or, without one, the current gradients. As
+        in DDP, a parameter gets the mean if any rank has a gradient for it. `as_bf16`: whether to
+        send gradients in bf16, as bf16_compress_hook does."""
         used = torch.tensor(
             [p.grad is not None for p in self.params], dtype=torch.uint8, device=self.flat.device
         )

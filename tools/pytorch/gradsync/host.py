@@ -1,4 +1,4 @@
-"""Facts about the host's processors, on Linux and macOS."""
+"""Finds out facts about the host's processors, on Linux and macOS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def processor_name() -> str:
 
 
 def _name_on_macos() -> str:
-    """Returns what sysctl prints; empty if sysctl does not know the name."""
+    """Returns the processor's name that sysctl prints; empty if sysctl fails or is missing."""
     command = ["sysctl", "-n", "machdep.cpu.brand_string"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SYSCTL_SECONDS)
@@ -40,9 +40,8 @@ def usable_cores() -> int:
 
 
 def waited_for_cpu_ns() -> int:
-    """Returns for how many nanoseconds the main thread of this process was ready to run, but waited
-    for a CPU; 0 if the system does not tell.
-    """
+    """Returns for how many nanoseconds since its start the main thread of this process was ready to
+    run, but waited for a CPU; 0 if the system does not tell."""
     try:
         return int(SCHEDSTAT.read_text().split()[1])
     except (OSError, IndexError, ValueError):

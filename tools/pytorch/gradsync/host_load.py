@@ -27,7 +27,8 @@ class CpuTimes:
 
     @classmethod
     def now(cls) -> CpuTimes | None:
-        """Returns the current times; None on a system without these files, such as macOS."""
+        """Returns the current times; None if /proc/stat or /proc/loadavg cannot be read, as on
+        macOS."""
         try:
             name, *columns = STAT.read_text().split("\n", 1)[0].split()
             average = float(LOAD_AVERAGE.read_text().split()[0])
@@ -45,8 +46,8 @@ class CpuTimes:
 
 
 def load_between(begin: CpuTimes | None, end: CpuTimes | None) -> HostLoad | None:
-    """Returns how busy the host was between two moments; None if it is unknown, or if no time has
-    passed."""
+    """Returns how busy the host was between two moments, with the load average at the second one;
+    None if a moment is None, or if no time has passed."""
     if begin is None or end is None or end.total <= begin.total:
         return None
     total = end.total - begin.total

@@ -20,9 +20,9 @@ class JsonObject:
     """The fields of one object of a JSON document.
 
     `place` says where the object is, such as "ranks[0][3].collectives", and is empty for the whole
-    document. Every method returns the value of one field, and raises Refused if it has another
-    type. A field that has no default must be present. Numbers must be within `least` and `most`,
-    both included.
+    document. Each public method returns the value of the field `name`, and raises Refused if it has
+    another type. The field must be present, unless the call gives a default or the field is
+    optional. Numbers must be within `least` and `most`, both included.
 
     At the end of a `with` statement, fields that were not read also raise Refused:
 
@@ -71,13 +71,14 @@ class JsonObject:
         return _integer(self._values[name], self._inside(name), least, most)
 
     def number(self, name: str, least: float, most: float, default: float | None = None) -> float:
-        """Returns the number in this field: an integer or one with a fraction."""
+        """Returns the number in this field, which may be an integer or have a fraction."""
         if self._is_missing(name, default):
             return default or 0
         return _number(self._values[name], self._inside(name), least, most)
 
     def choice(self, name: str, choices: type[E]) -> E:
-        """Returns the member of the enumeration whose value is the text in this field."""
+        """Returns the member of the enumeration whose value is the text in this field. Raises
+        Refused if there is none."""
         text = self.text(name)
         try:
             return choices(text)
@@ -104,14 +105,15 @@ class JsonObject:
     def each(
         self, name: str, read: Callable[[object, str], T], is_optional: bool = False
     ) -> tuple[T, ...]:
-        """Returns read(value, place) for each element of a list. `place` says where the element is,
-        such as "ranks[3]"."""
+        """Returns read(value, place) for each element of the list in this field. `place` says where
+        the element is, such as "ranks[3]"."""
         inside = self._inside(name)
         values = self._list(name, is_optional)
         return tuple(read(value, f"{inside}[{i}]") for i, value in enumerate(values))
 
     def optional(self, name: str, read: Callable[[object, str], T]) -> T | None:
-        """Returns read(object), or None if the object is missing or empty."""
+        """Returns read(value, place) of the value in this field, or None if the field is missing or
+        an empty object."""
         self._read.add(name)
         value = self._values.get(name)
         if name not in self._values or value == {}:
@@ -142,14 +144,15 @@ class JsonObject:
 
 
 def list_of(value: object, place: str) -> list[Any]:
-    """Returns the value, which must be a list."""
+    """Returns the value. Raises Refused if it is not a list."""
     if not isinstance(value, list):
         _refuse(place, value, "a list")
     return value
 
 
 def numbers_of(value: object, place: str, least: float, most: float) -> tuple[float, ...]:
-    """Returns the value, which must be a list of numbers within these limits."""
+    """Returns the numbers in the list `value`. Raises Refused if it is not a list of numbers within
+    these limits."""
     values = list_of(value, place)
     # Nearly all of a recording is lists of times, so a list that is right is looked at as a whole.
     are_numbers = bool(values) and set(map(type, values)) <= {int, float}

@@ -1,8 +1,8 @@
 """Finds JSON in logs: documents that programs wrote, and log lines that Docker, journald or Ansible
 wrapped in JSON.
 
-A document may stand on one line or on several lines, after the prefix that a launcher adds to each
-line.
+A document may stand on one line or on several lines. A launcher may have added a prefix to its
+first line or to all of its lines.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ IsMeasurement = Callable[[Any], bool]
 
 @dataclass
 class Log:
-    """The lines of a log, and the JSON documents in it that are measurements, both in the order of
-    the file."""
+    """The lines of text of a log, and the JSON documents in it that are measurements, both in the
+    order of the log."""
 
     lines: list[str] = field(default_factory=list)
     documents: list[Any] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Log:
 @dataclass(frozen=True)
 class Spanning:
     """JSON documents that begin on one line and end on another, and the index of the line after
-    them. `has_end`: False if the log ends before the document does."""
+    them. `has_end`: False if `documents` is empty because the log ends before the document does."""
 
     documents: list[Any]
     after: int
@@ -48,9 +48,8 @@ class Spanning:
 
 
 def log_of(text: str, is_measurement: IsMeasurement) -> Log:
-    """Returns the lines and documents of a log. Text fields in other JSON documents, such as
-    Docker's log lines, also count as lines.
-    """
+    """Returns the lines of a log, and its JSON documents for which `is_measurement` returns True.
+    Texts in other JSON documents, such as Docker's log lines, are searched like the log."""
     log = Log()
     _add(text, is_measurement, log, DEEPEST)
     return log
@@ -96,7 +95,8 @@ def _parts_of(lines: Sequence[str]) -> Iterator[Any]:
 
 
 def _on_one_line(text: str) -> tuple[list[Any], str]:
-    """Returns the documents at the beginning of a text, and the rest of the text."""
+    """Returns the JSON documents at the beginning of a text, one after the other, and the rest of
+    the text."""
     documents = []
     end = 0
     while opening := OPENING.match(text, end):
@@ -110,8 +110,8 @@ def _on_one_line(text: str) -> tuple[list[Any], str]:
 
 
 def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
-    """Returns the JSON documents that begin on line `first`, in this column, and end on a later
-    line; none if these lines are not JSON."""
+    """Returns the JSON documents that begin on line `first`, at the index `column`, and end on a
+    later line; none if these lines are not JSON."""
     has_end = True
     for cut in sorted({column, 0}, reverse=True):  # other lines may have the prefix, too, or not
         after = _place_after(lines, first, column, cut)
@@ -126,9 +126,10 @@ def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
 
 
 def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int | None:
-    """Returns the index of the line after a document that begins on line `first`, in this column.
-    If a line before its end is not JSON, returns the index of that line. Returns None if the lines
-    end before the document. `cut`: the characters to skip in each later line."""
+    """Returns the index of the line after a JSON document that begins on line `first`, at the index
+    `column`. If a line before its end is not JSON, returns the index of that line. Returns None if
+    the lines end before the document. `cut`: the number of characters to skip at the beginning of
+    each later line."""
     depth = 0
     for place in range(first, len(lines)):
         change = _depth_change(lines[place][column if place == first else cut :])
@@ -141,9 +142,8 @@ def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int
 
 
 def _depth_change(text: str) -> int | None:
-    """Returns the number of opening braces minus the number of closing braces; None if the text is
-    not JSON.
-    """
+    """Returns the number of opening braces and brackets minus the number of closing ones; None if
+    the text has anything that is not JSON."""
     change = 0
     end = 0
     while end < len(text):

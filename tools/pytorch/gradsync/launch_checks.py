@@ -1,4 +1,5 @@
-"""Checks whether the parts of a recorded launch fit together, and whether several launches do."""
+"""Checks whether the parts of a recorded launch agree with each other, and whether launches of one
+recording do."""
 
 from __future__ import annotations
 
@@ -29,9 +30,8 @@ AGREEING_FIELDS = (
 def differing_field(
     one: Launch, other: Launch, names: Sequence[str] = AGREEING_FIELDS
 ) -> str | None:
-    """Returns the first field in which two launches differ. Host names may differ, if the same
-    ranks share a host.
-    """
+    """Returns the first of the fields `names` in which two launches differ; None if they agree.
+    Host names may differ, if the same ranks share a host."""
     for name in names:
         if _comparable(one, name) != _comparable(other, name):
             return name
@@ -45,9 +45,8 @@ def _comparable(launch: Launch, name: str) -> object:
 
 
 def check_launch(launch: Launch) -> None:
-    """Raises Refused if parts of a launch contradict each other, or if a step lacks a required
-    time.
-    """
+    """Raises Refused if parts of a launch contradict each other, or if it lacks something, such as
+    parameters or a required time of a step."""
     counts = len(launch.ranks), len(launch.hosts)
     _require(bool(launch.parameters), "no parameters")
     _require(
@@ -85,7 +84,8 @@ def _check_memory(memory: Memory, parameters: int) -> None:
 
 
 def _check_step(launch: Launch, name: str, step: Step, first: Step) -> None:
-    """`first`: rank 0's step of the same round, with which `step` must agree."""
+    """Raises Refused if `step` lacks a time, or is of another kind than `first`, which is rank 0's
+    step with the same index."""
     sent, first_sent = step.collectives, first.collectives
     _require(
         (step.mode, step.row, sent and sent.kind, sent and sent.bytes)

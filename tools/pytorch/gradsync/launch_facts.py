@@ -1,4 +1,4 @@
-"""Describes a model and its machine, as far as they are known before a step is recorded."""
+"""Describes a model and its machine by what is known before a step is recorded."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from gradsync.world import World
 
 def launch_of(target: ModelTarget, world: World, command: Sequence[str]) -> Launch:
     """Returns the description of a launch, still without steps. Hosts, the optimizer and the number
-    of passes are missing too: the first steps will show them.
-    """
+    of backward passes in a step are not known yet: LaunchWriter adds them after the first steps."""
     is_on_gpu = world.device.type == "cuda"
     return Launch(
         time=datetime.datetime.now().isoformat(timespec="seconds"),

@@ -12,14 +12,14 @@ from gradsync.recording_file import parse_launch, read_bytes
 
 
 class UnusableFile(Refused):
-    """The recording of a new launch cannot be added to this file."""
+    """Raised if the recording of a new launch cannot be added to a file."""
 
 
 def check_usable(path: str, **known: Any) -> None:
-    """Raises UnusableFile if a launch cannot be added to a file. what_if combines all launches of a
-    file, so certain fields of schema.Launch must have equal values in all of them. `known`: the new
-    launch's values of such fields.
-    """
+    """Raises UnusableFile if a new launch cannot be added to this file. what_if combines all
+    launches of a file, so certain fields of schema.Launch must have equal values in all of them.
+    `known`: the new launch's values of such fields, which are compared with those of the file's
+    first launch."""
     if not _can_be_written(path):
         raise UnusableFile(f"--out={path} cannot be written, or is no file")
     if not os.path.exists(path):

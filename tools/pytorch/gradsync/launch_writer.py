@@ -20,10 +20,10 @@ AGREE = ("parameters", *AGREEING_FIELDS)  # what all launches of one file agree 
 
 
 class LaunchWriter:
-    """The recording of one launch, which becomes more complete with each step. All ranks must call
-    the same methods together; rank 0 reads and writes the file. The methods raise UnusableFile if
-    the file holds launches of another script or machine.
-    """
+    """The recording of one launch, to which start(), set_passes() and write() add more, in this
+    order. All ranks must call these methods together; rank 0 reads and writes the file. On rank 0,
+    start() and set_passes() raise UnusableFile if the launch cannot be added to the file, for
+    example if it holds launches of another script or machine."""
 
     def __init__(self, path: str, launch: Launch, world: World) -> None:
         self.launch = launch
@@ -32,15 +32,16 @@ class LaunchWriter:
         self._begin = CpuTimes.now()
 
     def start(self, optimizers: str) -> None:
-        """Called after the first step, which has shown the names of the model's optimizers."""
+        """Called after the first step, which has shown `optimizers`, the names of the model's
+        optimizers."""
         hosts = gathered(platform.node(), self._world.device)
         self.launch = dataclasses.replace(self.launch, hosts=tuple(hosts), optimizer=optimizers)
         self._check(field for field in AGREE if field != "passes")
 
     def set_passes(self, passes: int) -> None:
         """Called after the first round, which has shown how many backward passes a step has. In a
-        round the recorder takes one step of each kind: unsynchronised, probes and the script's
-        own."""
+        round the recorder takes steps of all kinds: without synchronisation, probes and the
+        script's own."""
         self.launch = dataclasses.replace(self.launch, passes=passes)
         self._check(["passes"])
 
@@ -51,8 +52,7 @@ class LaunchWriter:
 
     def write(self, steps: Sequence[Step], rows: Sequence[Row], memory: Memory | None) -> None:
         """Adds the launch to the file, with the steps of all ranks; `steps` are those of this rank.
-        Raises Refused, and leaves the file unchanged, if this fails.
-        """
+        If the file cannot be written, raises Refused on rank 0, and leaves the file unchanged."""
         ranks = gathered([json_of(step) for step in steps], self._world.device)
         load = load_between(self._begin, CpuTimes.now())
         loads = gathered(load and json_of(load), self._world.device)

@@ -21,8 +21,8 @@ from gradsync.refusing import require
 class Operation(str, Enum):
     """The kind of a collective. The bytes of a collective are always the bytes of the whole vector.
 
-    UNIT_GATHER and UNIT_REDUCE are the all-gather and the reduce-scatter of a unit of FSDP2, with
-    the copies that FSDP2 makes before and after them.
+    UNIT_GATHER and UNIT_REDUCE are the all-gather and the reduce-scatter of an FSDP2 unit
+    (parameters that it gathers together), with the copies that FSDP2 makes before and after them.
     """
 
     ALL_REDUCE = "all_reduce"
@@ -39,7 +39,7 @@ SIZES = [2.0**k for k in range(8, 37)]  # bytes, between which a formula is take
 
 @dataclass(frozen=True)
 class Cost:
-    """The measured time and CPU use of collectives of one size.
+    """The time and CPU use of collectives of one size, measured or computed.
 
     `in_flight`: the number of collectives that ran at the same time, and together took `seconds`.
     `bytes`: the size of one whole vector. `processor`: the CPU time that the collectives used on
@@ -54,13 +54,14 @@ class Cost:
 
 
 class Curve:
-    """A quantity that was measured at some sizes, in bytes, and is linear between them.
+    """A quantity, such as a time, that is known at some sizes, in bytes, and is taken to be linear
+    between them.
 
-    If one size has several measurements, their mean is used.
+    If one size has several values, their mean is used.
     """
 
     def __init__(self, points: Iterable[tuple[float, float]]) -> None:
-        """`points` are sizes with values, at least one."""
+        """`points`: pairs of a size in bytes and a value; there must be at least one."""
         values = defaultdict(list)
         for size, value in points:
             values[size].append(value)
@@ -68,7 +69,8 @@ class Curve:
         self.values = [sum(values[size]) / len(values[size]) for size in self.sizes]
 
     def _along(self, size: float) -> float:
-        """Returns the value on the line through the two nearest points."""
+        """Returns the value on the line through the points on both sides of this size; outside of
+        the known sizes, through the two first or the two last points. Requires two points."""
         right = min(max(bisect.bisect(self.sizes, size), 1), len(self.sizes) - 1)
         left = right - 1
         slope = self.values[right] - self.values[left]
@@ -76,19 +78,18 @@ class Curve:
         return self.values[left] + slope * part
 
     def ratio_at(self, size: float) -> float:
-        """Returns a quantity, such as CPU use, at this size; outside of the measured sizes it is
-        constant.
-        """
+        """Returns a quantity that is no time, such as CPU use, at this size; outside of the known
+        sizes it is constant."""
         if len(self.sizes) == 1:
             return self.values[0]
         return self._along(min(max(size, self.sizes[0]), self.sizes[-1]))
 
     def time_at(self, size: float) -> float:
-        """Returns a time, which consists of latency and bytes divided by a rate, at this size.
+        """Returns a quantity that is a time (a latency plus bytes divided by a rate) at this size.
 
-        Above the largest measured size, the time is proportional to the bytes. Below the smallest
-        measured size, it follows the line through the first two points, but is at least
-        proportional to the bytes, so that it is never negative.
+        Above the largest known size, or if only one size is known, the time is proportional to the
+        bytes. Below the smallest known size, it follows the line through the first two points, but
+        is at least proportional to the bytes, so that it is never negative.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:
@@ -98,7 +99,7 @@ class Curve:
         return self._along(size)
 
     def scaled(self, factor: float) -> Curve:
-        """Returns this curve with all values multiplied."""
+        """Returns this curve with all values multiplied by `factor`."""
         return Curve(
             (size, factor * value) for size, value in zip(self.sizes, self.values, strict=True)
         )
@@ -106,7 +107,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class Curves:
-    """Time and CPU use as functions of the size, for `in_flight` collectives at the same time."""
+    """Time and CPU use as functions of the size, for `in_flight` collectives that run at the same
+    time."""
 
     in_flight: int
     seconds: Curve
@@ -114,16 +116,16 @@ class Curves:
 
 
 class LinkCosts:
-    """Time and CPU use of all kinds of collectives between all ranks.
+    """Time and CPU use of collectives between ranks, by operation, size, and number at the same
+    time.
 
     `channels`: the number of collectives that can run at the same time; a later one waits until one
     of them is done.
     """
 
     def __init__(self, costs: Iterable[Cost], channels: int = 1) -> None:
-        """Raises Refused if a cost has no size or takes no time, or if there is no cost of an
-        all-reduce that ran alone.
-        """
+        """Raises Refused if a cost has a size or a time that is not above 0, or an infinite time,
+        or if there is no cost of an all-reduce that ran alone."""
         points: dict[Operation, dict[int, list[Cost]]] = defaultdict(lambda: defaultdict(list))
         for cost in costs:
             require(
@@ -142,15 +144,15 @@ class LinkCosts:
     def with_curves(self, more: Mapping[Operation, Sequence[Curves]]) -> LinkCosts:
         """Returns these costs, with the curves of some operations replaced.
 
-        `more`: for each operation the curves, ordered by the number of collectives in flight,
-        beginning with 1.
+        `more`: for each operation to replace its curves, ordered by the number of collectives at
+        the same time, beginning with 1.
         """
         other = copy.copy(self)
         other._curves = {**self._curves, **more}
         return other
 
     def without_units(self) -> LinkCosts:
-        """Returns these costs without the costs of FSDP2's units."""
+        """Returns these costs without those of UNIT_GATHER and UNIT_REDUCE."""
         other = copy.copy(self)
         other._curves = {
             kind: curves
@@ -160,9 +162,9 @@ class LinkCosts:
         return other
 
     def changed(self, pace: float = 1, processor: float | None = None) -> LinkCosts:
-        """Returns these costs with all times multiplied by `pace`, and with this use of a rank's
-        processors by collectives of all sizes, unless it is None.
-        """
+        """Returns these costs with all times multiplied by `pace`. `processor`: unless None,
+        replaces the CPU use of all collectives, in CPU-seconds on one rank per second of their
+        duration."""
 
         def change(own: Curves) -> Curves:
             used = own.processor if processor is None else Curve([(1, processor)])
@@ -178,45 +180,42 @@ class LinkCosts:
         return kind in self._curves
 
     def sizes(self, kind: Operation = Operation.ALL_REDUCE) -> list[float]:
-        """Returns the measured sizes of this operation, in bytes, smallest first."""
+        """Returns the known sizes of this operation or, if it has no costs itself, of all-reduces,
+        in bytes, smallest first."""
         return self._of(kind).seconds.sizes
 
     def uses_processors(self) -> bool:
-        """Returns whether an all-reduce uses CPU time, and so slows computation on CPUs down."""
+        """Returns whether all-reduces use CPU time, and so may slow down computation on CPUs."""
         return any(self._of(Operation.ALL_REDUCE).processor.values)
 
     def seconds(self, size: float, kind: Operation = Operation.ALL_REDUCE) -> float:
-        """Returns the time of a single collective. An operation without measured costs takes half
-        as long as an all-reduce of the same size.
-        """
+        """Returns the seconds that a collective takes if it runs alone. An operation without costs
+        of its own takes half as long as an all-reduce of the same size."""
         return self._of(kind).seconds.time_at(size) / (1 if self.has(kind) else 2)
 
     def processor(
         self, size: float, in_flight: int, kind: Operation = Operation.ALL_REDUCE
     ) -> float:
-        """Returns the CPU time that this number of concurrent collectives uses on one rank, in
-        CPU-seconds per second of their duration.
-        """
+        """Returns the CPU time that `in_flight` collectives of this size together use on one rank
+        while they run at the same time, in CPU-seconds per second of their duration."""
         return self._of(kind, in_flight).processor.ratio_at(size)
 
     def gain(self, size: float, in_flight: int) -> float:
-        """Returns the speed of concurrent all-reduces divided by the speed of consecutive
-        all-reduces; below 1 if they slow each other down.
-        """
+        """Returns how many times faster `in_flight` all-reduces of this size are at the same time
+        than one after the other; below 1 if they are slower."""
         together = self._of(Operation.ALL_REDUCE, in_flight)
         return together.in_flight * self.seconds(size) / together.seconds.time_at(size)
 
     def _of(self, kind: Operation, in_flight: int = 1) -> Curves:
-        """Returns the curves for the largest measured number of concurrent collectives that is at
-        most this number.
-        """
+        """Returns the curves of this operation or, if it has none, of all-reduces, for the largest
+        known number of collectives at the same time that is at most `in_flight`."""
         curves = self._curves.get(kind) or self._curves[Operation.ALL_REDUCE]
         return [one for one in curves if one.in_flight <= in_flight][-1]
 
 
 @dataclass(frozen=True)
 class MeasuredLink:
-    """A measured link: the costs of collectives between this number of ranks. `says`: lines for
+    """A measured link: the costs of collectives between `world_size` ranks. `says`: lines that tell
     users about the measurement."""
 
     costs: LinkCosts

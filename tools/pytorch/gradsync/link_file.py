@@ -1,7 +1,8 @@
 """Reads files of measured links: output of nccl-tests, rccl-tests or osu_allreduce, records of
 gradsync's all_reduce, or a recording.
 
-Rows whose time and bandwidth contradict each other are not used (nccl_run.py).
+Rows of nccl-tests and rccl-tests whose time and bandwidth contradict each other are not used
+(nccl_run.py).
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ BRACES = ("{", "[")
 
 
 def read_link(path: str, world_size: int) -> Recording | MeasuredLink:
-    """Returns the link that the file describes. `world_size`: the number of ranks, used if the file
-    does not tell it.
+    """Returns the link that the file, or a directory of records, describes. `world_size`: the
+    number of ranks, used if the output of osu_allreduce does not tell it.
 
-    Raises Refused, in one line that begins with the path.
+    Raises Refused, with one line that begins with the path, if the file describes no link.
     """
     try:
         return _read(path, world_size)
@@ -69,8 +70,9 @@ def _read(path: str, world_size: int) -> Recording | MeasuredLink:
 
 
 def _link_of_runs(runs: Sequence[Run], is_of_nccl_tests: bool) -> MeasuredLink:
-    """Returns the link that these runs of nccl-tests measured: all-reduces, and perhaps
-    all-gathers. Raises Refused if there is no all-reduce, or if the numbers of ranks differ."""
+    """Returns the link that these runs of nccl-tests or rccl-tests measured by all-reduces, and
+    perhaps all-gathers. Raises Refused if the runs cannot be used, for example if there is no
+    all-reduce, or if their numbers of ranks differ."""
     begins = (
         "begins as nccl-tests do and has no rows"
         if is_of_nccl_tests

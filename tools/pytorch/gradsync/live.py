@@ -1,7 +1,7 @@
-"""Measures the bytes of tensors that a step keeps alive, other than weights, gradients and the
-optimizer's state: mostly activations.
+"""Measures the bytes of tensors that a step keeps alive, other than weights, buffers, gradients and
+the optimizer's state: mostly activations.
 
-The measured step must be one without synchronisation. A storage counts from the first operation
+The measured step must not synchronise gradients. A tensor's storage counts from the first operation
 that makes or reads it until it is freed.
 """
 
@@ -19,21 +19,20 @@ from gradsync.torch_private import tensors_of
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """Returns the storage of a tensor, or of this rank's part of a DTensor; None if there is no
-    storage.
-    """
+    """Returns the storage of a tensor, or of this rank's part of a DTensor; None if its layout is
+    not strided."""
     tensor = getattr(tensor, "_local_tensor", tensor)
     return tensor.untyped_storage() if tensor.layout is torch.strided else None
 
 
 def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
-    """Returns the bytes of all storages of these tensors, each counted once."""
+    """Returns the sum of the bytes of these tensors' storages, each counted once."""
     storages = [storage_of(tensor) for tensor in tensors]
     return sum({s._cdata: s.nbytes() for s in storages if s is not None}.values())
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of tensors that operations make or read between start() and end()."""
+    """Counts the bytes of tensors that operations of PyTorch make or read from start() to end()."""
 
     def __init__(self, apart: Iterable[torch.Tensor]) -> None:
         """`apart`: tensors that are not counted, such as weights."""
@@ -79,7 +78,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._apart.discard(key)
 
     def leave_out(self, tensor: torch.Tensor) -> None:
-        """Stops counting this tensor."""
+        """Stops counting this tensor's storage."""
         storage = storage_of(tensor)
         if storage is None:
             return
@@ -90,7 +89,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def take(self) -> int:
         """Returns the largest number of bytes that the counted tensors had at one time since the
-        last call of take(), or since start()."""
+        last take() or, at the first, since start()."""
         most = self._most
         self._most = self.now
         return most
@@ -142,19 +141,17 @@ class StepMemory:
         self._live.start()
 
     def on_backward(self) -> None:
-        """Called when a backward pass begins; a step may have several. This method and the methods
-        below do nothing after the end of the step.
-        """
+        """Called when a backward pass begins; a step may have several. This method, on_ready() and
+        on_update() do nothing after end()."""
         if not self._live.is_on:
             return
         self._forward_bytes = max(self._forward_bytes, self._live.take())
         self._order = {}
 
     def on_ready(self, i: int) -> None:
-        """Called when the gradient of a parameter is ready. Nested passes, such as those of
+        """Called when the gradient of parameter `i` is ready. Nested passes, such as those of
         reentrant checkpoints, may later add to the gradient of a shared parameter; then this is
-        called again.
-        """
+        called again."""
         gradient = self._params[i].grad
         if gradient is None or not self._live.is_on:
             return
