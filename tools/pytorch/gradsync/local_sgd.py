@@ -20,7 +20,8 @@ def local_step(
     average_s: float,
     log_error: float,
 ) -> Interval:
-    """Returns the predicted mean time of a step in seconds, with its part of the averaging.
+    """Returns the predicted mean time of a step in seconds, including its part of the averaging of
+    weights.
 
     `ranks`: for each recorded rank, the seconds of its steps without synchronisation. `steps`: the
     number of steps between two averagings of the weights. `average_s`: the seconds of one

@@ -61,7 +61,8 @@ class Absence:
     """A rank that does not come to a meeting, and a text about what it does instead.
 
     `speaker`: the rank that reports the absence for all. It is the lowest rank that is not known to
-    be absent, or rank 0 if the absence is noticed after all have come.
+    be absent; rank 0 if the check is over, or if all ranks have come and one has skipped an update
+    before.
     """
 
     rank: int

@@ -165,9 +165,9 @@ class Need:
 
 @dataclass(frozen=True)
 class UnitSizes:
-    """The bytes of each unit of FSDP2: of its whole parameters in the dtype of gathers, of its
-    whole gradients in the dtype of reductions, and of its whole gradients in the dtype of the
-    parameters. Of the last, each rank keeps its shard.
+    """The bytes of each unit of FSDP2. `gathered`: of its whole parameters in the dtype of gathers.
+    `reduced`: of its whole gradients in the dtype of reductions. `summed`: of its whole gradients
+    in the dtype of the parameters, of which each rank keeps its shard.
     """
 
     gathered: Sequence[int]
