@@ -38,8 +38,8 @@ class ModelOptimizers:
         return self.stepping is None or self.stepping is optimizer
 
     def are_done_with_one_more(self) -> bool:
-        """Returns whether one more call of step() makes as many calls in the current training step
-        as there are known optimizers."""
+        """Returns whether, with one more call of step(), the current training step has as many
+        calls as there are known optimizers, or more."""
         return self.stepped + 1 >= len(self.known)
 
     def names(self) -> str:

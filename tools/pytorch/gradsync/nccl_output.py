@@ -61,8 +61,8 @@ class OutputReader:
 
     def _begins_next(self, line: str) -> bool:
         """Returns whether this line begins the output of the next program: whether the current
-        program has printed rows, and the line names columns, a rank, a program or the program's
-        options.
+        program has printed rows, and the line, which is neither a row nor says that a program has
+        concluded, names columns, a rank, a program or the program's options.
         """
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False

@@ -118,12 +118,12 @@ def is_wrong(text: str) -> bool:
 class Run:
     """What one program has printed.
 
-    `program`: the name of the collective, if it is printed. `places`: for each rank its host and
-    group. `is_elided`: whether the printed list of ranks is shortened. `failed`: whether the
-    program's own check of results failed. `is_in_place_last`: whether the second half of a row was
-    measured in place (input and output are one buffer), as in DDP. `units`: the units of times and
-    bandwidths; None if they are not printed. `unread`: the number of rows that could not be read,
-    because they lack numbers.
+    `program`: the name of the collective; None if it is not printed. `places`: for each rank its
+    host and group. `is_elided`: whether the printed list of ranks is shortened. `failed`: whether
+    the program's own check of results failed. `is_in_place_last`: whether the second half of a row
+    was measured in place (input and output are one buffer), as in DDP. `units`: the units of times
+    and bandwidths; None if they are not printed. `unread`: the number of rows that could not be
+    read, because they lack numbers.
     """
 
     program: str | None = None
@@ -218,9 +218,9 @@ class Run:
         return CheckedRun(ranks, costs, says)
 
     def _rows_of_one_type(self) -> list[PrintedRow]:
-        """Returns the rows with one data type and one operation: with float if any row has it, or
-        else the type of the first row; of these with sum if any has it, or else the operation of
-        the first.
+        """Returns the rows with one data type and one operation. The type is float if any row has
+        it, or else that of the first row. The operation is sum if any row of this type has it, or
+        else that of the first of these rows.
         """
         types = [row.dtype for row in self.rows]
         dtype = "float" if "float" in types else types[0]

@@ -203,8 +203,9 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
     move data lower the link's rate. The returned costs have no CPU time.
 
     Gathers run only among the ranks of a group. Gradients are summed within a group, and then
-    all-reduced between the ranks that have the same part in each group, over the links of hosts.
-    The link of a host carries the parts of all its ranks.
+    all-reduced between the ranks that have the same part in each group. This all-reduce uses the
+    links of hosts if there are several hosts. The link of a host then carries the parts of all its
+    ranks.
     """
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
@@ -261,8 +262,8 @@ def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> flo
 
 
 def _tree_seconds(network: Network, size: float) -> float:
-    """Returns the seconds if data go up and down a tree once, in many small pieces, so that the
-    bytes take only the time of one link."""
+    """Returns the seconds of an all-reduce whose data go up and down a tree once, in many small
+    pieces, so that the bytes take only the time of one link."""
     latency_s = (
         math.log2(_hosts(network)) * network.between.latency_s
         + math.log2(_ranks_on_host(network)) * network.within.latency_s

@@ -11,8 +11,8 @@ from gradsync.units_text import bytes_text, gbit_text, ranks_text, sizes_text
 
 
 def notes_of(question: Question) -> list[str]:
-    """Returns sentences about the number of ranks and the link in the question, and then those of
-    assumptions_of(), one per string."""
+    """Returns a sentence about what the user asked for, if that is a rate or a number of ranks, and
+    then the sentences of assumptions_of(), one per string."""
     link = question.link
     asked = []
     if isinstance(link, NamedLink):

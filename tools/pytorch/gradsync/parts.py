@@ -114,8 +114,8 @@ def variation_of(prediction: Prediction, launch: Launch) -> Variation:
 
 
 def _correlation(prediction: Prediction) -> float | None:
-    """Returns the correlation of the computation times in a step of two ranks with consecutive
-    numbers, as a mean over launches and such pairs of ranks; None if no such pair varies."""
+    """Returns the correlation of two ranks' computation times in the same steps: its mean over all
+    launches and all pairs of ranks with consecutive numbers; None if no such pair varies."""
     found = []
     for replay in prediction.replays:
         times = [

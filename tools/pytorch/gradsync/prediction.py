@@ -298,8 +298,8 @@ class Predictor:
         return self._launches[key]
 
     def _bucket_copies_s(self, i: int) -> float:
-        """Returns the seconds of a step that copies of gradients into and out of buckets take, by
-        the steps of launch `i`."""
+        """Returns the seconds of a step that copies of gradients into and out of buckets take,
+        computed from the steps of launch `i`."""
         copies_s = _bucket_copies_s(self.recording.launches[i], self.recording.total_bytes)
         return self.question.pace * copies_s
 
@@ -467,7 +467,7 @@ def _addition_s(launch: Launch, communication: Communication, total_bytes: int) 
 
 
 def _mean(launches: Sequence[Prediction]) -> Prediction:
-    """Returns the mean of predictions, one of which was made from each recorded launch."""
+    """Returns the mean of predictions, each of which was made from one recorded launch."""
     return Prediction(
         step_s=_mean_interval([one.step_s for one in launches]),
         slowest_s=fmean(one.slowest_s for one in launches),

@@ -133,8 +133,8 @@ class LinkOptions:
 
     `link`: a rate and a latency, such as "25Gbit,5us", or a file, or None for the recorded link.
     `ranks_per_host`: the number of ranks that share a host's link. `within`: the link between these
-    ranks. `algorithm`: that of collectives; None for that of the recorded backend. These three may
-    differ from their defaults only if `link` is a rate.
+    ranks. `algorithm`: the algorithm of collectives; None for the recorded backend's own. These
+    three may differ from their defaults only if `link` is a rate.
     """
 
     link: str | None = None
