@@ -1,4 +1,4 @@
-"""Reads the text of log files, whatever their encoding."""
+"""Reads the text of log files in UTF-8, or in UTF-16 with a byte order mark."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours of a terminal
 
 
 def read_text(path: str) -> str:
-    """Returns a file's text without terminal escape sequences, and with ordinary spaces only. Bytes
-    that are not text become U+FFFD.
+    """Returns a file's text without escape sequences of terminals, such as colours. No-break spaces
+    and other special spaces become blanks, and bytes that cannot be decoded become U+FFFD.
 
     Decompresses a file that gzip has compressed. Raises Refused if the file cannot be read.
     """

@@ -1,4 +1,5 @@
-"""Finds the losses that a script computes, and the factor by which backward() multiplies each."""
+"""Finds losses that a script computes by functions of PyTorch or reduces by a collective, and the
+factor by which backward() multiplies the mean of each."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ OF_CLASSES = LOSSES[:2]  # whose targets are classes, of which some may be ignor
 @dataclasses.dataclass
 class _Loss:
     """A loss that the script has computed, and that a backward pass may use. `values`: its
-    elements, if the script did not reduce it to a mean or a sum."""
+    elements, if the script did not reduce it to a mean or a sum; else None."""
 
     tokens: int
     mean: float
@@ -32,8 +33,13 @@ class _Loss:
     values: torch.Tensor | None = None
 
     def of_pass(self, derivative: torch.Tensor, scale: float) -> PassLoss:
-        """Returns the loss, with the factor by which the backward pass multiplies its mean. The
-        factor is NaN if the pass multiplies elements by different factors."""
+        """Returns the loss, with the factor by which the backward pass multiplies its mean.
+        `derivative`: what the pass has computed for the loss. `scale`: the factor of a GradScaler
+        in it, which is divided out.
+
+        If the loss has several elements, only those with a derivative other than 0 count. The
+        factor is NaN if these have different derivatives, or if there are none.
+        """
         factor = float(derivative.double().sum()) / scale
         tokens, mean = self.tokens, self.mean
         if self.values is not None:
@@ -51,9 +57,10 @@ class _Loss:
 class Pass:
     """A backward pass.
 
-    `calls`: a text that identifies the script's calls that have begun the pass. `given`: the number
-    on which the script called backward(), or NaN if it is not one number. `is_divided`: whether
-    this number was divided by a sum over ranks.
+    `calls`: a text that identifies the script's call stack when the pass began. `given`: the number
+    on which the script called backward(), or NaN if it called it on several numbers. `is_divided`:
+    whether the script has divided this number by a number that it has summed over ranks. `losses`:
+    the known losses whose derivatives the pass has computed.
     """
 
     calls: str
@@ -64,11 +71,11 @@ class Pass:
     delivered_to: set[int] = dataclasses.field(default_factory=set)  # ids of parameters
 
     def loss(self) -> PassLoss | None:
-        """Returns the loss with the largest factor, of those on which the pass began; None if no
-        loss is known, or if a factor is unknown.
+        """Returns the loss with the factor of the largest magnitude, of the known losses in this
+        pass; None if there is none, or if a factor is NaN.
 
-        If a collective has reduced losses, the reduced loss is used, and not those that it was made
-        of.
+        If the script has reduced some of these losses by a collective, the other losses are
+        ignored, because the reduced ones may be made of them.
         """
         losses = [one for one in self.losses if one.is_reduced] or self.losses
         if not losses or any(math.isnan(one.factor) for one in losses):
@@ -84,15 +91,16 @@ class Pass:
 
 
 class LossWatch:
-    """Finds the losses on which each backward pass begins. Adds digests of the losses' targets to
-    `targets`."""
+    """Finds the losses whose derivatives each backward pass computes. Adds to `targets` a digest of
+    the target tensor of each loss that a function of LOSSES computes."""
 
     def __init__(self, targets: list[str]) -> None:
         self._targets = targets
         self._pass: Pass | None = None
 
     def begin_pass(self, roots: Any, scale: float, is_divided: bool) -> Pass:
-        """Returns the backward pass that begins; its losses are known at its end."""
+        """Returns the backward pass that begins; its losses are known at its end. `roots`: the
+        tensors on which the script called backward()."""
         known = tensors_of(roots)
         is_number = len(known) == 1 and known[0].numel() == 1
         given = float(known[0].detach()) if is_number else math.nan
@@ -106,7 +114,8 @@ class LossWatch:
         self, own: Callable[..., Any], loss: torch.Tensor, args: tuple[Any, ...], kwargs: Any
     ) -> None:
         """Watches a loss that a function of LOSSES, such as cross_entropy, has returned for these
-        arguments."""
+        arguments. Does nothing if the loss needs no gradient, or for most uses of the deprecated
+        arguments `size_average` and `reduce`."""
         given = inspect.signature(own).bind(*args, **kwargs).arguments
         if not loss.requires_grad or given.get("size_average") is not None or given.get("reduce"):
             return
@@ -136,7 +145,8 @@ class LossWatch:
 
 
 def _tokens_of(name: str, given: dict[str, Any]) -> int:
-    """Returns the number of terms that a loss adds up, such as tokens."""
+    """Returns the number of terms whose mean or sum a loss is, such as tokens; ignored targets do
+    not count."""
     inputs, target = given["input"], given["target"]
     if name not in OF_CLASSES:
         return int(cast("Any", torch).broadcast_tensors(inputs, target)[0].numel())

@@ -15,16 +15,17 @@ ROUNDINGS_OF_A_LOSS = 8  # to its dtype, that may stand between a loss and what 
 
 @dataclasses.dataclass(frozen=True)
 class PassLoss:
-    """What is known of the loss on which a backward pass begins. Of several losses of one pass,
-    this is the one with the largest factor.
+    """What is known of a loss in a backward pass. Of several losses of one pass, Pass.loss()
+    chooses one (loss_watch.py).
 
     `factor`: the factor by which the pass multiplies `mean`: the derivative of the tensor on which
     backward() is called, with respect to the mean of the loss. A GradScaler's factor is divided
-    out. `tokens`: the number of terms in the loss, such as tokens. `mean`: the mean of the loss
-    over these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text that
-    identifies the script's calls that began the pass. `is_reduced`: whether the script has reduced
-    the loss by a collective before backward. `is_alone`: whether no other known loss is in the
-    pass. `is_whole`: whether backward() is called on `factor` times this loss and nothing else.
+    out. `tokens`: the number of terms of which the loss is a mean or a sum, such as tokens. `mean`:
+    the mean of these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text that
+    identifies the script's call stack when the pass began. `is_reduced`: whether the script has
+    reduced the loss by a collective before backward. `is_alone`: whether Pass.loss() had no other
+    loss to choose from. `is_whole`: whether the number on which backward() is called is `factor`
+    times `mean` up to rounding, and so contains nothing else.
     """
 
     factor: float
@@ -42,13 +43,14 @@ class LossFactor:
     """The factor by which the backward passes of a step together multiply the mean of the loss: 1
     is right.
 
-    `of_means`: the factor if "mean of the loss" means the mean of all passes' means. `of_tokens`:
-    the factor if it means the mean over the tokens of all passes. Each is None if the passes'
-    factors differ or are 0, or if a pass's loss is unknown. `rounding`: the relative error that
-    rounding may cause in both. `is_repeated`: whether the same call in the script made all passes
-    of each rank. `is_reduced`: whether all passes begin with a loss that a collective has reduced.
-    `is_alone`: whether each pass has one known loss only. `is_whole`: whether each backward() is
-    called on a multiple of its known loss and nothing else.
+    `of_means`: the factor if "mean of the loss" means the mean of the means of all ranks' passes.
+    `of_tokens`: the factor if it means the mean over the tokens of all ranks' passes. Each of the
+    two is None if no single factor other than 0 fits all passes, or if the loss of a pass is
+    unknown or has no tokens. `rounding`: the relative error that rounding may cause in the two
+    factors. `is_repeated`: whether, on each rank, one call in the script, as in a loop, made all
+    its passes. `is_reduced`: whether the script has reduced the losses of all passes by a
+    collective. `is_alone`: whether PassLoss.is_alone holds for all passes. `is_whole`: whether each
+    backward() is called on a multiple of its known loss and nothing else.
     """
 
     of_means: float | None = None
@@ -70,18 +72,19 @@ class LossFactor:
         """Returns whether gradients that are `factor` times the mean are right, because backward()
         multiplies the mean of the loss by 1 / `factor`.
 
-        `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the loss
-        is divided by a number that the script has summed over ranks. If backward() is called on
-        more than the loss and nothing else explains the factor, it counts as the script's
-        coefficient of this loss; then this returns False.
+        `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
+        divides each pass's loss by a number that it has summed over ranks. If backward() is called
+        on more than the loss, the factor counts as the script's coefficient of this loss, and this
+        returns False, unless a collective, a division or the number of passes explains the factor.
         """
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
     def shown(self, factor: float | None = None) -> float:
-        """Returns, to print it, `of_means` or `of_tokens`: the one that is nearest to 1 / `factor`,
-        or the one that is known."""
+        """Returns the factor to print: of `of_means` and `of_tokens`, the one that is nearest to 1
+        / `factor`. Without `factor`, returns the first of them that is known. If neither is known,
+        returns 1."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))
@@ -89,10 +92,10 @@ class LossFactor:
 
     def mistake(self, world_size: int, passes: int, is_divided_by_all: bool) -> str:
         """Returns the name of the mistake that explains the factor of the loss, or "" if the factor
-        may be intended.
+        is 1, unknown or perhaps intended.
 
-        `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the loss
-        is divided by a number that the script has summed over ranks.
+        `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
+        divides each pass's loss by a number that it has summed over ranks.
         """
         if (self.of_means is None and self.of_tokens is None) or self.is_any(1):
             return ""
@@ -114,8 +117,10 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
     """Returns the factor by which the step's backward passes multiply the mean loss, computed from
     the losses of each rank's passes.
 
-    If passes have different numbers of tokens, adds a note about how far the mean of their means is
-    from the mean over all tokens. In `ranks`, None stands for a pass whose loss is not known.
+    If the factor is the same for the means of all passes, but not for their tokens, passes have
+    different numbers of tokens. Then this adds a note to `findings` about how far the mean of the
+    means is from the mean over all tokens, unless rounding explains the difference. `ranks`: for
+    each rank, the losses of its passes; None for a pass whose loss is not known.
     """
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):
@@ -142,8 +147,8 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
 
 
 def _common(factors: Iterable[float], rounding: float) -> float | None:
-    """Returns the number that all `factors` equal, one factor for each pass, up to the relative
-    error `rounding`; None if they differ or are 0."""
+    """Returns the first of `factors`, one for each pass, if all others equal it up to the relative
+    error `rounding`; None if they do not, or if it is 0."""
     first, *others = factors
     if not first or any(not abs(other / first - 1) <= rounding for other in others):
         return None

@@ -1,5 +1,5 @@
-"""Lets ranks wait for each other before each update, by values in the store of the script's process
-group.
+"""Lets ranks wait for each other before each update that `check` compares, by values in the store
+of the script's process group.
 
 No collective is used, so if a rank does not come, the other ranks can name it and end.
 """
@@ -31,10 +31,11 @@ PRINTING_S = 60.0  # that the rank that speaks has to print what it has found
 class Progress:
     """What a rank has done since its last meeting, that is, since all ranks met before an update.
 
-    `meetings`: the number of its meetings so far. `calls`, `passes`: the numbers of forward and
-    backward passes that it has begun. `skipped`: the number of updates that a GradScaler has left
-    out. `place`: FILE:LINE of the last of these events. `ended`: a text about how the script has
-    ended; empty while it runs.
+    `meetings`: the number of all its meetings so far. Since the last meeting: `calls` and `passes`
+    are the numbers of forward and backward passes that it has begun, and `skipped` is the number of
+    updates that a GradScaler has left out. `place`: FILE:LINE of the last of these forward passes,
+    backward passes and left-out updates. `ended`: a text about how the script has ended; empty
+    while it runs.
     """
 
     meetings: int = 0
@@ -59,7 +60,9 @@ class Reason(enum.Enum):
 class Absence:
     """A rank that does not come to a meeting, and a text about what it does instead.
 
-    `speaker`: the lowest rank that is not known to be absent, which reports the absence for all.
+    `speaker`: the rank that reports the absence for all. It is the lowest rank that is not known to
+    be absent; rank 0 if the check is over, or if all ranks have come and one has skipped an update
+    before.
     """
 
     rank: int
@@ -87,7 +90,8 @@ class _Stalls:
 
 @contextlib.contextmanager
 def _refusing_lost_store() -> Iterator[None]:
-    """Turns a RuntimeError of the store into Refused: the process that has the store has ended."""
+    """Turns a RuntimeError of the store into Refused: usually the process that has the store has
+    ended."""
     try:
         yield
     except RuntimeError as error:
@@ -96,8 +100,8 @@ def _refusing_lost_store() -> Iterator[None]:
 
 
 class Meetings:
-    """Makes this rank wait for all other ranks before each update (a meeting). If there is only one
-    rank, it does not wait.
+    """Makes this rank wait for all other ranks before each update that `check` compares; such a
+    wait is a meeting. If there is only one rank, it does not wait.
 
     The methods raise Refused if the store can no longer be reached.
     """
@@ -112,12 +116,12 @@ class Meetings:
         self._size = 1
 
     def begin_call(self, place: str) -> None:
-        """Called when a forward pass with gradients begins."""
+        """Called by Watch when the outermost call of a module begins with gradients enabled."""
         self._begin()
         self._say(calls=self._own.calls + 1, place=place)
 
     def begin_pass(self, place: str) -> None:
-        """Called when the outermost backward pass begins."""
+        """Called by Watch when a backward pass begins that does not run within another one."""
         self._begin()
         self._say(passes=self._own.passes + 1, place=place)
 
@@ -126,7 +130,7 @@ class Meetings:
             self._began_s = time.monotonic()
 
     def skip(self, place: str) -> None:
-        """Called when a GradScaler leaves out an update."""
+        """Called by Watch when a GradScaler leaves out an update."""
         self._say(skipped=self._own.skipped + 1, place=place)
 
     def end(self, how: str) -> None:
@@ -134,8 +138,9 @@ class Meetings:
         self._say(ended=how)
 
     def meet(self) -> Absence | None:
-        """Waits until all ranks have called meet() for the same update. Returns a rank that does
-        not come, and why; None if all have come."""
+        """Waits until all ranks have called meet() for the same update. Returns an Absence if a
+        rank is known not to come, if the check is over, or if ranks have skipped different numbers
+        of updates; else None."""
         if not self._join():
             return None
         self._set(self._place_of(self._rank), self._own.skipped)
@@ -144,15 +149,16 @@ class Meetings:
         return absence
 
     def meet_at_end(self) -> Absence | None:
-        """Waits, after end(), until the scripts of all ranks have ended. Returns a rank whose
-        script goes on, and why; None if all have ended."""
+        """Waits, after end(), until the scripts of all ranks have ended. Returns an Absence if a
+        rank goes on training, or if another rank has ended the check; None if all scripts have
+        ended."""
         return self._wait(self._running, self._why_running) if self._join() else None
 
     def close(self) -> None:
         """Ends the check for all ranks, because this rank has printed the result.
 
-        The store may be in this rank's process, so this waits until the ranks that wait for it have
-        read that the check is over.
+        The store may be in this rank's process, so this waits, for at most about HEARING_S seconds,
+        until all other ranks have read in is_closed() that the check is over.
         """
         if not self._join():
             return
@@ -161,8 +167,8 @@ class Meetings:
         _wait_for(lambda: self._has(*others), HEARING_S)
 
     def is_closed(self) -> bool:
-        """Waits for at most PRINTING_S until another rank calls close(). Returns whether one has
-        called it.
+        """Waits until another rank calls close(), for at most about PRINTING_S seconds. Returns
+        whether one has called it.
         """
         if not self._join() or not _wait_for(lambda: self._has(OVER), PRINTING_S):
             return False
@@ -176,8 +182,9 @@ class Meetings:
         missing: Callable[[], list[int]],
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
-        """Waits until missing() returns no rank, or why() returns a reason for which a rank will
-        not come. Returns this absence; None if no rank is missing."""
+        """Waits until missing() returns no rank, and then returns None. Returns the Absence of the
+        lowest rank concerned if why() returns a reason why a missing rank will not come, if the
+        check is over, or if the timeout of the script's process group has passed."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
@@ -216,8 +223,8 @@ class Meetings:
         return self._why_stalled(rank, other, stalls)
 
     def _who_skipped(self) -> Absence | None:
-        """Returns the rank that has skipped the most updates, if ranks have skipped different
-        numbers."""
+        """Returns the rank that has skipped the most updates since the last meeting, if ranks have
+        skipped different numbers; else None."""
         keys = [self._place_of(rank) for rank in range(self._size)]
         skipped = [self._get(key) for key in keys]
         if min(skipped) == max(skipped):
@@ -238,10 +245,11 @@ class Meetings:
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
         """Returns a reason if a rank has begun more passes than this rank since the last meeting,
-        and makes no progress.
+        and then makes no progress for GRACE_S seconds plus the time of all passes of this rank;
+        else None.
 
-        A rank may have more passes in a step than this rank; then each of its passes is assumed to
-        take at most as long as all passes of this rank.
+        This allows for a rank that has more passes in a step than this rank: each of its passes is
+        assumed to take at most as long as all passes of this rank.
         """
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes
@@ -254,8 +262,8 @@ class Meetings:
     # The store
 
     def _join(self) -> bool:
-        """Returns whether there are several ranks; the first call connects to the store of their
-        process group."""
+        """Returns whether the script's process group has several ranks. The first call after the
+        group was made connects to the group's store."""
         if self._store is None and dist.is_initialized() and dist.get_world_size() > 1:
             store = default_store()
             self._store = store_within(store, PREFIX)
@@ -291,8 +299,8 @@ class Meetings:
 
 
 def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
-    """Waits until the condition holds, but at most for this number of seconds. Returns whether it
-    holds."""
+    """Waits until the condition holds, but at most for about this number of seconds. Returns
+    whether it holds."""
     for waited_s in _looks():
         if is_so():
             return True
@@ -302,7 +310,8 @@ def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
 
 
 def _looks() -> Iterator[float]:
-    """Yields the sum of its pauses so far, in seconds: first 0, and then after ever longer pauses.
+    """Yields the sum of its pauses so far, in seconds: first 0, and then after pauses that double
+    from 1 ms to LONGEST_PAUSE_S.
 
     If this process was stopped for a while, the sum does not contain that time, because other ranks
     may have been stopped too.

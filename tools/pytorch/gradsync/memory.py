@@ -42,9 +42,10 @@ class Peak(NamedTuple):
 
 @dataclass(frozen=True)
 class Moment:
-    """The part of backward that ends when the gradient of `parameter` is ready, and begins when the
-    gradient before it is ready. `computing`: the maximum bytes of activations and temporary tensors
-    in this part. `made`: the bytes of gradients that were ready before this part.
+    """The part of backward that ends when the gradient of `parameter` is ready. It begins when the
+    gradient before it is ready or, for the first gradient, with backward. `computing`: the maximum
+    bytes of activations and temporary tensors in this part. `made`: the bytes of all gradients that
+    were ready before this part.
     """
 
     parameter: int
@@ -53,7 +54,8 @@ class Moment:
 
 
 def parse_bytes(text: str) -> float | None:
-    """Returns the number of bytes of a text such as "80GB" or "24GiB"; None for another text."""
+    """Returns the number of bytes of a text such as "80GB" or "24GiB"; None for another text, and
+    for 0 bytes."""
     match = re.fullmatch(r"(\d+\.?\d*) ?([kMGT]i?|)B", text)
     if not match:
         return None
@@ -62,8 +64,8 @@ def parse_bytes(text: str) -> float | None:
 
 
 class Need:
-    """Computes the memory that ranks need to train the recorded model in several ways. The
-    recording must contain measured memory."""
+    """Computes the memory that ranks need to train the recorded model in several ways. Raises
+    ValueError if the first launch of the recording has no measured memory."""
 
     def __init__(self, recording: Recording) -> None:
         launch = recording.first
@@ -85,13 +87,15 @@ class Need:
         batch: float = 1,
         buckets: bool = True,
     ) -> Peak:
-        """Returns the memory of a rank that holds the whole model, as with DistributedDataParallel.
+        """Returns the peak memory of a rank that holds the whole model, as with
+        DistributedDataParallel.
 
         `states`: the fraction of the optimizer's state that the rank has. `keeps`: whether all
-        gradients exist all the time, as if passes are accumulated. `more`: further bytes that
-        backward needs, such as for a bucket's copy in bf16. `batch`: the batch as a multiple of the
-        recorded batch. `buckets`: whether DDP has buckets, which exist all the time; gradients are
-        views of them, or tensors in addition to them.
+        gradients exist all the time, as when a step accumulates several passes. `more`: further
+        bytes that backward needs, such as for a bucket's copy in bf16. `batch`: the batch size as a
+        multiple of the recorded batch size. `buckets`: whether there are DDP's buckets, which exist
+        all the time. Gradients are views of them if they were in the recording, and else tensors in
+        addition to them.
         """
         recorded = self._recorded
         own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
@@ -110,12 +114,13 @@ class Need:
     def sharded(
         self, units: Sequence[Unit], ranks: int, batch: float = 1, keeps: bool = False
     ) -> Peak:
-        """Returns the memory of a rank with these units of FSDP2.
+        """Returns the peak memory of a rank under FSDP2 with these units, if `ranks` ranks share
+        the parameters.
 
-        `batch`: the batch as a multiple of the recorded batch. `keeps`: whether a rank keeps whole
-        gradients between backward passes, as if passes are accumulated without reducing. The
-        computation follows the code of FSDP2: _fsdp_param_group.py and _fsdp_collectives.py in
-        PyTorch's torch/distributed/fsdp/_fully_shard.
+        `batch`: the batch size as a multiple of the recorded batch size. `keeps`: whether a rank
+        keeps whole gradients between backward passes, as when a step accumulates passes without
+        reducing. The computation follows the code of FSDP2: _fsdp_param_group.py and
+        _fsdp_collectives.py in PyTorch's torch/distributed/fsdp/_fully_shard.
         """
         recorded = self._recorded
         sizes = UnitSizes(
@@ -148,7 +153,7 @@ class Need:
 
     def _moments(self, batch: float) -> list[Moment]:
         """Returns the parts of backward from one ready gradient to the next, in order. `batch`: the
-        batch as a multiple of the recorded batch."""
+        batch size as a multiple of the recorded batch size."""
         moments = []
         made = 0
         for parameter in self._recorded.order:
@@ -160,8 +165,9 @@ class Need:
 
 @dataclass(frozen=True)
 class UnitSizes:
-    """The bytes of each unit of FSDP2: of its gathered parameters, of its reduced gradients, and of
-    the accumulated sum of gradients, which is divided among all ranks.
+    """The bytes of each unit of FSDP2. `gathered`: of its whole parameters in the dtype of gathers.
+    `reduced`: of its whole gradients in the dtype of reductions. `summed`: of its whole gradients
+    in the dtype of the parameters, of which each rank keeps its shard.
     """
 
     gathered: Sequence[int]
@@ -174,11 +180,13 @@ def _by_unit(units: Sequence[Unit], sizes: Sequence[int]) -> list[int]:
 
 
 class UnitBuffers:
-    """The buffers of FSDP2's units during backward, in addition to the rank's shards.
+    """Computes the bytes of the buffers of FSDP2's units in a step, in addition to the rank's
+    shards of the weights.
 
     The parameters of a unit are gathered into a buffer, and then copied out of this buffer. In
-    backward, one unit is gathered in advance. When all gradients of a unit are ready, they are
-    copied into a buffer, and their sum is written to a part of this buffer.
+    backward, the unit whose gradients come next is gathered in advance. When all gradients of a
+    unit are ready, they are copied into a buffer. The rank's shard of their sum over ranks is
+    written to a part of this buffer.
     """
 
     def __init__(
@@ -188,7 +196,7 @@ class UnitBuffers:
         order: Sequence[int],
         ranks: int,
     ) -> None:
-        """`order`: parameters in the order in which their gradients are ready."""
+        """`order`: the parameters' numbers, in the order in which their gradients are ready."""
         self.unit_of = {p: number for number, unit in enumerate(units) for p in unit.parameters}
         self._units = units
         self._ranks = ranks
@@ -221,13 +229,14 @@ class UnitBuffers:
         self._gathered.setdefault(unit, self._sizes[unit])
 
     def held(self, unit: int) -> float:
-        """Returns the bytes of all buffers while the gradients of this unit are computed."""
+        """Returns the bytes of all buffers and gradients while the gradients of this unit are
+        computed."""
         return self._held_but_sent(unit) + self._sent
 
     def held_when_reducing(self, unit: int) -> float:
-        """Returns the bytes of all buffers while this unit's gradients are copied into a buffer,
-        which replaces the buffer of its weights. The buffer of the previous unit's reduction is
-        free by then."""
+        """Returns the bytes of all buffers and gradients while this unit's gradients are copied
+        into a buffer, which replaces the buffer of its gathered weights. The buffer of the previous
+        unit's reduction is free by then."""
         buffer = self._all_sizes.reduced[unit]
         return self._held_but_sent(unit) - self._gathered[unit] + buffer
 
@@ -248,8 +257,9 @@ class UnitBuffers:
         return self._left[unit] == 0
 
     def reduce(self, unit: int) -> None:
-        """Counts the unit's gathered weights and gradients as freed after its reduction. The rank
-        then keeps only its shard of the reduced gradients."""
+        """Counts the unit's gathered weights and whole gradients as freed after its reduction. The
+        rank keeps its shard of the reduced gradients and, until the next reduction, the buffer of
+        this one."""
         self._gathered.pop(unit)
         self._gradients.pop(unit)
         self._sent = self._all_sizes.reduced[unit]

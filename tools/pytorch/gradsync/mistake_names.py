@@ -5,9 +5,11 @@ from __future__ import annotations
 
 
 def name_of_factor(factor: float, tolerance: float, world_size: int, passes: int) -> str:
-    """Returns the mistake that multiplies gradients or a loss by this factor, or an empty text.
+    """Returns a text that names the mistake that multiplies gradients or a loss by this factor; an
+    empty text if none is known.
 
-    `tolerance`: the relative error that the factor may have. `passes`: of a step.
+    `tolerance`: the relative error that the factor may have. `passes`: the number of backward
+    passes in a step.
     """
     both = world_size * passes
     ranks = f"the number of ranks, {world_size}"

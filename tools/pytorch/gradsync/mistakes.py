@@ -31,18 +31,21 @@ class Explanation:
     tolerance: float = 0.0
 
     def is_sum(self, world_size: int) -> bool:
-        """Returns whether the gradient is the sum of all ranks' gradients."""
+        """Returns whether `factor` is the number of ranks up to rounding, so that the gradient is
+        the sum of all ranks' gradients."""
         return self.factor is not None and abs(self.factor / world_size - 1) <= self.tolerance
 
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """How this rank's gradient differs from the mean. Ranks exchange such objects as JSON.
+    """How the gradient that this rank's optimizer gets differs from the mean over ranks. Ranks
+    exchange such objects as JSON.
 
     `factor`: the gradient divided by the mean; None if it is no multiple of the mean. `tolerance`:
-    the relative error of the factor. `mask`: a digest of the positions of elements that are 0, if
-    all other elements equal the mean's; else empty. `kept`, `elements`: the number of elements that
-    are not 0, and of all elements.
+    the relative error of the factor that rounding explains. `mask`: a digest of the positions of
+    the gradient's elements that are 0, if all other elements equal the mean's up to rounding; else
+    empty. `kept`: the number of the gradient's elements that are not 0. `elements`: the number of
+    all its elements.
     """
 
     factor: float | None
@@ -59,7 +62,7 @@ class _Factor:
 
 
 def change_of(one: Comparison) -> Change:
-    """Returns how the optimizer's gradient differs from the mean."""
+    """Returns how the optimizer's gradient differs from the mean over ranks."""
     norm = float(one.mean.norm().clamp(min=SMALLEST_NORM))
     rounding = float(one.bound.norm())
     factor: float | None = float((one.handed * one.mean).sum()) / norm**2
@@ -87,8 +90,8 @@ def say_of_changes(
     empty text if they have not, or if the change looks like a mistake.
 
     `changes`: for each rank, the changes of all gradients that are not the mean. `are_all`: whether
-    these are all gradients that were compared. `has_others`: whether other gradients were not
-    compared.
+    all other compared gradients have a mean of 0, so that no gradient contradicts. `has_others`:
+    whether gradients were left out because they were compared before clipping.
     """
     first, *others = changes
     if all(change.mask for change in first) and all(
@@ -106,8 +109,8 @@ def say_of_changes(
 
 
 def _common_factor(changes: Sequence[Change]) -> _Factor | None:
-    """Returns the factor if all these gradients are the same multiple of the mean, else None. Of
-    the gradients' factors, it is the one with the smallest tolerance."""
+    """Returns the factor if all these gradients are the same multiple of the mean, up to their
+    tolerances; else None. The result is the factor of the gradient with the smallest tolerance."""
     factors = [_Factor(one.factor, one.tolerance) for one in changes if one.factor is not None]
     if not factors or len(factors) < len(changes):
         return None
@@ -119,10 +122,12 @@ def _common_factor(changes: Sequence[Change]) -> _Factor | None:
 def explain(
     one: Comparison, rank: int, pass_means: Sequence[torch.Tensor], passes: int, ranks: Ranks
 ) -> Explanation:
-    """Explains why the gradient that this rank's optimizer gets is not the mean. All ranks must
-    call this together.
+    """Explains why the gradient that the optimizer of rank `rank` gets is not the mean. All ranks
+    must call this together.
 
-    `pass_means`: for each backward pass the mean over ranks of its gradient, if known.
+    `one`: the comparison of the gradient on the rank that calls this. `pass_means`: for each
+    backward pass the mean over ranks of its gradient; empty if unknown. `passes`: the number of
+    passes in the step.
     """
     handed = ranks.total(one.handed * (ranks.rank == rank))
     rounding = float(one.bound.norm())
@@ -142,8 +147,9 @@ def explain(
 
 
 def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str:
-    """Returns a text if `handed`, the optimizer's gradient, is the mean of gradients that each rank
-    has clipped separately; else an empty text."""
+    """Returns a text if `handed`, the optimizer's gradient, looks like the mean of gradients that
+    each rank has clipped separately; else an empty text. Looks at the first MOST_EXCHANGED
+    elements."""
     part = handed.flatten()[:MOST_EXCHANGED, None]
     own = one.own.flatten()[: len(part)]
     by_rank = torch.stack([own * (rank == ranks.rank) for rank in range(ranks.size)])
@@ -164,8 +170,9 @@ def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str
 def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
-    """Returns a text if `handed`, the optimizer's gradient, is close to the sum of the passes'
-    polar factors, which Muon approximates; else an empty text.
+    """Returns a text if `handed`, the optimizer's gradient, is close to the sum of the polar
+    factors of the passes' means, which Muon approximates, and closer than to the polar factor of
+    `mean`; else an empty text.
     """
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""
@@ -178,7 +185,7 @@ def _muon_by_pass(
 
 
 def _polar_factor(matrix: torch.Tensor) -> torch.Tensor:
-    """Returns the orthogonal matrix that is nearest to this matrix (its polar factor). A tensor's
-    dimensions after the first count as columns."""
+    """Returns the matrix with orthonormal rows or columns that is nearest to this matrix (its polar
+    factor). A tensor's dimensions after the first count as columns."""
     u, _, v = torch.linalg.svd(matrix.flatten(1), full_matrices=False)
     return torch.matmul(u, v)

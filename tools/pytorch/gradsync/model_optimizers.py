@@ -10,9 +10,9 @@ from torch.optim import Optimizer
 class ModelOptimizers:
     """The optimizers that have a parameter of the model, and whose step() was called or skipped.
 
-    `ids`: Python's id() of each parameter of the model. `stepping`: the optimizer whose step() is
-    running, if any. `stepped`: the number of optimizers that have stepped in this step of the
-    model.
+    `ids`: Python's id() of each parameter of the model that optimizers have. `stepping`: the
+    optimizer of the model whose step() is running, if any. `stepped`: how many calls of step() of
+    these optimizers have ended in the current training step.
     """
 
     def __init__(self, ids: Set[int]) -> None:
@@ -22,7 +22,8 @@ class ModelOptimizers:
         self.stepped = 0
 
     def update(self, optimizer: Optimizer) -> bool:
-        """Returns whether an optimizer has a parameter of the model, and remembers it if so."""
+        """Returns whether an optimizer has a parameter of the model. If so, adds the optimizer to
+        `known`."""
         if any(optimizer is other for other in self.known):
             return True
         held = {id(param) for group in optimizer.param_groups for param in group["params"]}
@@ -32,13 +33,13 @@ class ModelOptimizers:
         return True
 
     def is_outermost(self, optimizer: Optimizer) -> bool:
-        """Returns whether this optimizer's step() is called outside of the step() of the model's
-        other optimizers."""
+        """Returns whether this optimizer's step() does not run within the step() of another
+        optimizer of the model."""
         return self.stepping is None or self.stepping is optimizer
 
     def are_done_with_one_more(self) -> bool:
-        """Returns whether, with one more step(), all optimizers have stepped in this step of the
-        model."""
+        """Returns whether, with one more call of step(), the current training step has as many
+        calls as there are known optimizers, or more."""
         return self.stepped + 1 >= len(self.known)
 
     def names(self) -> str:

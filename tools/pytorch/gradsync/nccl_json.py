@@ -25,21 +25,23 @@ CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 @dataclass(frozen=True)
 class Measured:
-    """The collective that a program of rccl-tests measured, and its number of ranks."""
+    """The collective that a program of rccl-tests measured, the number of ranks, and whether all
+    ranks were on one host."""
 
     collective: str
     ranks: int
     is_one_host: bool
 
     def run(self) -> Run:
-        """Returns a Run of this collective and these ranks, still without rows."""
+        """Returns a Run of this collective and this number of ranks, still without rows."""
         host = "one host" if self.is_one_host else None
         places = {rank: RankPlace(None, host) for rank in range(min(self.ranks, MOST_GPUS))}
         return Run(program=self.collective, places=places, units=UNITS)
 
 
 def is_measurement(document: Any) -> bool:
-    """Returns whether this module can read a document."""
+    """Returns whether the keys of a JSON document are those of one of the documents that this
+    module reads."""
     return isinstance(document, dict) and (
         {"args", "results"} <= set(document)
         or document.get("identifier") == STRUCTURED
@@ -48,10 +50,11 @@ def is_measurement(document: Any) -> bool:
 
 
 def runs_of_documents(documents: Iterable[Any], lines: Iterable[str]) -> list[Run]:
-    """Returns the measurements of each program, from such documents and from tables with commas in
-    these lines.
+    """Returns the measurements of each program that has rows, from JSON documents for which
+    is_measurement() is True and from tables with commas in `lines`.
 
-    Raises KeyError or TypeError if a document has an unknown form.
+    Raises LookupError, TypeError, AttributeError or ValueError (such as Refused) if a document has
+    an unknown form.
     """
     runs = []
     rows: list[Mapping[str, Any]] = []
@@ -90,8 +93,8 @@ def _run_of(document: Any) -> Run:
 
 
 def _places_of(config: Any) -> dict[int, RankPlace]:
-    """Returns the host and the group of each rank. The document lists processes, of which each may
-    have several GPUs; each GPU is a rank."""
+    """Returns the host and the group of each rank, by the rank's number. The document lists
+    processes, of which each may have several GPUs; each GPU is a rank."""
     each = int(config["nthreads"]) * int(config["ngpus"])
     return {
         each * process + gpu: RankPlace(device.get("group"), device.get("hostname"))
@@ -101,8 +104,9 @@ def _places_of(config: Any) -> dict[int, RankPlace]:
 
 
 def _structured_run_of(document: Any) -> Run:
-    """Returns the measurements in a document of Meta's nccl-tests, which has sizes and both halves
-    of rows, but neither the collective nor the ranks.
+    """Returns the measurements in a document of Meta's nccl-tests, which has, for each size, times
+    out of place and perhaps in place, but neither the collective nor the ranks. Times in place are
+    preferred.
     """
     run = Run(units=UNITS)
     for one in document["benchmark"]:
@@ -116,7 +120,8 @@ def _structured_run_of(document: Any) -> Run:
 
 
 def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    """Yields the rows of rccl-tests' tables with commas, as dictionaries by column name."""
+    """Yields the rows of rccl-tests' tables with commas in these lines, as dictionaries by column
+    name."""
     columns: list[str] = []
     for line in lines:
         words = [word.strip(' "\t') for word in line.split(",")]
@@ -130,8 +135,9 @@ def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def _runs_of_rccl(rows: Sequence[Mapping[str, Any]]) -> list[Run]:
-    """Returns the measurements of each program. If a program measured in place (input and output
-    are one buffer, as in DDP), uses only these rows.
+    """Returns the measurements of each program. Consecutive rows with one collective and one number
+    of ranks count as one program. If any of the rows was measured in place (input and output are
+    one buffer, as in DDP), uses only rows that were measured in place.
     """
     runs: list[Run] = []
     last: Measured | None = None
@@ -177,7 +183,7 @@ def _add_rccl(run: Run, row: Mapping[str, Any]) -> None:
 
 
 def _printed(number: Any) -> str:
-    """Returns a number with the digits that the measuring program has printed. Programs that
-    processed the file may have appended .0 to whole numbers.
+    """Returns a number as the measuring program has printed it: without .0 at its end, which
+    programs that processed the file may have appended to whole numbers.
     """
     return str(number).removesuffix(".0")

@@ -33,7 +33,7 @@ CONCLUDED = "concluded"  # of a program: a line at its end
 
 
 class OutputReader:
-    """Reads lines with the output of several programs, one program after the other."""
+    """Reads lines with the output of several programs, one program after the other, into `runs`."""
 
     def __init__(self) -> None:
         self.runs = [Run()]
@@ -44,7 +44,7 @@ class OutputReader:
         return self.runs[-1]
 
     def read(self, line: str) -> None:
-        """Reads the next line."""
+        """Reads the next line. Raises Refused if it names columns that are not understood."""
         if self._begins_next(line):
             self.runs.append(Run())
         readers = (
@@ -61,7 +61,8 @@ class OutputReader:
 
     def _begins_next(self, line: str) -> bool:
         """Returns whether this line begins the output of the next program: whether the current
-        program has printed rows, and the line is of a sort that stands before rows.
+        program has printed rows, and the line, which is neither a row nor says that a program has
+        concluded, names columns, a rank, a program or the program's options.
         """
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False
@@ -114,8 +115,8 @@ class OutputReader:
         return True
 
     def _order(self, line: str) -> bool:
-        """If this line says so, notes which half of a row was measured in place; returns whether it
-        does."""
+        """Notes which half of a row was measured in place, if this line has titles of both halves
+        (out-of-place and in-place). Returns whether it has them."""
         if "out-of-place" not in line or "in-place" not in line:
             return False
         self._run.is_in_place_last = line.index("in-place") > line.index("out-of-place")
@@ -137,12 +138,13 @@ class OutputReader:
 
 
 def is_header(line: str) -> bool:
-    """Returns whether a line has the names of the columns."""
+    """Returns whether a line has the names of the columns of a table of nccl-tests."""
     return bool(_columns_of(line))
 
 
 def _columns_of(line: str) -> Sequence[str]:
-    """Returns the names of the columns in a line; empty if it names none."""
+    """Returns the names of the columns that this line of nccl-tests' output has; empty if it is no
+    such line."""
     begin = HEADER.search(line)
     if not begin or not RATES.search(line, begin.end()):
         return ()
@@ -151,15 +153,15 @@ def _columns_of(line: str) -> Sequence[str]:
 
 def program_of(line: str) -> str | None:
     """Returns the name of the collective whose program a line names; None if it names none. If
-    several words look like a program, such as names of folders, returns a known name, or else the
-    last word."""
+    several words look like a program, such as names of folders, returns the last that is in
+    PROGRAMS, or else the last of them."""
     names: list[str] = PROGRAM.findall(line)
     known = [name for name in names if name in PROGRAMS]
     return known[-1] if known else names[-1] if names else None
 
 
 def runs_of(lines: Iterable[str]) -> list[Run]:
-    """Returns the measurements of each program that has printed rows."""
+    """Returns the measurements of each program that has printed rows in these lines."""
     reader = OutputReader()
     for line in lines:
         reader.read(line)

@@ -1,7 +1,7 @@
 """The rows that one program of nccl-tests or rccl-tests has printed, and a check that rejects wrong
 rows.
 
-In a row that is used, size, time and bandwidth must agree within the printed digits. Its bus
+In a row that is used, size, time and bandwidth must agree within the printed digits. The row's bus
 bandwidth must be what nccl-tests defines for the collective and the number of ranks
 (doc/PERFORMANCE.md there).
 """
@@ -35,7 +35,7 @@ MOST_RANKS = 16384
 @dataclass(frozen=True)
 class Units:
     """The units in which times and both bandwidths are printed, such as "us" and "GB/s". `time` is
-    a key of SECONDS, and `rate` should be one of BYTES."""
+    a key of SECONDS. `rate` is a key of BYTES; any other text counts as GB/s."""
 
     time: str
     rate: str
@@ -43,7 +43,7 @@ class Units:
 
 @dataclass(frozen=True)
 class PrintedRow:
-    """A printed measurement of one size, whose numbers are known to their printed digits."""
+    """A measurement of one size; `time`, `algbw` and `busbw` have the digits that were printed."""
 
     size_bytes: int
     dtype: str
@@ -57,7 +57,8 @@ class PrintedRow:
 
 @dataclass(frozen=True)
 class Row:
-    """A checked measurement of one size, in seconds and bytes per second. `algbw` is not 0."""
+    """A measurement of one size, in seconds and bytes per second. Each number is the interval of
+    the numbers that are printed in this way."""
 
     size_bytes: int
     time_s: Interval
@@ -66,8 +67,8 @@ class Row:
     is_wrong: bool
 
     def bus_factors(self) -> Interval:
-        """Returns the bounds of the bus bandwidth divided by the algorithm bandwidth: how many
-        bytes a rank sends for each byte of the vector."""
+        """Returns the bounds of the bus bandwidth divided by the algorithm bandwidth, that is, of
+        the bytes that a rank sends for each byte of the vector. `algbw` must not contain 0."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
     def has_bus_factor(self, factor: float) -> bool:
@@ -79,8 +80,8 @@ class Row:
 
 @dataclass(frozen=True)
 class RankPlace:
-    """The host of a rank and the group to which it belongs, as far as the program prints them.
-    Several groups of ranks may measure at the same time.
+    """The host of a rank and the group to which it belongs; None for what the program does not
+    print. Several groups of ranks may measure at the same time.
     """
 
     group: str | None
@@ -90,7 +91,7 @@ class RankPlace:
 @dataclass(frozen=True)
 class CheckedRun:
     """The costs from the rows of a program's output whose numbers agree, and the number of ranks.
-    `says`: lines that tell the user what was rejected."""
+    `says`: lines for the user about the measurement, such as how many rows were rejected."""
 
     ranks: int
     costs: list[Cost]
@@ -98,8 +99,8 @@ class CheckedRun:
 
 
 def halves_of(columns: Sequence[str]) -> list[slice]:
-    """Returns the columns of each half of a row, which has a time and its bandwidths. Programs
-    print one half or two halves: out of place, and in place."""
+    """Returns where the columns of each half of a row are. A half has a time and its bandwidths.
+    Programs print one half or two halves: measured out of place, and in place."""
     begins = [place for place, name in enumerate(columns) if name == "time"]
     ends = [*begins[1:], len(columns)]  # one more than begins, if there are none
     halves = [slice(begin, end) for begin, end in zip(begins, ends, strict=False)]
@@ -107,8 +108,8 @@ def halves_of(columns: Sequence[str]) -> list[slice]:
 
 
 def is_wrong(text: str) -> bool:
-    """Returns whether a count of wrong elements is not 0. Programs that do not check their results
-    print N/A."""
+    """Returns whether a count of wrong elements is not 0. Returns False for N/A, which programs
+    print that do not check their results."""
     count = interval_of(text)
     return count is not None and count.low > 0
 
@@ -117,12 +118,12 @@ def is_wrong(text: str) -> bool:
 class Run:
     """What one program has printed.
 
-    `program`: the name of the collective, if it is printed. `places`: for each rank its host and
-    group. `is_elided`: whether the printed list of ranks is shortened. `failed`: whether the
-    program's own check of results failed. `is_in_place_last`: whether the second half of a row was
-    measured in place (input and output are one buffer), as in DDP. `units`: the units of times and
-    bandwidths; None if they are not printed. `unread`: the number of rows that could not be read,
-    because they lack numbers.
+    `program`: the name of the collective; None if it is not printed. `places`: for each rank its
+    host and group. `is_elided`: whether the printed list of ranks is shortened. `failed`: whether
+    the program's own check of results failed. `is_in_place_last`: whether the second half of a row
+    was measured in place (input and output are one buffer), as in DDP. `units`: the units of times
+    and bandwidths; None if they are not printed. `unread`: the number of rows that could not be
+    read, because they lack numbers.
     """
 
     program: str | None = None
@@ -161,8 +162,8 @@ class Run:
         return False
 
     def collective(self) -> str | None:
-        """Returns the name of the collective; None if it is none that is known. If the name is not
-        printed, finds out from the columns whether it reduces, and whether only to one rank."""
+        """Returns the name of the collective as it is printed. If no name is printed, returns that
+        of an all-reduce if the first row has a reduction and no root; else None."""
         if self.program:
             return self.program
         return Operation.ALL_REDUCE.value if self._reduces_to_all() else None
@@ -174,7 +175,7 @@ class Run:
     def checked(self, kind: Operation) -> CheckedRun:
         """Returns the costs of this collective, from the rows whose numbers agree with each other
         and with the number of ranks. Raises Refused if most rows contradict themselves or the
-        printed number of ranks."""
+        number of ranks, if that number is 1 or unknown, or if no bandwidth has two digits."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -217,8 +218,9 @@ class Run:
         return CheckedRun(ranks, costs, says)
 
     def _rows_of_one_type(self) -> list[PrintedRow]:
-        """Returns the rows with type float and operation sum, or else with the type and operation
-        of the first row.
+        """Returns the rows with one data type and one operation. The type is float if any row has
+        it, or else that of the first row. The operation is sum if any row of this type has it, or
+        else that of the first of these rows.
         """
         types = [row.dtype for row in self.rows]
         dtype = "float" if "float" in types else types[0]
@@ -229,7 +231,8 @@ class Run:
 
     def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
         """Returns the rows whose size, time and bandwidth agree, and a reason for each row in which
-        they do not. If no units are printed, takes those in which most rows agree.
+        they do not. If no units are printed, assumes GB/s and the unit of time with which most rows
+        agree.
         """
         rows = self._rows_of_one_type()
         if self.units:
@@ -238,8 +241,9 @@ class Run:
         return max(attempts, key=lambda attempt: len(attempt[0]))
 
     def _ranks(self, told: BusFactor) -> tuple[int, list[str]]:
-        """Returns the number of ranks that measured together, and lines to print about it. `told`:
-        the numbers of ranks that the bandwidths of a row allow."""
+        """Returns the number of ranks that measured together, and lines to print about it. Raises
+        Refused if the number is not known. `told`: the numbers of ranks that the bandwidths of a
+        row allow."""
         is_whole = sorted(self.places) == list(range(len(self.places)))
         if not self.places or self.is_elided or not is_whole:
             require(
@@ -264,8 +268,8 @@ class Run:
 
 
 class BusFactor:
-    """The numbers of ranks that are possible for the bandwidths of one row. `fitting`: the numbers
-    of ranks for which the row's bus bandwidth is possible."""
+    """The bus bandwidth of one row divided by its algorithm bandwidth. `fitting`: the numbers of
+    ranks, up to MOST_RANKS, for which this factor is possible."""
 
     def __init__(self, row: Row, kind: Operation) -> None:
         self._factors = row.bus_factors()
@@ -287,8 +291,9 @@ def _imprecision_of_busbw(row: Row) -> float:
 
 
 def agreeing(rows: Sequence[PrintedRow], units: Units) -> tuple[list[Row], list[str]]:
-    """Returns the rows whose numbers agree if they have these units, and for each other row the
-    reason why they do not. A row with a printed bandwidth of 0.00 is in neither list."""
+    """Returns the rows whose size, time and bandwidth agree if they are in these units, and for
+    each row in which they do not a text that says so. A row that agrees, but has size 0 or a
+    printed bandwidth of 0.00, is in neither list."""
     good = []
     bad = []
     for printed in rows:

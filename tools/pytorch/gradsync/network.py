@@ -1,7 +1,8 @@
-"""Computes the costs of collectives over a link that was not measured, from its rate and latency.
+"""Computes the costs of collectives over a link that was not measured, from its rate and latency,
+or between another number of ranks than was measured.
 
-Each host has one link (a Wire), which its ranks share. Each rank also has a link of its own to the
-ranks of its host.
+Each host has one link (a Wire) to other hosts, which its ranks share. Each rank also has a link of
+its own to the other ranks of its host.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ LARGE = float(64 << 20)  # bytes, of which latency is a small part
 
 
 class Algorithm(str, Enum):
-    """The algorithm of an all-reduce.
+    """The algorithm of all-reduces, and of all-gathers.
 
-    A ring passes data from rank to rank. A tree sends data up to one rank and down again;
-    all-gathers do not use it. HIERARCHICAL runs a ring within each host, and then rings between
-    hosts. BEST is the one of these that is fastest for the given bytes.
+    A ring passes data from rank to rank. A tree sends data up to one rank and down again; with
+    TREE, all-gathers use a ring. HIERARCHICAL runs a ring within each host, and then rings between
+    hosts. BEST is, for each collective, the fastest of these three for its bytes.
     """
 
     BEST = "best"
@@ -36,15 +37,15 @@ class Algorithm(str, Enum):
 
 
 def algorithm_of(backend: str) -> Algorithm:
-    """Returns the algorithm of a backend's all-reduce: gloo always uses a ring
-    (third_party/gloo/gloo/allreduce.cc), and NCCL chooses.
+    """Returns the algorithm of a backend's collectives: RING for gloo, whose all-reduces always use
+    a ring (third_party/gloo/gloo/allreduce.cc), and BEST for others, such as NCCL, which chooses.
     """
     return Algorithm.RING if backend == "gloo" else Algorithm.BEST
 
 
 @dataclass(frozen=True)
 class Wire:
-    """A link. Rate and latency are those of one direction."""
+    """A link. Its rate (in bytes per second) and its latency are those of one direction."""
 
     bytes_per_second: float
     latency_s: float
@@ -52,8 +53,8 @@ class Wire:
 
 @dataclass(frozen=True)
 class Network:
-    """A world of ranks. `between`: the link of each host to other hosts, which its ranks share.
-    `within`: the link of each rank to other ranks of its host.
+    """The ranks that communicate, and the links between them. `between`: the link of each host to
+    other hosts, which its ranks share. `within`: the link of each rank to other ranks of its host.
     """
 
     world_size: int
@@ -64,8 +65,8 @@ class Network:
 
 
 def parse_wire(text: str) -> Wire | None:
-    """Returns the link that a text such as "100Gbit,5us" describes; None for another text. The
-    latency may be missing.
+    """Returns the link that a text such as "100Gbit,5us" describes; None for another text. If the
+    text has no latency, it is DEFAULT_LATENCY_US.
     """
     match = re.fullmatch(r"(\d+\.?\d*)(G|M)bit(?:,(\d+\.?\d*)(u|m)s)?", text)
     if not match:
@@ -76,7 +77,8 @@ def parse_wire(text: str) -> Wire | None:
 
 
 def collective_seconds(network: Network, kind: Operation, size: float) -> float:
-    """Returns the seconds that an operation on `size` bytes takes with the network's algorithm.
+    """Returns the seconds that a collective on a vector of `size` bytes takes with the network's
+    algorithm.
 
     Each transfer from rank to rank costs the latency and the time of its bytes, as in Thakur,
     Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005.
@@ -95,7 +97,7 @@ def collective_seconds(network: Network, kind: Operation, size: float) -> float:
 
 
 def sent_part(kind: Operation, world_size: int) -> float:
-    """Returns the bytes that a rank sends for each byte of the vector.
+    """Returns the bytes that a rank sends for each byte of the collective's vector.
 
     nccl-tests calls this the ratio of bus bandwidth to algorithm bandwidth.
     """
@@ -103,10 +105,12 @@ def sent_part(kind: Operation, world_size: int) -> float:
 
 
 def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
-    """Returns the costs of collectives that this module's formulas give.
+    """Returns the costs of all-reduces and all-gathers over this network that this module's
+    formulas give.
 
     `recorded`: the costs that were measured in a recording, or None. With `recorded`, each byte
-    that a rank sends uses as much CPU time as in the recording; without it, no CPU time.
+    that a rank sends uses as much CPU time as in the recording, but a collective uses at most one
+    processor of a rank. Without it, collectives use no CPU time.
     """
     processor_s = _processor_s(recorded)
     network = _as_used(network, processor_s)
@@ -120,7 +124,8 @@ def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
 
 
 def _processor_s(recorded: MeasuredLink | None) -> float:
-    """Returns the CPU seconds for each byte that a rank sends; 0 if processors do not move data."""
+    """Returns the CPU seconds for each byte that a rank sends in a recorded all-reduce of LARGE
+    bytes; 0 if nothing was recorded, or if CPUs do not move the data."""
     if not recorded:
         return 0
     used_s = recorded.costs.seconds(LARGE) * recorded.costs.processor(LARGE, 1)
@@ -134,8 +139,8 @@ def _as_used(network: Network, processor_s: float) -> Network:
 
 
 def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
-    """Returns the costs of a measured link for another number of ranks, if collectives use rings,
-    in which each of the (ranks - 1) transfers has bytes / ranks.
+    """Returns the costs of a measured link between `wanted` ranks, if collectives use rings, in
+    which each of the (ranks - 1) transfers has bytes / ranks.
     """
     costs = link.costs
     measured = link.world_size
@@ -158,10 +163,11 @@ def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
 
 
 def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
-    """Returns costs that include those of FSDP2's collectives, if these were recorded.
+    """Returns `costs`, with the costs of FSDP2's collectives added if `recorded` has them.
 
-    What these take longer than plain collectives is the time of their copies, which is the same
-    over every link. Over gloo a reduce-scatter is an all-reduce.
+    What FSDP2's collectives took longer in `recorded` than plain collectives is assumed to be the
+    time of their copies, which is the same over every link. Over gloo a reduce-scatter is an
+    all-reduce.
     """
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
     more = {}
@@ -193,11 +199,13 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
     """Returns the costs of collectives with HSDP, in which groups of ranks share the parameters.
 
     `sharing`: the number of ranks in such a group, which must divide the number of all ranks.
-    `recorded`: as in costs_over().
+    `recorded`: the costs that were measured in a recording, or None; they tell how far CPUs that
+    move data lower the link's rate. The returned costs have no CPU time.
 
     Gathers run only among the ranks of a group. Gradients are summed within a group, and then
-    all-reduced between the ranks that have the same part in each group, over the links of hosts.
-    The link of a host carries the parts of all its ranks.
+    all-reduced between the ranks that have the same part in each group. This all-reduce uses the
+    links of hosts if there are several hosts. The link of a host then carries the parts of all its
+    ranks.
     """
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
@@ -223,7 +231,7 @@ def _halves(kind: Operation) -> int:
 
 def _half_ring_seconds(ranks: int, wire: Wire, size: float) -> float:
     """Returns the seconds of a reduce-scatter or an all-gather in a ring, in which each rank sends
-    on (ranks - 1) parts.
+    (ranks - 1) parts of `size` / `ranks` bytes each.
     """
     return (ranks - 1) * (wire.latency_s + size / ranks / wire.bytes_per_second)
 
@@ -245,8 +253,8 @@ def _ring_seconds(network: Network, kind: Operation, size: float) -> float:
 
 
 def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> float:
-    """Returns the seconds if each rank of a host is in a ring of its own between hosts. These rings
-    share the host's link, which carries all bytes.
+    """Returns the seconds of a ring within each host, and then of rings between hosts, one for each
+    rank of a host. These rings share the host's link, which carries all bytes.
     """
     within_s = _half_ring_seconds(_ranks_on_host(network), network.within, size)
     between_s = _half_ring_seconds(_hosts(network), network.between, size)
@@ -254,8 +262,8 @@ def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> flo
 
 
 def _tree_seconds(network: Network, size: float) -> float:
-    """Returns the seconds if data go up and down a tree once, in many small pieces, so that the
-    bytes take only the time of one link."""
+    """Returns the seconds of an all-reduce whose data go up and down a tree once, in many small
+    pieces, so that the bytes take only the time of one link."""
     latency_s = (
         math.log2(_hosts(network)) * network.between.latency_s
         + math.log2(_ranks_on_host(network)) * network.within.latency_s

@@ -11,7 +11,8 @@ from gradsync.units_text import bytes_text, gbit_text, ranks_text, sizes_text
 
 
 def notes_of(question: Question) -> list[str]:
-    """Returns sentences about the recording and the question, one per line."""
+    """Returns a sentence about what the user asked for, if that is a rate or a number of ranks, and
+    then the sentences of assumptions_of(), one per string."""
     link = question.link
     asked = []
     if isinstance(link, NamedLink):
@@ -27,7 +28,7 @@ def notes_of(question: Question) -> list[str]:
 
 
 def assumptions_of(question: Question) -> list[str]:
-    """Returns sentences about what the prediction assumes, and why it may err, one per line."""
+    """Returns sentences about what the prediction assumes, and why it may err, one per string."""
     is_gpu = question.launch.device != "cpu"
     notes = _own_collectives_notes(question.recording)
     notes += [published_costs.note()] if is_gpu else []
@@ -94,7 +95,8 @@ def _file_link_notes(question: Question, link: FileLink) -> list[str]:
 
 
 def _are_processors_known(question: Question) -> bool:
-    """Returns whether it is known how much CPU time communication uses."""
+    """Returns whether CPU times of collectives were measured: in the link's file or, without a
+    file, in a recording whose ranks communicated."""
     link = question.link
     if isinstance(link, FileLink):
         return link.measured.costs.uses_processors()

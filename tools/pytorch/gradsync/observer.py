@@ -16,13 +16,14 @@ class Observer(Protocol):
     """The methods that a Recorder calls."""
 
     def refused(self, error: Refused) -> NoReturn:
-        """Called when the model cannot be recorded."""
+        """Called when the model cannot be recorded, with the reason. Must raise, or end the
+        process."""
 
     def started(self, recorder: Recorder) -> None:
-        """Called when the first step has ended, and all ranks begin to record."""
+        """Called when the script's first step has ended, and all ranks begin to record."""
 
     def warmed_up(self, recorder: Recorder) -> None:
-        """Called when the first round has ended."""
+        """Called when the first round of steps, which is warm-up, has ended."""
 
     def finished(self, recorder: Recorder) -> None:
-        """Called when the launch has been written to the file."""
+        """Called when recording is done, and the launch has been written to the file."""

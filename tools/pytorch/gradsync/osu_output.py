@@ -24,13 +24,15 @@ MICROSECOND = 1e-6
 
 
 def is_title(line: str) -> bool:
-    """Returns whether a line is the title of a latency test."""
+    """Returns whether a line is the title of a latency test of the OSU micro-benchmarks."""
     return _test_of(line) is not None
 
 
 def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
-    """Returns the measured costs of all-reduces. The output does not tell the number of ranks:
-    `world_size` is used, unless a line with the command does. Raises Refused."""
+    """Returns the costs of all-reduces that osu_allreduce has printed in these lines. The number of
+    ranks is that of a line with the command that started osu_allreduce or, without such a line,
+    `world_size`. Raises Refused if there are no rows, if rows or numbers of ranks contradict each
+    other, or if there is only one rank."""
     rows = list(_rows_of(lines))
     costs = [_cost_of(row) for row in rows]
     told = {ranks for ranks in map(_ranks_of, lines) if ranks}
@@ -59,14 +61,16 @@ def _test_of(line: str) -> str | None:
 
 
 def _ranks_of(line: str) -> int | None:
-    """Returns the number of ranks that a command in this line starts; None if there is none."""
+    """Returns the number of ranks with which a command in this line starts osu_allreduce; None if
+    there is no such command."""
     launcher, program, _ = line.partition(PROGRAM)
     options = RANKS.findall(launcher) if program else []
     return int(options[-1]) if options else None
 
 
 def _rows_of(lines: Sequence[str]) -> Iterator[Mapping[str, str]]:
-    """Yields the rows below the titles of all-reduces, as dictionaries by column name."""
+    """Yields the rows below the titles of all-reduces' latency tests, as dictionaries by column
+    name."""
     columns: Sequence[str] = ()
     is_all_reduce = False
     for line in lines:
@@ -82,7 +86,8 @@ def _rows_of(lines: Sequence[str]) -> Iterator[Mapping[str, str]]:
 
 
 def _columns_of(line: str) -> Sequence[str]:
-    """Returns the names of the columns. The second column is the average. Raises Refused."""
+    """Returns the names of the columns in this line. Raises Refused if the second column is not the
+    average latency, or if a column is unknown."""
     columns = COLUMN.findall(line)
     unknown = COLUMN.sub("", line[line.index("Size") :]).strip()
     require(
@@ -102,8 +107,8 @@ def _row_of(line: str, columns: Sequence[str]) -> Mapping[str, str] | None:
 
 
 def _cost_of(row: Mapping[str, str]) -> Cost:
-    """Returns the average. Raises Refused if the average is not between the minimum and the
-    maximum, if these are printed."""
+    """Returns the average latency of a row. Raises Refused if the row has a minimum and a maximum,
+    and the average is not between them."""
     names = [name for name in row if "Latency" in name]
     average, *others = (float(row[name]) for name in names)
     if len(others) >= 2:

@@ -15,8 +15,8 @@ class OwnCollectives:
     """Counts the collectives that Python code calls in one step. It does not see collectives of
     PyTorch's C++ code, such as DistributedDataParallel's, or of compiled code.
 
-    `count`: the number of collectives. `bytes`: the bytes of all their vectors; for a gather, of
-    the whole result.
+    `count`: the number of collectives. `bytes`: the sum over these collectives of the bytes of
+    their input or output, whichever is larger.
     """
 
     def __init__(self) -> None:
@@ -26,12 +26,13 @@ class OwnCollectives:
         self._left_out = 0  # how many callers leave out what they do
 
     def watch(self, patches: Patches) -> None:
-        """Counts collectives of all process groups until `patches` are undone."""
+        """Makes this object see the collectives of all process groups until `patches` are undone.
+        They count between start() and end()."""
         for name in COLLECTIVES:
             patches.replace(ProcessGroup, name, untraced(self._see))
 
     def start(self) -> None:
-        """A step begins."""
+        """Called when a step begins: counts from 0."""
         self.count = 0
         self.bytes = 0
         self._is_on = True
@@ -41,8 +42,7 @@ class OwnCollectives:
 
     @contextlib.contextmanager
     def left_out(self) -> Iterator[None]:
-        """Returns a context in which collectives do not count as the script's, because the recorder
-        calls them."""
+        """Returns a context in which collectives do not count, because the recorder calls them."""
         self._left_out += 1
         try:
             yield

@@ -17,15 +17,14 @@ from gradsync.findings import Status
 
 class OwnWork:
     """A context for code of `check` that runs within the script: `check` does not observe what this
-    code calls in PyTorch, and an error in this code ends the rank.
+    code calls in PyTorch, and an exception in this code ends the process of the rank.
 
-    If the error is Refused, the rank ends with the status UNKNOWN; any other exception is a fault
-    of `check` (FAULT). If a difference was found before, the rank ends with DIFFERS instead;
-    `found` returns the status so far.
+    If the exception is Refused, the rank ends with the exit status UNKNOWN; any other Exception is
+    a fault of `check`, and the exit status is FAULT. If a difference was found before, the exit
+    status is DIFFERS instead. `found`: a function that returns the status of what was found so far.
 
-    `place`: FILE:LINE of the script, which an error names if no line of the script is running, as
-    in a thread of autograd. `spent_ns`: the time that code in this context has taken so far, in
-    nanoseconds.
+    `place`: FILE:LINE of the script, which errors name if no line of the script is running, as in a
+    thread of autograd. `spent_ns`: the nanoseconds that code in this context has taken so far.
     """
 
     def __init__(self, found: Callable[[], Status] = lambda: Status.SAME) -> None:
@@ -42,7 +41,8 @@ class OwnWork:
     def refuse(self, text: str, first_rank: int = 0) -> None:
         """Ends the rank with one line of error, because it cannot be checked any further.
 
-        `first_rank`: the lowest rank that knows the reason, which prints it before other ranks do.
+        `first_rank`: the rank that prints its reason at once. Other ranks that call this wait some
+        seconds, in which torchrun usually ends them.
         """
         where = place(otherwise=self.place)
         further = " further" if self._found() == Status.DIFFERS else ""

@@ -1,7 +1,8 @@
 """Divides a predicted step into computation, copies and communication, and estimates how much time
 it loses to communication and to slower ranks.
 
-All values come from simulated steps, and are not measured. All times are in seconds.
+All times come from simulated steps, which are made of recorded steps and of the costs of
+collectives. They are in seconds.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class StepParts:
-    """The parts of a predicted step. All parts are means over the same rounds as the step, so they
-    add up to its time.
+    """The parts of a predicted step. They add up to the step's time, because `computation_s` is
+    what the other parts leave.
 
     `computation_s`: the computation of the slowest rank; if ranks wait for each other several times
     in a step, of the slowest rank between two such waits. `copies_s`: copies of gradients into and
-    out of buckets, and casts. `slowed_s`: how much longer computation takes because of concurrent
-    communication. `exposed_s`: the time in which ranks only wait for gradients or weights to
-    arrive. `broadcasts_s`: the broadcasts of ZeroRedundancyOptimizer.
+    out of buckets, their casts, and their addition to gradients of earlier passes. `slowed_s`: how
+    much longer computation takes because of concurrent communication. `exposed_s`: the time in
+    which ranks only wait for gradients or weights to arrive. `broadcasts_s`: the broadcasts of
+    ZeroRedundancyOptimizer.
     """
 
     computation_s: float
@@ -37,18 +39,19 @@ class StepParts:
 
 @dataclass(frozen=True)
 class Variation:
-    """How much of the lost time of a step is communication, and how much is waiting for slower
-    ranks.
+    """How much of the time in which a rank does not compute in a step is communication, and how
+    much is waiting for slower ranks.
 
-    `rank_s`: the mean time for which a recorded rank computes in a step. `equal_step_s`: the step
-    if all ranks were equally fast: the mean over all recorded steps of ranks, each simulated as if
-    all ranks took it. `varying_step_s`: the predicted step, with ranks that vary like the recorded
-    ranks and independently of each other. `communication_part` and `waiting_part`: fractions of the
-    lost time, which is varying_step_s - rank_s. These two add up to 1, and are None if no time is
-    lost. Copies of gradients count as communication. `correlation`: the correlation of the times of
+    `rank_s`: the mean time for which a rank computes in a step, without copies and broadcasts.
+    `equal_step_s`: the step if all ranks were equally fast: the trimmed mean over rounds of
+    recorded steps, each simulated as if all ranks took it. `varying_step_s`: the predicted step of
+    ranks that vary like the recorded ranks; more ranks than were recorded vary independently.
+    `communication_part` and `waiting_part`: fractions of the lost time, which is varying_step_s -
+    rank_s. These two add up to 1, and are None if no time is lost. Copies of gradients and
+    broadcasts count as communication. `correlation`: the correlation of the computation times of
     two recorded ranks of one host in the same steps. If it is near 1, the ranks were slow in the
-    same steps, because their host was busy. It is None if ranks ran on several hosts, or did not
-    vary.
+    same steps, because their host was busy. It is None if ranks ran on several hosts or did not
+    vary, or if there are not two ranks and two steps.
     """
 
     rank_s: float
@@ -89,8 +92,8 @@ def equal_step_of(prediction: Prediction) -> tuple[float, float]:
 
 
 def variation_of(prediction: Prediction, launch: Launch) -> Variation:
-    """Returns how much time a step loses because ranks vary. `launch`: one of the recorded
-    launches; all launches have the same number of hosts.
+    """Returns how much time a step loses to communication, and to ranks that vary. `launch`: a
+    recorded launch, whose hosts tell whether all ranks ran on one.
     """
     equal_s, alone_s = equal_step_of(prediction)
     step_s = prediction.step_s.value
@@ -111,8 +114,8 @@ def variation_of(prediction: Prediction, launch: Launch) -> Variation:
 
 
 def _correlation(prediction: Prediction) -> float | None:
-    """Returns the correlation of the computation times, from the beginning of backward on, of two
-    ranks with consecutive numbers, as a mean over launches and such pairs of ranks."""
+    """Returns the correlation of two ranks' computation times in the same steps: its mean over all
+    launches and all pairs of ranks with consecutive numbers; None if no such pair varies."""
     found = []
     for replay in prediction.replays:
         times = [

@@ -1,4 +1,4 @@
-"""Replaces functions of PyTorch for a while, and then restores them completely."""
+"""Replaces functions of PyTorch for a while, and then restores them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PATCH = "_gradsync_patch"  # the attribute by which a replacement is known
 
 @dataclasses.dataclass
 class _Patch:
-    """A replaced attribute of an object, and its previous value; _ABSENT if the attribute was
-    inherited.
+    """A replaced attribute of an object, and its previous value; this is _ABSENT if the object had
+    the attribute only from its class or a base class.
     """
 
     owner: Any
@@ -42,9 +42,9 @@ class _Patch:
             setattr(self.owner, self.name, before)
 
     def _living_before(self) -> Any:
-        """Returns the value that `undo` must restore. If that would be the replacement of another
-        Patches object that has been undone meanwhile, returns the value from before that
-        replacement.
+        """Returns the value of the attribute that `undo` must restore. If that would be the
+        replacement of another Patches object that has been undone meanwhile, returns the value from
+        before that replacement.
         """
         before = self.before
         while True:
@@ -55,8 +55,8 @@ class _Patch:
 
 
 class Patches:
-    """A set of replaced attributes and registered hooks. `undo` restores the attributes and removes
-    the hooks, the last one first.
+    """A set of replaced attributes and registered hooks. `undo` restores the attributes, the last
+    replaced one first, and then removes the hooks, the last one first.
 
     A Patches object is a context manager that calls `undo` at its end, and can be used again after
     `undo`.
@@ -71,8 +71,9 @@ class Patches:
 
         `owner` is a class, a module or an object with a __dict__; `own` is the function that the
         attribute had before. If the owner is a class, `args` begins with the object whose method is
-        called. `undo` restores `own`. If other code has replaced the attribute meanwhile, `undo`
-        leaves that replacement, and calls that come through it go straight to `own`.
+        called. `undo` restores the attribute. If other code has replaced the attribute meanwhile,
+        `undo` leaves that replacement in place, and calls that come through it go straight to
+        `own`.
         """
         own = getattr(owner, name)
         patch = _Patch(owner, name, before=vars(owner).get(name, _ABSENT))
@@ -93,7 +94,8 @@ class Patches:
         self._handles.append(handle)
 
     def undo(self) -> None:
-        """Puts all attributes back and removes all hooks. Does nothing if there are none."""
+        """Restores all replaced attributes, unless other code has replaced them meanwhile, and
+        removes all hooks. Does nothing if there are none."""
         while self._patches:
             self._patches.pop().undo()
         while self._handles:

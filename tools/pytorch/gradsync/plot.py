@@ -1,4 +1,4 @@
-"""A picture of a curve. Needs matplotlib."""
+"""Draws a picture of a Curve: predicted steps for several numbers of ranks. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def check_can_draw(path: str | os.PathLike[str]) -> None:
 def save(curve: Curve, path: str | os.PathLike[str]) -> None:
     """Draws a curve of two or more numbers of ranks, and writes it to a file (.svg or .png).
 
-    Raises NoMatplotlib if matplotlib is missing, and Refused if there is only one number of ranks,
-    or if the file cannot be written.
+    Raises NoMatplotlib if matplotlib is missing. Raises Refused if there is only one number of
+    ranks, if the file's name has another ending, or if the file cannot be written.
     """
     check_can_draw(path)
     if len({point.world_size for point in curve.points}) < 2:
@@ -67,8 +67,9 @@ def save(curve: Curve, path: str | os.PathLike[str]) -> None:
 
 
 def _picture(curve: Curve, form: str) -> bytes:
-    """Returns the picture. The picture's metadata have a digest of the drawn data, so that pictures
-    of different releases of matplotlib can be compared.
+    """Returns the bytes of the picture in the format `form`, which is "svg" or "png". The picture's
+    metadata have a digest of the drawn data, so that pictures of different releases of matplotlib
+    can be compared.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -93,7 +94,8 @@ def _picture(curve: Curve, form: str) -> bytes:
 
 
 def _draw(figure: Any, curve: Curve) -> None:
-    """Draws the panels. `figure` is matplotlib's Figure, whose types are not declared."""
+    """Draws the panels of step times and of speed-ups, and the legend. `figure` is matplotlib's
+    Figure, whose types are not declared."""
     what = step_text(curve, curve.units)
     figure.suptitle(f"Predicted: {what}", x=0.01, ha="left", fontsize=10, fontweight="bold")
     grid = figure.add_gridspec(2, 2, height_ratios=(5, 1))
@@ -129,8 +131,8 @@ def _prepare(axes: Any, title: str, sizes: Sequence[int]) -> None:
 def _draw_link(
     steps: Any, speeds: Any, link: str, points: Sequence[CurvePoint], colour: str, none_s: float
 ) -> None:
-    """Draws the predicted steps over one link, with their intervals, and the steps if all ranks
-    were equally fast."""
+    """Draws the predicted steps over one link and their speed-ups, with their intervals, and both
+    if all ranks were equally fast."""
     points = sorted(points, key=lambda point: point.world_size)
     ranks = [point.world_size for point in points]
     name = f"predicted over {link or 'the recorded link'}"
@@ -161,7 +163,8 @@ def _draw_measured(steps: Any, speeds: Any, points: Sequence[MeasuredPoint]) -> 
 
 
 def _draw_legend(axes: Any, panels: Sequence[Any]) -> None:
-    """Draws a legend with one mark of each kind. Marks that are the same for all links are grey."""
+    """Draws a legend with one mark of each kind. The marks of intervals and of equally fast ranks
+    are grey, because each stands for all links."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

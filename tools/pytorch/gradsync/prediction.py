@@ -1,6 +1,6 @@
 """Predicts steps of a recorded script with other settings, links and numbers of ranks.
 
-No prediction uses recorded steps in which the script itself synchronised.
+No prediction uses the times of recorded steps in which the script itself synchronised.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Buckets = tuple[tuple[int, ...], ...]  # parameters of each, in the order in whi
 
 @dataclass(frozen=True)
 class _Settings:
-    """Settings of DistributedDataParallel. `link_pace`: a factor by which the time of all
-    collectives is multiplied."""
+    """Settings of DistributedDataParallel. `link_pace`: a factor by which the time of each
+    collective is multiplied."""
 
     buckets: Buckets
     bf16: bool
@@ -48,12 +48,12 @@ class _Settings:
 
 @dataclass(frozen=True)
 class _ReadyStep:
-    """A recorded step that copied gradients into buckets as DistributedDataParallel does; times are
-    in seconds.
+    """A probe: one rank's recorded step that copied gradients into a buffer as
+    DistributedDataParallel copies them into buckets. Times are in seconds.
 
-    `begin_s`: when the step begins, after the beginning of the first rank's step in the same round.
-    `first_s` and `ready_s`: when the first gradient and each bucket is ready, after the beginning
-    of backward.
+    `begin_s`: when the step begins, after the beginning of the first rank's step in the same round
+    (the steps that all ranks took together). `first_s` and `ready_s`: when the first gradient and
+    each bucket is ready, after the beginning of backward.
     """
 
     begin_s: float
@@ -66,10 +66,11 @@ class _ReadyStep:
 class _Changes:
     """How settings, such as bf16, change a recorded step.
 
-    `backward_s`: how much longer backward takes, because of copies. `casts_s` and `broadcasts_s`:
-    the times of casts and broadcasts that follow the collectives. `optimizer_part`: the fraction of
-    the recorded optimizer's work that a rank has. `sent_bytes`: the bytes that are sent for each
-    bucket.
+    `backward_s`: how many seconds longer backward takes, because of casts and additions of
+    gradients. `casts_s`: the seconds of casts after the last collective. `broadcasts_s`: the
+    seconds of ZeroRedundancyOptimizer's broadcasts. `optimizer_part`: the work of a rank's
+    optimizer as a multiple of the recorded work. `sent_bytes`: for each bucket, the bytes of its
+    all-reduce.
     """
 
     sent_bytes: list[float]
@@ -95,9 +96,10 @@ class Predictor:
         self._sharded: dict[tuple[Resharding, float], Prediction] = {}
 
     def step(self, row: Row, link_pace: float = 1) -> Prediction:
-        """Predicts a step with these settings, of row.passes passes.
+        """Predicts a step with the settings `row`: under fully_shard if row.fsdp, else under
+        DistributedDataParallel with row.passes backward passes.
 
-        `link_pace`: a factor by which the time of all collectives is multiplied.
+        `link_pace`: a factor by which the time of each collective is multiplied.
         """
         if row.fsdp:
             if self.question.launch.sharing_ranks:
@@ -110,7 +112,7 @@ class Predictor:
         return _mean([self._launch(i, settings) for i in range(len(self.recording.launches))])
 
     def sharded_step(self, resharding: Resharding, link_pace: float = 1) -> Prediction:
-        """Predicts a step under fully_shard in which all ranks share the parameters."""
+        """Predicts a step under fully_shard in which all ranks share the parameters (no HSDP)."""
         key = (resharding, link_pace)
         if key not in self._sharded:
             link = self.question.link
@@ -129,7 +131,8 @@ class Predictor:
 
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
         """Predicts a step under the script's HSDP. As many ranks share the parameters as in the
-        recording. Raises Refused if it is not known how long its collectives take.
+        recording. Raises Refused if it is not known how long its collectives take, or if the number
+        of these ranks does not divide that of all ranks.
         """
         question = self.question
         sharing = question.launch.sharing_ranks
@@ -151,7 +154,7 @@ class Predictor:
 
     def local_step(self, steps: int) -> tuple[Interval, float]:
         """Predicts a step of local SGD, which averages all weights after each `steps` steps.
-        Returns the mean time of a step, and the part of it that averaging takes, in seconds.
+        Returns the mean time of a step, and how much of it averaging takes, both in seconds.
         """
         question = self.question
         by_launch, averages_s = [], []
@@ -184,8 +187,8 @@ class Predictor:
         return self._sharded_over(Resharding.AS_RECORDED, costs, sharing)
 
     def communication(self, i: int) -> Communication:
-        """Returns the costs of collectives that probes measured: over the question's link if that
-        is a recording, else in launch `i`.
+        """Returns the costs of collectives that probes measured: in the recording that --link names
+        if it names one, else in launch `i` of the question's recording.
         """
         link = self.question.link
         if isinstance(link, RecordedLink) and link.recording is not self.recording:
@@ -200,7 +203,7 @@ class Predictor:
         """Returns the costs of collectives between as many ranks as the question asks for.
 
         `recorded`: the costs that the recording's probes measured, if its ranks communicated.
-        Raises Refused if the costs of no collective are known.
+        Raises Refused if no costs are known, or if the question asks for one rank.
         """
         question = self.question
         costs = self._costs_of_link(recorded)
@@ -227,7 +230,7 @@ class Predictor:
         return in_ring_of(measured, world_size)
 
     def zero1_part(self) -> float:
-        """Returns the largest fraction of the optimizer's work that a rank has under
+        """Returns the fraction of the optimizer's work that the rank with most work has under
         ZeroRedundancyOptimizer.
         """
         numels = [parameter.numel for parameter in self.question.launch.parameters]
@@ -295,7 +298,8 @@ class Predictor:
         return self._launches[key]
 
     def _bucket_copies_s(self, i: int) -> float:
-        """Returns the seconds that copies of gradients into and out of buckets take in a step."""
+        """Returns the seconds of a step that copies of gradients into and out of buckets take,
+        computed from the steps of launch `i`."""
         copies_s = _bucket_copies_s(self.recording.launches[i], self.recording.total_bytes)
         return self.question.pace * copies_s
 
@@ -327,9 +331,11 @@ class Predictor:
     ) -> float:
         """Returns the seconds that ZeroRedundancyOptimizer's broadcasts of weights take in a step.
 
-        The broadcasts run one after the other, while in an all-gather all ranks send at the same
-        time. Over gloo each broadcast goes through a binomial tree, whose root sends everything to
-        as many ranks as the tree has levels (third_party/gloo/gloo/broadcast.cc).
+        If they were not measured over this link between as many ranks, their time is computed from
+        that of an all-gather: the broadcasts run one after the other, while in an all-gather all
+        ranks send at the same time. Over gloo each broadcast goes through a binomial tree, whose
+        root sends all bytes to as many ranks as the tree has levels
+        (third_party/gloo/gloo/broadcast.cc).
         """
         total, world_size = self.recording.total_bytes, self.question.world_size
         is_known = isinstance(self.question.link, RecordedLink) and world_size == launch.world_size
@@ -366,8 +372,8 @@ class Predictor:
         return ranks
 
     def _rank_step(self, ready: _ReadyStep, earlier_s: float, changes: _Changes) -> RankStep:
-        """Returns the recorded step with the changes; `earlier_s`: the seconds of the passes before
-        the recorded ones."""
+        """Returns the recorded step with the changes; `earlier_s`: the seconds of the passes that
+        the settings add before the recorded ones."""
         pace, step = self.question.pace, ready.step
         backward_s = NS * step.backward_ns
         # What backward takes longer is distributed over it.
@@ -393,8 +399,7 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns, for each rank, the recorded steps that copied gradients as DistributedDataParallel
-    does."""
+    """Returns, for each rank, the recorded steps for which _is_like_ddp() is True."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -438,7 +443,7 @@ def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
 
 
 def _own_s(step: Step) -> float:
-    """Returns the seconds of a rank's step without its collectives."""
+    """Returns the seconds of a rank's recorded step without its collectives."""
     parts_ns = (step.before_ns, step.backward_ns, step.copy_back_ns, step.rest_ns)
     return NS * (sum(parts_ns) + step.optimizer_ns)
 
@@ -446,8 +451,8 @@ def _own_s(step: Step) -> float:
 def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
     """Returns the seconds that it takes to add all gradients of a pass to those of earlier passes.
 
-    This is taken from other recorded work that moves as many bytes: casts to bf16 and back, or the
-    copies of a probe.
+    They are assumed to be those of other recorded work that moves about as many bytes: casts to
+    bf16 and back or, without these, the copies of a probe.
     """
     if communication.bf16:
         casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte
@@ -462,7 +467,7 @@ def _addition_s(launch: Launch, communication: Communication, total_bytes: int) 
 
 
 def _mean(launches: Sequence[Prediction]) -> Prediction:
-    """Returns the mean of the predictions that several recorded launches give."""
+    """Returns the mean of predictions, each of which was made from one recorded launch."""
     return Prediction(
         step_s=_mean_interval([one.step_s for one in launches]),
         slowest_s=fmean(one.slowest_s for one in launches),
@@ -482,7 +487,7 @@ def _mean_interval(launches: Sequence[Interval]) -> Interval:
 
 def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:
     """Returns the largest fraction of all elements that one rank updates under
-    ZeroRedundancyOptimizer.
+    ZeroRedundancyOptimizer. `numels`: the number of elements of each parameter.
 
     ZeroRedundancyOptimizer assigns the largest parameters first, each to the rank with the fewest
     elements (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters).

@@ -1,5 +1,5 @@
-"""Printed numbers. Bounds numbers that were printed with few digits: "1.5" may be any number from
-1.45 to 1.55."""
+"""Bounds numbers that were printed with few digits: "1.5" may be any number from about 1.45 to
+1.55."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_DIGITS = 0.1  # a less precise time or bandwidth proves nothing
 
 @dataclass(frozen=True)
 class Interval:
-    """The smallest and the largest number that may have been printed in this way."""
+    """The smallest and the largest number that may have been printed as one given text."""
 
     low: float
     high: float
@@ -26,7 +26,7 @@ class Interval:
 
     @property
     def is_precise(self) -> bool:
-        """Returns whether the number was printed with about two digits or more."""
+        """Returns whether the number was printed with about two significant digits or more."""
         return self.high - self.low < LEAST_DIGITS * self.high
 
     def scaled(self, factor: float) -> Interval:
@@ -39,7 +39,8 @@ class Interval:
 
 
 def interval_of(text: str) -> Interval | None:
-    """Returns the bounds of a printed number that is not negative; None for another text.
+    """Returns the bounds of a printed number that is not negative; None for a text that is no such
+    number.
 
     A comma counts as a decimal point, as in some locales.
     """

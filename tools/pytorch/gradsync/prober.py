@@ -1,6 +1,5 @@
-"""The collectives of probes. Runs the collectives of probes, which the recorder measures while
-nothing else runs. Each kind of collective runs as DDP, its bf16 hook, ZeroRedundancyOptimizer or
-FSDP2 runs it.
+"""Runs and times the collectives of probes, after a step's backward and while nothing else runs.
+Each kind of collective runs as DDP, its bf16 hook, ZeroRedundancyOptimizer or FSDP2 runs it.
 """
 
 from __future__ import annotations
@@ -26,8 +25,9 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 
 class Prober:
-    """Sends the contents of a buffer in different ways, to measure how long they take. `units`: for
-    each module that FSDP2 would gather, the indices of its parameters."""
+    """Sends the contents of a buffer in several ways, and measures how long each takes. FSDP2's way
+    uses units of its own, whose parameters have the shapes of the model's. `units`: for each module
+    that FSDP2 would gather, the indices of its parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
@@ -39,8 +39,8 @@ class Prober:
         self._groups: list[ShardedGroup] = []  # FSDP2's, like blocks of the model
 
     def run(self, probe: Probe) -> CollectiveMarks:
-        """Runs the collectives that the recorder measures in this probe, and returns their times.
-        All ranks must begin together."""
+        """Runs the collectives of this probe, and returns the clock's marks of when they begin and
+        end. All ranks must begin together."""
         sent = CollectiveMarks(probe.kind, probe.in_flight)
         way = self._way(probe, sent)
         cpu_ns = time.process_time_ns()
@@ -51,8 +51,9 @@ class Prober:
         return sent
 
     def _way(self, probe: Probe, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that runs the collectives and marks when they begin and end.
-        Preparations that take time are done before it returns.
+        """Returns a function that runs the collectives. If they run one by one, it marks in `sent`
+        when each begins and ends. Preparations are made before _way() returns, so that they are not
+        measured.
         """
         if probe.kind is CollectiveKind.FULLY_SHARD:
             return self._gather_and_reduce_units(sent)
@@ -78,9 +79,9 @@ class Prober:
         _wait_for([dist.all_reduce(piece, async_op=True) for piece in pieces])
 
     def _all_reduce_as_bf16(self, pieces: Pieces, sent: CollectiveMarks) -> None:
-        """Sends as bf16_compress_hook does: cast, divide, all-reduce, copy back. The gradients in
-        the buffer are already divided by the number of ranks, so this divides by 1, which takes the
-        same time.
+        """Sends each piece of the buffer as bf16_compress_hook does: cast, divide, all-reduce, copy
+        back. The gradients in the buffer are already divided by the number of ranks, so this
+        divides by 1, which takes the same time.
         """
         for piece in pieces:
             begin = self._clock.mark()
@@ -92,8 +93,9 @@ class Prober:
             sent.add(begin, cast, reduced, self._clock.mark())
 
     def _broadcast_parameters(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """Sends as ZeroRedundancyOptimizer does after its update: each rank broadcasts the
-        parameters that it has updated.
+        """Returns a function that broadcasts as ZeroRedundancyOptimizer does after its update,
+        where each rank broadcasts the parameters that it has updated. The gradients in the buffer
+        are sent in place of the parameters.
         """
         slots = self._buffer.slots
         sent.bytes = [slot.nbytes for slot in slots]
@@ -110,7 +112,8 @@ class Prober:
         return broadcast
 
     def _gather_and_reduce_units(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """Gathers and reduces the parameters of each block of the model, as fully_shard would."""
+        """Returns a function that gathers the parameters and reduces the gradients of a unit for
+        each block of the model, as fully_shard would."""
         params = self._buffer.params
         if not self._groups:
             self._groups = [group_like([params[i] for i in own]) for own in self._units]
@@ -123,8 +126,9 @@ class Prober:
         return gather_and_reduce
 
     def _try_unit(self, group: ShardedGroup) -> tuple[Mark, Mark, Mark, Mark]:
-        """Gathers and reduces one unit, and returns the clock's marks before and after each of the
-        two. All ranks begin the gather, and later the reduction, at the same time."""
+        """Gathers the parameters of one unit and then reduces its gradients, and returns the
+        clock's marks before and after each of the two. All ranks begin the gather, and later the
+        reduction, at the same time."""
         self._world.meet()
         begin = self._clock.mark()
         gather(group)

@@ -23,14 +23,15 @@ GLOO_CHANNELS = 2
 
 @dataclass(frozen=True)
 class Communication:
-    """The costs of collectives in the launches of one script.
+    """The costs of collectives in some launches of one script.
 
     `link`: the costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: the
     costs of all-reduces in bf16, as a function of the sent bytes, including the casts back from
     bf16, because the thread that runs the collective also casts. `link` and `bf16` are None if they
-    were not measured. `bf16_part`: the bytes that are sent in bf16 for each byte of gradients. The
-    other fields are seconds for each byte of gradients (0 if not measured): of the casts to and
-    from bf16, and of ZeroRedundancyOptimizer's broadcasts.
+    were not measured. `bf16_part`: the bytes that are sent in bf16 for each byte of gradients.
+    `cast_in_s_per_byte`, `cast_out_s_per_byte` and `zero1_s_per_byte`: the seconds of casts to
+    bf16, of casts back, and of ZeroRedundancyOptimizer's broadcasts, for each byte of gradients; 0
+    if not measured.
     """
 
     link: MeasuredLink | None
@@ -42,8 +43,8 @@ class Communication:
 
     @classmethod
     def of(cls, launches: Sequence[Launch]) -> Communication:
-        """`launches`: one or more launches of one script. Raises Refused if a collective took no
-        time."""
+        """Computes the costs from one or more launches of one script. Raises Refused if a
+        collective took no time."""
         first = launches[0]
         samples = _Samples(first)
         for probe in _probes(launches):
@@ -64,8 +65,8 @@ class Communication:
 class _Group:
     """Identifies collectives of one kind and size, of which `in_flight` ran at the same time.
 
-    All broadcasts belong to one group with a size of one byte, because only the sum of their sizes
-    matters.
+    All broadcasts belong to one group of size 1, whose seconds are those per byte, because only the
+    sum of their sizes matters.
     """
 
     kind: CollectiveKind
@@ -87,7 +88,7 @@ class _Sample:
 
 
 class _Samples:
-    """All measurements of the probes in launches that have the backend, device and parameters of
+    """The measurements of probes in launches that have the backend, device and parameters of
     `launch`."""
 
     def __init__(self, launch: Launch) -> None:
@@ -116,8 +117,8 @@ class _Samples:
         sample.cast_out.append(cast_out_s / size)
 
     def costs(self, kind: CollectiveKind) -> list[Cost]:
-        """Returns the costs of collectives of this kind, as a function of the sent bytes. Their
-        field `kind` is ALL_REDUCE for every kind."""
+        """Returns the costs of collectives of this kind, as a function of the sent bytes. The field
+        `kind` of each Cost is ALL_REDUCE, whatever this kind is."""
         part = self.bf16_part if kind == CollectiveKind.BF16 else 1
         return [
             Cost(
@@ -137,8 +138,8 @@ class _Samples:
         return single[-1].processor
 
     def casts(self) -> tuple[float, float]:
-        """Returns the seconds that casts to bf16 and back take for each byte of gradients, from the
-        largest probes.
+        """Returns the seconds that casts to bf16, and casts back, take for each byte of gradients,
+        measured by the probes with the largest pieces; 0 without such probes.
         """
         groups = [group for group in self._by_group if group.kind == CollectiveKind.BF16]
         if not groups:
@@ -148,8 +149,8 @@ class _Samples:
 
 
 def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
-    """Yields, for each recorded probe, the times of the rank that arrived last, because this rank
-    waited least.
+    """Yields, for each recorded probe, the times of the rank with the shortest time. It arrived
+    last, and so waited least for other ranks.
 
     Leaves out FSDP2's probes, because a rank that waits in one collective may arrive last at the
     next.
@@ -162,8 +163,8 @@ def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
 
 
 def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
-    """Returns the mean time of those collectives of a probe that have the size of the first; 0 if
-    there are no times.
+    """Returns the mean seconds of those collectives of a probe that have the size of the first; 0
+    if there are no times.
 
     This is no trimmed mean, which would leave out the rare and long times of small collectives that
     wait for a processor.
@@ -176,8 +177,8 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Returns the costs of all-reduces in bf16. It is assumed that they gain as much by running
-    concurrently as all-reduces of uncast gradients."""
+    """Returns the costs of all-reduces in bf16; None if they were not measured. It is assumed that
+    running concurrently speeds them up as much as all-reduces of uncast gradients."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
@@ -198,8 +199,8 @@ def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
 
 @dataclass(frozen=True)
 class _UnitTimes:
-    """The times of FSDP2's gathers, or of its reductions, in one step, for each unit that has
-    parameters."""
+    """The bytes and times of FSDP2's gathers, or of its reductions, in one step, for each unit that
+    has parameters."""
 
     bytes: Sequence[int]
     seconds: Sequence[float]
@@ -209,7 +210,8 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
     """Returns the costs of FSDP2's gathers and reductions, from recorded steps in which the
     script's own units or a probe ran them.
 
-    FSDP2's collectives are assumed to use as much CPU time as all-reduces.
+    FSDP2's collectives are assumed to use `processor` CPU-seconds on a rank per second of their
+    duration, as large all-reduces do.
     """
     gathers, reductions = [], []
     for launch in launches:
@@ -229,7 +231,7 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
 
 def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
     """Returns the nanoseconds of a rank's gathers and of its reductions in FSDP2, one value of each
-    for every unit of the probe or of the script itself.
+    for every unit of the probe or of the script itself; both are empty if the step has none.
     """
     probe = step.collectives
     if probe and probe.kind is CollectiveKind.FULLY_SHARD:

@@ -1,4 +1,5 @@
-"""Finds out how many processors a rank has, which its computation and communication share."""
+"""Finds out how many processors (logical CPUs) a rank has, which its computation and communication
+share."""
 
 from __future__ import annotations
 
@@ -10,22 +11,23 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class Processors:
-    """Processors of one rank. `computing`: the number that its computation keeps busy. `available`:
-    its share of the host's processors, which is their number divided by the number of ranks there,
-    but at least `computing`."""
+    """The processors of one rank. `computing`: how many its computation keeps busy. `available`:
+    how many it has, which is the number of processors of its host divided by the number of ranks
+    there, but at least `computing`."""
 
     available: float
     computing: float
 
     @classmethod
     def of(cls, launch: Launch) -> Processors:
-        """Returns the processors of a rank of a recorded launch. Ranks with the same host name
-        share the host's processors equally.
+        """Returns the processors of a rank of a recorded launch. The ranks whose host has the name
+        of rank 0's host share its processors equally.
 
-        `computing`: the CPU-seconds that a rank used in each second of steps without
-        synchronisation. If a recording is older and lacks CPU times, it is the number of threads.
-        If a rank has more threads than processors, the measured computation was already slowed
-        down, and must not be slowed down again.
+        `computing`: the CPU-seconds that a rank used, or for which its main thread waited for a
+        CPU, in each second of steps without synchronisation. If a recording has no CPU times,
+        because it is older or of a GPU, it is the number of threads. If this is more than the
+        rank's share of processors, the measured computation was already slowed down. Then
+        `available` equals it, so that simulations do not slow it down again.
         """
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [
@@ -40,10 +42,10 @@ class Processors:
 
 def error_part(launch: Launch, used: float = 1) -> float:
     """Returns the factor by which the error of predictions, as fitted on CPUs, is multiplied. It is
-    the fraction of a rank's processors that computation uses, times `used`, the number of
-    processors that communication uses meanwhile, but at most 1. So the error is smaller if
-    computation and communication do not share processors, because such steps are predicted better.
-    On GPUs, where the error is unknown, the factor is 1.
+    the fraction of a rank's processors that computation uses, times the smaller of 1 and `used`,
+    the number of processors that communication uses meanwhile. So the error is smaller if
+    computation leaves processors to communication, because such steps are predicted better. On
+    GPUs, where the error is unknown, the factor is 1.
     """
     if launch.device != "cpu":
         return 1

@@ -1,7 +1,8 @@
-"""How far predictions for GPUs were from step times that others have published.
+"""How far predictions for GPUs were from what others have published: how much longer steps take on
+several GPUs than on one.
 
-gradsync's own measurements for comparison are on CPUs only. tools/dev/published.py predicts
-published steps of many GPUs; docs/prediction.md has its table.
+gradsync's own measurements of steps that it has predicted for several ranks are on CPUs.
+tools/dev/published.py predicts published steps of several GPUs; docs/prediction.md has its table.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What `what_if` is asked: a recording, and the link, the number of ranks and the memory for which
-it must predict."""
+"""Questions to `what_if`: a recording, and the link, the number of ranks and the memory for which
+it must predict steps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RecordedLink:
 
 @dataclass(frozen=True)
 class FileLink:
-    """A link that a program such as nccl-tests measured, and the file with its output."""
+    """A link that a program such as nccl-tests measured, and the path of the program's output."""
 
     path: str
     measured: MeasuredLink
@@ -63,12 +63,13 @@ Link = RecordedLink | FileLink | NamedLink
 
 @dataclass(frozen=True)
 class Question:
-    """A question, with the contents of all files that it names.
+    """A question to `what_if`, with the contents of all files that it names.
 
     `asked_world_size`: the number of ranks in --world_size; None without this flag. `at`: another
-    recording of the model, on the machine for which to predict; its computation times are used.
-    `processor_share`: the fraction of a rank's CPU time that communication uses; None for the
-    measured fraction. `memory_limit_bytes`: a rank's memory for tensors, if given.
+    recording of the model, on the machine for which to predict; all times except communication are
+    scaled by the ratio of its steps without synchronisation to the recording's. `processor_share`:
+    how many of a rank's processors a collective uses while it runs, such as 0.5; None for the
+    measured number. `memory_limit_bytes`: a rank's memory for tensors, if given.
     """
 
     recording: Recording
@@ -96,13 +97,15 @@ class Question:
 
     @property
     def is_as_recorded(self) -> bool:
-        """Returns whether the question has the number of ranks and the link of the recording."""
+        """Returns whether the question names neither a number of ranks nor another link than the
+        recording's."""
         is_own_link = isinstance(self.link, RecordedLink) and self.link.recording is self.recording
         return is_own_link and self.asked_world_size is None
 
     @cached_property
     def pace(self) -> float:
-        """Returns the factor by which all times except communication are multiplied (--at)."""
+        """Returns the factor by which all times except communication are multiplied; 1 without
+        --at."""
         return self.at.none_s / self.recording.none_s if self.at else 1
 
     @property
@@ -129,9 +132,9 @@ class LinkOptions:
     """The values of --link and of the flags that belong to it.
 
     `link`: a rate and a latency, such as "25Gbit,5us", or a file, or None for the recorded link.
-    The other fields can only be given with a rate: `ranks_per_host` ranks share a host's link,
-    `within` is the link between these ranks, and collectives use `algorithm`; None: the recorded
-    backend's.
+    `ranks_per_host`: the number of ranks that share a host's link. `within`: the link between these
+    ranks. `algorithm`: the algorithm of collectives; None for the recorded backend's own. These
+    three may differ from their defaults only if `link` is a rate.
     """
 
     link: str | None = None
@@ -140,8 +143,8 @@ class LinkOptions:
     algorithm: str | None = None
 
     def check(self) -> None:
-        """Raises Refused if the link is neither a rate nor a file, or if an option would have no
-        effect.
+        """Raises Refused if the link is neither a rate nor a file, if another option is wrong, or
+        if an option would have no effect.
         """
         wire = parse_wire(self.link) if self.link else None
         if self.link and not wire and not os.path.exists(self.link):
@@ -169,7 +172,7 @@ class LinkOptions:
 
     def choose(self, recording: Recording, world_size: int) -> Link:
         """Returns the link that the options describe, and reads its file if there is one. Raises
-        Refused if the file has no link.
+        Refused if the file cannot be read, or has no link.
         """
         if not self.link:
             return RecordedLink(recording)
@@ -198,7 +201,8 @@ def question_of(
 ) -> Question:
     """Makes a question of these values, and reads the files that they name.
 
-    Raises Refused if a file cannot be used, or if `at` is a recording of another model.
+    Raises Refused if a value is out of range, if a file cannot be used, or if `at` is a recording
+    of other parameters or passes.
     """
     (question,) = questions_of(
         recording, [options], [world_size], at, processor_percent, memory_limit_bytes
@@ -216,8 +220,7 @@ def questions_of(
 ) -> list[Question]:
     """Makes several questions, one for each link and, for each link, one for each number of ranks.
 
-    Raises Refused if a file cannot be used, if `at` is a recording of another model, or if one
-    question is asked twice.
+    Raises Refused as question_of() does, and if a link or a number of ranks is named twice.
     """
     for options in links:
         options.check()
@@ -249,7 +252,8 @@ def questions_of(
 def _links(
     options: LinkOptions, recording: Recording, world_sizes: Sequence[int | None]
 ) -> list[Link]:
-    """Returns, for each number of ranks, the link between them."""
+    """Returns, for each number of ranks, the link between them; None stands for the recorded
+    number."""
     sizes = [world_size or recording.first.world_size for world_size in world_sizes]
     first = options.choose(recording, sizes[0])
     if isinstance(first, RecordedLink):  # the same for all
@@ -270,7 +274,7 @@ def _check_range(name: str, value: float | None, least: float, most: float) -> N
 
 def meant_by(link: str) -> str:
     """Returns what the user probably meant by a wrong value of --link: a rate in another notation,
-    such as 25Gbps or 3GB/s, or the name of a file with a typing error; empty if there is none.
+    such as 25Gbps or 3GB/s, or the name of a file with a typing error; empty if nothing is similar.
     """
     match = re.fullmatch(
         r"([\d.]+) *([mgt])i?(b(?:it)?s?)?(?:/s|ps)?(?:[, ]+([\d.]+) *(us|ms)?)?",
