@@ -2,10 +2,11 @@
 
 import types
 import unittest
+import warnings
 
 from run_ranks import torch
 
-from gradsync.loss_watch import Pass
+from gradsync.loss_watch import LossWatch, Pass
 from gradsync.trained import LONGEST, MOST_MATRICES, STEPS, Step, Trained, Turns
 
 
@@ -17,6 +18,19 @@ def begin_pass(step):
     one = Pass("train.py:1", scale=1, given=1, is_divided=False)
     step.begin_pass(one)
     return one
+
+
+class LossWatchTest(unittest.TestCase):
+    def test_a_loss_with_deprecated_arguments_is_not_watched(self):
+        cross_entropy = torch.nn.functional.cross_entropy
+        args = (torch.zeros(2, 3, requires_grad=True), torch.tensor([0, 1]))
+        for given in ({"reduce": False}, {"reduce": True}, {"size_average": False}, {}):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # PyTorch says that they are deprecated
+                loss = cross_entropy(*args, **given)
+            targets = []
+            LossWatch(targets).add(cross_entropy, loss, args, given)
+            self.assertEqual(len(targets), 0 if given else 1, given)
 
 
 class StepTest(unittest.TestCase):

@@ -114,10 +114,11 @@ class LossWatch:
         self, own: Callable[..., Any], loss: torch.Tensor, args: tuple[Any, ...], kwargs: Any
     ) -> None:
         """Watches a loss that a function of LOSSES, such as cross_entropy, has returned for these
-        arguments. Does nothing if the loss needs no gradient, or for most uses of the deprecated
-        arguments `size_average` and `reduce`."""
+        arguments. Does nothing if the loss needs no gradient, or if the deprecated argument
+        `size_average` or `reduce` is given."""
         given = inspect.signature(own).bind(*args, **kwargs).arguments
-        if not loss.requires_grad or given.get("size_average") is not None or given.get("reduce"):
+        is_deprecated = any(given.get(name) is not None for name in ("size_average", "reduce"))
+        if not loss.requires_grad or is_deprecated:
             return
         target = given["target"]
         self._targets.append(digest(target))
