@@ -32,8 +32,8 @@ class Ranks:
     """The ranks of the script's default process group; a single rank until find() or join() has
     found such a group of several ranks.
 
-    All ranks must call the methods that communicate together: join(), gather(), total() and
-    alone(). These raise Refused if another rank does not come in time.
+    All ranks must call join(), gather(), total() and alone() together, because they communicate.
+    These raise Refused if another rank does not come in time.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:

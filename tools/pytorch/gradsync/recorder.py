@@ -4,8 +4,8 @@ The recorder takes several kinds of steps in turn. In UNSYNCHRONISED steps, rank
 gradients while time is measured. A PROBE copies gradients as DistributedDataParallel (DDP) does:
 each into a flat buffer when it is ready, where a view of the buffer replaces it if DDP has
 gradient_as_bucket_view. After backward, while nothing is computed, a probe of several ranks sends
-up to 128 pieces of the buffer. Then it copies gradients back that are not views (except under
-fully_shard). One kind of probe instead gathers and reduces tensors of the shapes of the model's
+up to 128 pieces of the buffer. Then, except under fully_shard, it copies gradients back that are
+not views. One kind of probe instead gathers and reduces tensors of the shapes of the model's
 blocks, as FSDP2 would if the blocks were its units. In SCRIPT steps, DDP or fully_shard
 synchronises gradients as the script has set it up. The script's first step is not changed; it shows
 the model's optimizers and how many backward passes a step has. Before the optimizer of an
@@ -14,11 +14,12 @@ would, so training continues as without the recorder. The recorded times leave t
 
 step_machine.py decides where a step begins and ends, and which events of a step cannot be recorded.
 DDP decides in forward whether it will synchronise, and then prepares its reducer; in UNSYNCHRONISED
-steps and probes, the recorder prevents this preparation, so DDP sends no gradients. After the first
-round (one step of each kind), only steps with the number of backward passes to which most passes of
-this round belong are recorded; other steps are repeated. If neither DDP nor fully_shard tells which
-pass is a step's last, the pass that completes this number counts as the last (in the first round,
-the number of passes of the script's first step). Steps that a GradScaler skips are not recorded.
+steps and probes, the recorder prevents this preparation, so DDP sends no gradients. The first round
+(a sequence of steps of all kinds) shows how many backward passes a step has: the number whose steps
+have most passes of the round together. Later steps with another number are not recorded, but
+repeated. If neither DDP nor fully_shard tells which pass is a step's last, the pass that completes
+this number counts as the last; in the first round, the number of passes of the script's first step
+is used instead. Steps that a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations
@@ -148,8 +149,8 @@ class Recorder(Listener):
 
     @property
     def taken(self) -> int:
-        """The number of steps that count in the rounds so far, so without repeated steps; -1 until
-        the script's first step has ended."""
+        """The number of steps that the rounds have had so far, without steps that had to be
+        repeated; -1 until the script's first step has ended."""
         return self._rounds.taken
 
     def holds(self, ids: Collection[int]) -> bool:

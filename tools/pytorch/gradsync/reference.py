@@ -145,9 +145,9 @@ class Comparison:
     In f64: `handed` is the optimizer's gradient, `own` the sum of this rank's gradients, and `mean`
     the mean of all ranks' sums. `bound`: for each element, the largest difference between `handed`
     and `mean` that rounding explains. `share`: the largest ratio, over elements, of this difference
-    to its bound; above 1 (or NaN) the gradient is wrong. `narrow`: if the gradient is wrong, but
-    rounding to "torch.bfloat16" or "torch.float16" explains the difference, the name of this dtype;
-    else empty.
+    to its bound; above 1 (or NaN) the gradient is wrong. `narrow`: if the gradient is wrong because
+    it was apparently rounded to a narrow dtype on its way, the name of this dtype, "torch.bfloat16"
+    or "torch.float16"; else empty.
     """
 
     def __init__(

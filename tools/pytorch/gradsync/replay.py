@@ -1,9 +1,9 @@
-"""Predicts a step by simulating it: recorded steps without synchronisation run together with
+"""Predicts a step by simulating it: the computation of recorded steps runs together with simulated
 collectives.
 
 replay_step() simulates one step. In it, computation and collectives can run at the same time, and
 both become slower if together they need more processors than there are. predict() simulates the
-recorded rounds (one step of each rank), or some of them if there are thousands of ranks. It
+recorded rounds (one step of each rank), or fewer of them if so many ranks would take too long. It
 resamples the simulated rounds for a 95 % interval. No predicted time is fitted to measured steps
 that synchronise; only the standard deviations of errors that widen the intervals are, such as
 REPLICATED_ERROR. All times are in seconds.
@@ -40,7 +40,7 @@ INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 @dataclass(frozen=True)
 class RankStep:
-    """One rank's recorded step without synchronisation.
+    """One rank's recorded step, without the time of collectives in it.
 
     `begin_s`: the beginning of the step in seconds, on a clock that all ranks of the round (the
     steps that ranks take together) share. The other moments are seconds after this beginning:
@@ -85,13 +85,13 @@ class Collective:
 class Scenario:
     """All that a simulation of a step needs.
 
-    `ranks`: for each recorded rank, its steps without synchronisation. The steps of all ranks with
-    the same index were taken together, and are called a round. `collectives`: the simulated
-    collectives of a step, in the order in which ranks issue them. `costs`: the times of collectives
-    between `world_size` ranks. `log_error`: the standard deviation, over launches, of the logarithm
-    of the time of a collective. The cost of synchronisation is how much longer a step takes with
-    synchronisation than without. `model_error` and `row_error`: standard deviations of the
-    logarithm of the simulation's error in this cost: of the error that all ways to synchronise
+    `ranks`: for each recorded rank, its steps, without the time of collectives in them. The steps
+    of all ranks with the same index were taken together, and are called a round. `collectives`: the
+    simulated collectives of a step, in the order in which ranks issue them. `costs`: the times of
+    collectives between `world_size` ranks. `log_error`: the standard deviation, over launches, of
+    the logarithm of the time of a collective. The cost of synchronisation is how much longer a step
+    takes with synchronisation than without. `model_error` and `row_error`: standard deviations of
+    the logarithm of the simulation's error in this cost: of the error that all ways to synchronise
     share, and of the error of this way alone. `copies_s`: the seconds of each step in `ranks` that
     copies of gradients take; they count as cost of synchronisation.
     """

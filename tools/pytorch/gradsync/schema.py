@@ -193,9 +193,9 @@ class Memory:
     `weight_bytes` counts the whole model, and `state_bytes` and `optimizer_bytes` are multiplied by
     the number of ranks that share the parameters. `keeps_gradients`: whether gradients already
     exist when the step begins. The other tensors need at most `forward_bytes` in forward, at most
-    `ready_bytes[p]` between the previous gradient and that of parameter p, `held_bytes[p]` when the
-    gradient of p is ready, and at most `optimizer_bytes` in the update. `order`: the parameters in
-    the order in which their gradients were ready.
+    `ready_bytes[p]` from when the previous gradient is ready until that of parameter p is,
+    `held_bytes[p]` at that moment, and at most `optimizer_bytes` in the update. `order`: the
+    parameters in the order in which their gradients were ready.
     """
 
     weight_bytes: int
@@ -455,8 +455,9 @@ def _steps(value: object, place: str) -> tuple[Step, ...]:
 
 
 def _memory(value: object, place: str) -> Memory | None:
-    """Returns the memory of a launch; None if `ready_bytes` is empty, as a recorder wrote it that
-    could not measure memory. Raises Refused if parameters are missing."""
+    """Returns the memory of a launch; None if its lists are empty, as a recorder that could not
+    measure memory wrote them. Raises Refused if `ready_bytes` and `held_bytes` have different
+    lengths."""
     memory = Memory.from_json(value, place)
     if len(memory.ready_bytes) != len(memory.held_bytes):
         raise Refused("memory lacks parameters")

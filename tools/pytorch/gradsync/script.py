@@ -64,9 +64,9 @@ class Options:
 
 class Script(Listener):
     """Runs a script and finds the model to record. If the script wraps models in DDP, it is the
-    first of them that trains. Otherwise it is the outermost called module that has the parameters
-    of the first optimizer that steps; with several processes, fully_shard must have been called
-    with this module."""
+    first of them that trains or, with --model=N, the Nth. Otherwise it is the outermost called
+    module that has the parameters of the first optimizer that steps; with several processes,
+    fully_shard must have been called with this module."""
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
         """`answer` is called in rank 0, with the file's name, when a launch of several processes
@@ -182,8 +182,8 @@ class Script(Listener):
             self._find(set().union(*map(_ids_with_gradients, self._called.values())))
 
     def _find(self, trained: set[int]) -> None:
-        """Finds the model that has the parameters with these ids, and records it; does nothing if a
-        model is in DDP or already recorded."""
+        """Finds the model that has the parameters with these ids, and records it; ends the process
+        with an error if there is none. Does nothing if a model is in DDP or already recorded."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
         if in_backward():

@@ -14,8 +14,8 @@ GradScaler skips is not recorded.
 
 `TABLES` has a table for DDP, one for fully_shard, and one for other modules. A table has, for every
 state and event, the next state and action, or the reason why the event cannot be recorded. The
-tables differ in a few rows: those of an optimizer's step() before the gradients are synchronised,
-and of gradients that come after that. This module does not need PyTorch.
+tables differ in a few rows: what happens if an optimizer steps before gradients are synchronised,
+and if gradients come again after they were. This module does not need PyTorch.
 """
 
 from __future__ import annotations
@@ -141,9 +141,8 @@ _BEFORE_UPDATE = (*_BEFORE_FORWARD, State.OPEN, State.PARTLY, State.SYNCED)
 
 
 def _common() -> Table:
-    """Returns the table from which _table_of() makes each of TABLES by changing a few rows. Where
-    row() has set nothing below, an event does not change the state, and the recorder does nothing.
-    """
+    """Returns the table from which _table_of() makes each of TABLES by changing a few rows. An
+    event for which no row is set below does not change the state, and the recorder does nothing."""
     table: Table = {(state, event): Transition(state) for state in State for event in Event}
 
     def row(event: Event, states: tuple[State, ...], rule: Rule) -> None:

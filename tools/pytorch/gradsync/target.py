@@ -168,12 +168,12 @@ class ModelTarget:
         return False
 
     def forget_used(self) -> None:
-        """Does nothing here; makes DDP forget which parameters were used in steps that it did not
-        synchronise."""
+        """Does nothing here. In DDP with find_unused_parameters, makes DDP forget which parameters
+        were used in steps that it did not synchronise."""
 
     def rows(self, passes: int) -> tuple[Row, ...]:
-        """Returns the settings of steps that DDP or fully_shard synchronises; empty for a model
-        without both."""
+        """Returns the settings of steps that DDP or fully_shard synchronises; empty for other
+        models."""
         return ()
 
     def memory(self, own: Memory) -> Memory:
