@@ -39,9 +39,10 @@ class StepMode(str, Enum):
     """The kind of a recorded step: what happens to its gradients.
 
     UNSYNCHRONISED: ranks average them between backward and the optimizer, in time that does not
-    count. PROBE: they are copied to a buffer as by DistributedDataParallel; after backward, ranks
-    communicate as the probe's CollectiveKind says, so that communication overlaps nothing. SCRIPT:
-    the script itself synchronises them, by DistributedDataParallel or fully_shard.
+    count. PROBE: they are copied to a buffer as by DistributedDataParallel; after backward, the
+    ranks, if there are several, communicate as the probe's CollectiveKind says, so that
+    communication overlaps nothing. SCRIPT: the script itself synchronises them, by
+    DistributedDataParallel or fully_shard.
     """
 
     UNSYNCHRONISED = "none"

@@ -91,7 +91,7 @@ class Script(Listener):
 
     def run(self) -> NoReturn:
         """Runs the script until the recording is written (with --continue, to the script's end),
-        and then ends this process. If the script ends before, prints an error."""
+        and then ends this process. If the script ends earlier, this ends with an error."""
         command = self._options.command
         text = " ".join(command)
         self._patches.replace(DDP, "__init__", self._construct)

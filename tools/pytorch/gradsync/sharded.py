@@ -152,8 +152,8 @@ class ShardedTarget(ModelTarget):
         self._calls: list[dict[Call, Mark]] = [{} for _ in self.groups]
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """Returns the parameters for the recording. The bytes in `bytes` are those in the
-        parameters' own dtype, in which optimizers have them."""
+        """Returns the parameters as the recording describes them. The bytes in `bytes` are those in
+        the parameters' own dtype, in which optimizers have them."""
         return tuple(
             dataclasses.replace(
                 parameter,
@@ -287,8 +287,8 @@ class ShardedTarget(ModelTarget):
 
     def memory(self, own: Memory) -> Memory:
         """Returns the measured memory, changed to that of the whole model, of which this rank has
-        shards: counts all weights, and multiplies `state_bytes` and `optimizer_bytes` by the number
-        of ranks that share them."""
+        shards: counts whole weights, and multiplies `state_bytes` and `optimizer_bytes` by the
+        number of ranks that share them."""
         ranks = self.sharing_ranks or self.world.size
         return dataclasses.replace(
             own,
