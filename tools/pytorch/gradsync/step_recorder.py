@@ -164,8 +164,8 @@ class StepRecorder:
 
     def note_unseen_update(self, moment: Mark) -> None:
         """Called at the next forward if code other than an optimizer of torch.optim updates the
-        model. The update is taken to last from the end of synchronise() or end_backward_unseen()
-        until `moment`."""
+        model. The update is taken to last from the end of synchronise(), or from the `end` of
+        end_backward_unseen(), until `moment`."""
         rest = self._step_marks().rest
         assert rest is not None
         self._update_begin = rest
@@ -177,8 +177,8 @@ class StepRecorder:
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
-        """Called if the script has trained another model since the last update. The next step then
-        has no time between it and the previous step."""
+        """Called if the script has trained another model since the last update. The time between
+        this update and the next step then counts as unknown."""
         self._updated = None
 
     def abandon(self) -> None:
