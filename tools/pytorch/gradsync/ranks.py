@@ -19,8 +19,8 @@ PATIENCE = datetime.timedelta(seconds=60)  # at least, with ranks that are late,
 
 @contextlib.contextmanager
 def refusing_late_ranks() -> Iterator[None]:
-    """Turns a RuntimeError of a collective into Refused: another rank has ended, or does not come
-    in time."""
+    """Turns a RuntimeError that code in this context raises into Refused, on the assumption that
+    another rank has ended, or does not come in time."""
     try:
         yield
     except RuntimeError as error:
@@ -29,10 +29,11 @@ def refusing_late_ranks() -> Iterator[None]:
 
 
 class Ranks:
-    """The ranks of the script's default process group; a single rank while there is no group.
+    """The ranks of the script's default process group; a single rank until find() or join() has
+    found such a group of several ranks.
 
-    All ranks must call the methods of this class together. The methods that communicate raise
-    Refused if another rank does not call them in time.
+    All ranks must call join(), gather(), total() and alone() together, because they communicate.
+    These raise Refused if another rank does not come in time.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -42,8 +43,8 @@ class Ranks:
         self.rank = 0 if group is None else dist.get_rank(group)
 
     def find(self) -> bool:
-        """Sets `size` and `rank` by the script's default process group. Returns whether the script
-        has initialised a group of several ranks."""
+        """Returns whether the script has initialised a default process group of several ranks. If
+        so, sets `size` and `rank` to those of this group."""
         if self._group is not None or not dist.is_initialized() or dist.get_world_size() == 1:
             return self._group is not None
         self.size = dist.get_world_size()
@@ -51,28 +52,30 @@ class Ranks:
         return True
 
     def join(self) -> None:
-        """Makes a gloo group, in which `check` communicates, once the script has initialised a
-        default group of several ranks."""
+        """Makes the gloo group in which `check` communicates, unless it is already made or the
+        script has initialised no default group of several ranks."""
         if self.find() and self._group is None:
             with refusing_late_ranks():
                 timeout = max(PATIENCE, default_store().timeout)
                 self._group = cast("Any", dist.new_group(backend="gloo", timeout=timeout))
 
     def gather(self, value: Any) -> list[Any]:
-        """Returns the values that all ranks pass, in rank order, as JSON decodes them."""
+        """Returns the values that all ranks pass, in rank order. Values of several ranks are sent
+        as JSON, so a tuple arrives as a list."""
         self.join()
         with refusing_late_ranks():
             return gathered(value, "cpu", self._group)
 
     def total(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Adds the tensors of all ranks, and returns the sum. Overwrites the tensor."""
+        """Overwrites the tensor with the sum of all ranks' tensors, and returns it; before join()
+        has made a group, leaves the tensor unchanged."""
         if self._group is not None:
             with refusing_late_ranks():
                 dist.all_reduce(tensor, group=self._group)
         return tensor
 
     def alone(self) -> dist.ProcessGroup:
-        """Returns a process group with only this rank."""
+        """Returns a gloo process group with only this rank, which the first call makes."""
         if self._alone is None:
             with refusing_late_ranks():
                 self._alone = cast("Any", dist.new_subgroups(1, backend="gloo")[0])

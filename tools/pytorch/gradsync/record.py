@@ -6,20 +6,23 @@ steps on several ranks.
     python -m gradsync record train.py ARGS...
 
 This runs a script (or, with -m, a module) unchanged, and ends it after enough steps, or lets it go
-on training (--continue). With several processes, `record` records the first model that the script
-wraps in DDP, or that has fully_shard. With one process, it records the outermost called module that
-has the parameters of the first optimizer that steps. In your own loop, as in a notebook, make a
-Recorder(model, FILE) of any module, also in DDP or under fully_shard, and loop until it is `done`.
+on training (--continue). If the script wraps models in DDP, `record` records the first of them that
+trains or, with --model=N, the Nth. Otherwise it records the outermost called module that has the
+parameters of the first optimizer that steps; with several processes, fully_shard must have been
+called with this module. In your own loop, as in a notebook, make a Recorder(model, FILE) of any
+module, also in DDP or under fully_shard, and train until its attribute `done` is True.
 
 `record` needs PyTorch 2.3 or newer, and no other package. record_flags.py says what it cannot
-record, and recorder.py how it records. Without a process group `record` measures no collectives, so
-`what_if` then needs the flag --link, which states the link's speed. A model that torch.compile
-compiles is compiled in the first steps, which are not kept.
+record, and recorder.py how it records. With one process `record` measures no collectives, so
+`what_if` then needs the flags --link, which states a link's speed or names a file of measurements,
+and --world_size. torch.compile usually compiles the model in the first steps, which the recording
+leaves out.
 
-Each start of the script (a launch) adds a line of JSON to FILE. Start the script several times,
-because steps take different times in different launches, for example because memory addresses
-differ. schema.py defines the fields of such a line. The field `memory` describes one step without
-synchronisation (live.py), and is missing for compiled code.
+Each recorded start of the script (a launch) adds a line of JSON to FILE. Start the script several
+times, because steps take different times in different launches, for example because memory
+addresses differ. schema.py defines the fields of such a line. The field `memory` has the bytes of
+rank 0's tensors in one step without synchronisation, which live.py measures; it is missing if
+torch.compile had compiled anything before this step.
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ TRIED = (2, 3), (2, 15)  # the first and the last tested version of PyTorch
 
 
 def is_there(name: str, is_module: bool) -> bool:
-    """Returns whether a script or, with `is_module`, a module of this name exists."""
+    """Returns whether a script file or, with `is_module`, a module of this name exists. Also
+    returns True for a module whose package cannot be imported because another module is missing."""
     if not name or not is_module:
         return os.path.isfile(name)
     try:
@@ -64,10 +68,9 @@ def warn_of_version() -> None:
 
 
 def main(argv: Sequence[str], finished: Callable[[str], None] = lambda out: None) -> NoReturn:
-    """Runs the script that the arguments name, records it, and ends this process. `finished` is
-    called in rank 0 when a launch of several processes is recorded, with the name of the file to
-    which it was added.
-    """
+    """Runs the script that the arguments name, records the steps of one of its models, and ends
+    this process. `finished` is called in rank 0 when a launch of several processes is recorded,
+    with the name of the file to which it was added."""
     arguments = parser()
     flags = arguments.parse_args(argv)
     script = flags.script[1:] if flags.script[:1] == ["--"] else flags.script

@@ -1,5 +1,5 @@
-"""The flags of `record`, and what it cannot record. This module works without PyTorch, so that
-`record --help` always works."""
+"""The flags of `record`, and what it cannot record. This module does not import PyTorch, so that
+`record --help` also works where PyTorch is not installed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ tried. HSDP over gloo works with 2.9.1 and newer; PyTorch 2.7 cannot run it."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that ends the process with one line of error if arguments are wrong."""
+    """A parser that, if arguments are wrong, prints one line of error and ends the process with the
+    exit status BAD_ARGUMENTS."""
 
     def error(self, message: str) -> NoReturn:
         end_rank(message, BAD_ARGUMENTS)

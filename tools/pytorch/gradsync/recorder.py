@@ -1,20 +1,25 @@
 """Records the steps of one model, from within the process that trains it.
 
-The recorder takes several kinds of steps in turn. In UNSYNCHRONISED steps, ranks do not exchange
-gradients. A PROBE copies gradients as DistributedDataParallel (DDP) does, but overlaps nothing: it
-copies each gradient into a flat buffer when it is ready (and leaves a view, if DDP has
-gradient_as_bucket_view), communicates the buffer in pieces after backward, and copies gradients
-back that are not views. Another kind of probe gathers and reduces as FSDP2 would if the blocks of
-the model were its units. In SCRIPT steps, DDP or fully_shard synchronises gradients as the script
-has set it up. The script's first step is not changed, and shows which gradients and optimizers
-there are. After the timed part of an unsynchronised step, and before the optimizer, the gradients
-become those that DDP would have computed, so training continues as without the recorder.
+The recorder takes several kinds of steps in turn. In UNSYNCHRONISED steps, ranks exchange no
+gradients while time is measured. A PROBE copies gradients as DistributedDataParallel (DDP) does:
+each into a flat buffer when it is ready, where a view of the buffer replaces it if DDP has
+gradient_as_bucket_view. After backward, while nothing is computed, a probe of several ranks sends
+up to 128 pieces of the buffer. Then, except under fully_shard, it copies gradients back that are
+not views. One kind of probe instead gathers and reduces tensors of the shapes of the model's
+blocks, as FSDP2 would if the blocks were its units. In SCRIPT steps, DDP or fully_shard
+synchronises gradients as the script has set it up. The script's first step is not changed; it shows
+the model's optimizers and how many backward passes a step has. Before the optimizer of an
+UNSYNCHRONISED step or a PROBE, the recorder averages gradients over ranks as DDP or fully_shard
+would, so training continues as without the recorder. The recorded times leave this averaging out.
 
-step_machine.py decides where a step begins and ends, and what cannot be recorded. DDP decides in
-forward whether it will synchronise, and then prepares its reducer; in steps that are not the
-script's own, the recorder prevents this. If neither DDP nor fully_shard tells which backward pass
-is a step's last, a step is assumed to have as many passes as most earlier steps, and other steps
-are not recorded. Steps that a GradScaler skips are not recorded either.
+step_machine.py decides where a step begins and ends, and which events of a step cannot be recorded.
+DDP decides in forward whether it will synchronise, and then prepares its reducer; in UNSYNCHRONISED
+steps and probes, the recorder prevents this preparation, so DDP sends no gradients. The first round
+(a sequence of steps of all kinds) shows how many backward passes a step has: the number whose steps
+have most passes of the round together. Later steps with another number are not recorded, but
+repeated. If neither DDP nor fully_shard tells which pass is a step's last, the pass that completes
+this number counts as the last; in the first round, the number of passes of the script's first step
+is used instead. Steps that a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations
@@ -60,10 +65,11 @@ STEPS_IN_BACKWARD = (
 
 
 class Recorder(Listener):
-    """Records the steps of a model until it is `done`, and writes them.
+    """Records the steps of a model, and adds them to a file when enough are recorded; then `done`
+    is True.
 
-    Raises Refused if the model cannot be recorded, from within the call that shows this. Recording
-    then ends, and the model trains as if it had not been recorded.
+    If the model cannot be recorded, the call of the script that shows this, such as a forward or
+    step(), raises Refused. Recording then ends, and the recorder removes its hooks from the model.
     """
 
     def __init__(
@@ -86,9 +92,10 @@ class Recorder(Listener):
         steps that the script itself synchronises are also recorded. `views`: whether probes leave
         gradients as views of their flat buffer; by default only if the model's DDP has
         gradient_as_bucket_view. `command`: the command line of the script, which the recording
-        stores. `roots`: modules of `model` whose call begins a step, if `model` itself is not
-        called. `only`: the ids of the parameters that train; by default of all that require a
-        gradient.
+        stores; by default sys.argv. `roots`: modules of `model` whose call begins a step, if
+        `model` itself is not called; ignored in DDP. `only`: the ids (Python's id()) of the
+        parameters to record among those that require a gradient; by default of all these. Under
+        fully_shard, `views`, `roots` and `only` are ignored.
         """
         self.place = place()
         self.done = False
@@ -132,7 +139,8 @@ class Recorder(Listener):
 
     @property
     def plan(self) -> list[Turn]:
-        """The kinds of steps of one round, in their order."""
+        """The kinds of steps that each round takes, in the order of the first round. Each later
+        round begins one kind later in this order."""
         return self._rounds.plan
 
     @plan.setter
@@ -141,11 +149,13 @@ class Recorder(Listener):
 
     @property
     def taken(self) -> int:
-        """The number of steps taken since the script's first step has ended; before that, -1."""
+        """The number of steps that the rounds have had so far, without steps that had to be
+        repeated; -1 until the script's first step has ended."""
         return self._rounds.taken
 
     def holds(self, ids: Collection[int]) -> bool:
-        """Returns whether an optimizer of the model has a parameter with one of these ids."""
+        """Returns whether one of these ids (Python's id()) is of a recorded parameter; under
+        fully_shard, of this rank's part of one."""
         return not self._optimizers.ids.isdisjoint(ids)
 
     def _begin_listening(self) -> None:
@@ -160,8 +170,8 @@ class Recorder(Listener):
         listen(self)
 
     def close(self) -> None:
-        """Ends recording, and removes all hooks and replacements from the model and from
-        PyTorch."""
+        """Ends recording, and removes this recorder's hooks and replacements from the model and
+        from PyTorch."""
         stop_listening(self)
         self._patches.undo()
         self.step.close()
@@ -176,8 +186,8 @@ class Recorder(Listener):
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Returns a context that ends recording, and adds the line of the script to the error, if
-        Refused is raised in it."""
+        """Returns a context in which Refused ends recording, and gets FILE:LINE of the script's
+        running line in front of its text."""
         try:
             yield
         except Refused as error:
@@ -212,7 +222,8 @@ class Recorder(Listener):
         self.step.begin_backward(self._rounds.expected)
 
     def _ready_hook(self, i: int) -> Callable[[torch.Tensor], None]:
-        """Returns the hook that PyTorch calls when the gradient of parameter `i` is ready."""
+        """Returns the hook that PyTorch calls whenever a backward has added to the gradient of
+        parameter `i`."""
 
         def on_ready(param: torch.Tensor) -> None:
             is_in_step = self.machine.state in (State.OPEN, State.PARTLY)
@@ -293,8 +304,9 @@ class Recorder(Listener):
             self._actions[outcome](moment)
 
     def _list_actions(self) -> dict[Action, Callable[[Mark], None]]:
-        """Returns, for each action of step_machine.py, the function that performs it. The
-        function's argument is the clock's mark of the event."""
+        """Returns, for each action of step_machine.py, the function that performs it. Each
+        function's argument is the clock's mark of when the event happened: a moment on a CPU, or an
+        event of a GPU."""
         return {
             Action.NOTHING: lambda moment: None,
             Action.BEGIN: self._begin,

@@ -1,6 +1,8 @@
-"""Reads a recording, and returns its measured times in seconds, over all launches of the script.
+"""Reads a recording, and computes what its launches measured, such as the mean time of a step in
+seconds.
 
-recording_file.py reads the file, and schema.py defines its fields, whose times are in nanoseconds.
+recording_file.py reads the file, and schema.py defines its fields, in which times are in
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ NOTABLE = 0.05  # the smallest part of a step that is told
 
 @dataclass(frozen=True)
 class RankTimes:
-    """The times, in seconds, of one rank in a step without synchronisation, in which no rank waits
-    for another.
+    """The trimmed mean times, in seconds, of one rank in steps without synchronisation, in which no
+    rank waits for gradients of another.
 
-    `between_s` is the time between two steps, mostly for loading data. `is_slow`: whether the rank
-    takes more than 5 % (NOTABLE) longer than the fastest rank in at least three of four steps.
+    `between_s` is the time from the end of the previous step to the beginning of such a step,
+    mostly for loading data. `is_slow`: whether the rank takes more than 5 % (NOTABLE) longer than
+    the fastest rank in at least three quarters of these steps.
     """
 
     forward_s: float
@@ -40,11 +43,12 @@ class RankTimes:
 
 
 class Recording:
-    """The recorded launches (starts) of one script on one machine, which a file holds."""
+    """The recorded launches (starts) of one script on equal machines, which a file holds."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Reads a recording from a file. Raises Refused if the file is not a recording, or if its
-        launches are of different scripts, models, machines or versions of PyTorch."""
+        launches differ in the bytes of gradients or in a field of AGREEING_FIELDS, such as the
+        command line, the processor or the version of PyTorch."""
         self.path = os.fspath(path)
         self.launches = read_launches(path)
         for number, launch in enumerate(self.launches, 1):
@@ -60,8 +64,9 @@ class Recording:
 
     @property
     def first(self) -> Launch:
-        """The first launch. All launches have gradients of the same sizes, and the same values of
-        the fields in AGREEING_FIELDS, such as `optimizer`."""
+        """The recording's first launch. All its launches have gradients of the same sizes, and the
+        same values of the fields in AGREEING_FIELDS, such as `optimizer`; only host names may
+        differ."""
         return self.launches[0]
 
     @cached_property
@@ -71,13 +76,14 @@ class Recording:
 
     @cached_property
     def total_bytes(self) -> int:
-        """The bytes of all gradients together."""
+        """The bytes of the gradients of all parameters together."""
         return sum(self.gradient_bytes)
 
     @cached_property
     def ready_order(self) -> list[int]:
-        """The numbers of the parameters in the order in which rank 0's gradients became ready; DDP
-        fills its buckets in this order."""
+        """The numbers of the parameters in the order in which rank 0's gradients became ready in
+        the first launch, by the median times of its probes. After its first step, DDP fills its
+        buckets in this order. Raises Refused if there are no probes."""
         ready = [ready_of(step) for step in self.first.ranks[0] if step.mode is StepMode.PROBE]
         if not ready:
             raise Refused(f'{self.path}, line 1: no steps of mode "probe"')
@@ -110,8 +116,8 @@ class Recording:
         return [sum(self.gradient_bytes[p] for p in bucket) for bucket in self.buckets(row)]
 
     def steps(self, mode: StepMode, row: str = "") -> list[list[float]]:
-        """Returns, for each launch, the seconds of each of its steps of this mode. Launches without
-        such steps are left out.
+        """Returns, for each launch, the seconds of each of its steps of this mode (from the last
+        rank's beginning to the last rank's end). Launches without such steps are left out.
 
         For the mode SCRIPT, returns only steps whose settings (schema.Row) have the name `row`.
         """
@@ -129,7 +135,7 @@ class Recording:
 
     @cached_property
     def ranks(self) -> list[RankTimes]:
-        """The mean times of each rank in steps without synchronisation."""
+        """The trimmed mean times of each rank in all launches' steps without synchronisation."""
         rounds = [
             steps
             for launch in self.launches
@@ -140,7 +146,8 @@ class Recording:
 
     @cached_property
     def none_s(self) -> float:
-        """The trimmed mean of the seconds of all steps without synchronisation, of all launches."""
+        """The trimmed mean of the seconds of all steps without synchronisation, of all launches.
+        Raises Refused if there are none."""
         launches = self.steps(StepMode.UNSYNCHRONISED)
         if not launches:
             raise Refused(f'{self.path}: no steps of mode "none"')
@@ -148,8 +155,8 @@ class Recording:
 
     @cached_property
     def own_collectives(self) -> tuple[float, float]:
-        """Two means over steps without synchronisation: how many collectives the script itself
-        issues in a step, and how many bytes these collectives have together."""
+        """Two means over rank 0's steps without synchronisation: how many collectives the script
+        itself issues in a step, and how many bytes these collectives have together."""
         steps = [
             step
             for launch in self.launches
@@ -166,7 +173,7 @@ class Recording:
         negative if they are shorter.
 
         A prediction that just repeats an earlier measurement would have this error. Returns None if
-        there is only one launch.
+        fewer than two launches have such steps.
         """
         launches = self.steps(StepMode.SCRIPT, row)
         half = len(launches) // 2
@@ -178,7 +185,8 @@ class Recording:
 
 
 def _rank_times(rounds: list[tuple[Step, ...]], rank: int) -> RankTimes:
-    """Returns the times of one rank; `rounds`: for each round, the steps of all ranks."""
+    """Returns the times of rank number `rank`; `rounds`: for each step without synchronisation, the
+    Step of every rank."""
     own = [steps[rank] for steps in rounds]
     slow_rounds = sum(
         _alone_ns(steps[rank]) > (1 + NOTABLE) * min(map(_alone_ns, steps)) for steps in rounds
@@ -197,16 +205,17 @@ def _alone_ns(step: Step) -> float:
 
 
 def ready_of(step: Step) -> list[float]:
-    """Returns the nanoseconds from the beginning of backward until each parameter's gradient is
-    ready.
+    """Returns the nanoseconds from the beginning of the step's last backward until each parameter's
+    gradient is ready.
 
-    DDP treats a parameter without a gradient as ready when backward has ended.
+    A parameter without a gradient counts as ready when backward has ended.
     """
     return [step.backward_ns if ns < 0 else ns for ns in step.ready_ns]
 
 
 def begin_of(launch: Launch, step: Step) -> float:
-    """Returns when a step begins, in seconds after the beginning of rank 0's first step.
+    """Returns when a step begins, in seconds after the beginning of rank 0's first recorded step of
+    the launch.
 
     Clocks of several hosts cannot be compared, so ranks of several hosts are assumed to begin
     together, at 0.

@@ -17,10 +17,10 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Returns the contents of a file. Decompresses a file that gzip has compressed, whatever its
-    name.
+    """Returns the contents of a file, but at most 2 GiB (LONGEST_FILE_BYTES) of them. Decompresses
+    a file that gzip has compressed, whatever its name.
 
-    Raises Refused if the file cannot be read.
+    Raises Refused if the file cannot be read or decompressed.
     """
     try:
         with open(path, "rb") as file:
@@ -33,9 +33,8 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def parse_launch(line: str) -> Launch:
-    """Reads one line of a recording. Raises Refused, without the file's name, if the line is not a
-    launch.
-    """
+    """Returns the launch in one line of a recording. Raises Refused, whose text does not name the
+    file, if the line is not a launch, or one whose fields contradict each other."""
     try:
         # NaN and Infinity are no JSON, and become texts, which are no numbers.
         launch = Launch.from_json(json.loads(line, parse_constant=str))
@@ -49,8 +48,9 @@ def parse_launch(line: str) -> Launch:
 
 
 def read_launches(path: str | os.PathLike[str]) -> list[Launch]:
-    """Reads a recording, which must have at least one launch. Raises Refused, which names the file,
-    the line and the reason, if a line is not a launch."""
+    """Returns the launches of a recording. Raises Refused if the file cannot be read or has no
+    launch. If a line is not a launch, the text of Refused names the file, the line and the reason.
+    """
     text = read_bytes(path).decode("utf-8-sig", errors="replace")
     launches = [_numbered(path, number, line) for number, line in enumerate(text.splitlines(), 1)]
     if not launches:
@@ -67,9 +67,10 @@ def _numbered(path: str | os.PathLike[str], number: int, line: str) -> Launch:
 
 def append_launch(path: str | os.PathLike[str], launch: Launch) -> None:
     """Adds the launch to a file as a line, either completely or, if writing fails, not at all. If
-    the file does not exist, makes it, compressed if its name ends in .gz.
+    the file does not exist, makes it. The line is compressed by gzip if the file is, or if a new
+    file's name ends in .gz.
 
-    Raises OSError.
+    Raises OSError if the file cannot be read or written.
     """
     path = pathlib.Path(path)
     before = path.read_bytes() if path.exists() else b""

@@ -2,8 +2,8 @@
 this mean.
 
 The bound is Higham's (Accuracy and Stability of Numerical Algorithms, 4.2): n roundings change a
-sum by at most n u / (1 - n u) of the sum of magnitudes, whatever the order of the additions. u is
-half of a dtype's eps.
+sum by at most n u / (1 - n u) times the sum of the summands' absolute values, whatever the order of
+the additions. u is half of the dtype's machine epsilon (torch.finfo(dtype).eps).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def exact(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def digest(tensor: torch.Tensor) -> str:
-    """Returns a text with the dtype, the shape and a hash of the contents of a tensor. For a
-    DTensor, the hash is of this rank's part.
+    """Returns a text with the dtype, the shape and a hash of the contents of a tensor; for a
+    DTensor, of this rank's part.
 
     Raises Refused if the contents cannot be read as one block of memory, for example of a sparse
     tensor.
@@ -57,10 +57,11 @@ def digest(tensor: torch.Tensor) -> str:
 def bound_of(
     magnitude: torch.Tensor, dtypes: Collection[torch.dtype], roundings: int
 ) -> torch.Tensor:
-    """Returns, for each element of a sum of tensors, the largest error that rounding can cause.
+    """Returns, for each element of a sum of tensors, an upper bound of the error that rounding can
+    cause.
 
     `magnitude`: the sum of the absolute values of the summands. The bound allows `roundings`
-    roundings to the coarsest of `dtypes`, and as many to f64.
+    roundings to the dtype of `dtypes` with the largest eps, and as many to f64.
     """
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
@@ -71,13 +72,13 @@ def bound_of(
 
 
 class Gradients:
-    """The gradients of one parameter that autograd has delivered on this rank since the last
-    update.
+    """The sum of the gradients of one parameter that autograd has delivered on this rank since the
+    parameter's last update.
 
     `sums`: in f64, a tensor of shape (2, *shape) with the sum of these gradients and the sum of
-    their absolute values. `aside`: the sum of gradients that the script has taken away before a
-    later pass, or None. `roundings`: how often an element of the sum may have been rounded to
-    `dtype`.
+    their absolute values, without those that the script has taken away. `aside`: the same two sums
+    of the gradients that the script has taken away; None if it has taken none. `roundings`: how
+    often an element of the two sums may have been rounded to `dtype`, the gradients' dtype.
     """
 
     def __init__(self, like: torch.Tensor) -> None:
@@ -88,22 +89,24 @@ class Gradients:
         self.dtype = flat.dtype
 
     def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
-        """Adds a gradient that a GradScaler has multiplied by `scale`.
+        """Adds gradient / scale to `sums`. `scale`: the number by which a GradScaler has multiplied
+        the gradient; 1 without a GradScaler.
 
-        The GradScaler later divides the gradient by `scale`, which may round two more times.
+        The GradScaler later divides the gradient by `scale`, too, which may round each element two
+        more times.
         """
         unscaled = exact(gradient) / scale
         self.sums += torch.stack([unscaled, unscaled.abs()])
         self.roundings += 1 if scale == 1 else 3
 
     def set_aside(self) -> None:
-        """Moves `sums` to `aside`. Called when the script has taken the parameter's gradient away,
-        to forget it or to add it back later."""
+        """Adds `sums` to `aside`, and sets `sums` to zero. Called when the script has taken the
+        parameter's gradient away, to forget it or to add it back later."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 
     def with_aside(self) -> Gradients:
-        """Returns the sum of all gradients, including those that the script has taken away."""
+        """Returns Gradients whose `sums` include the gradients that the script has taken away."""
         whole = copy.copy(self)
         whole.sums = self.sums if self.aside is None else self.sums + self.aside
         whole.aside = None
@@ -114,11 +117,12 @@ class Gradients:
 
 
 def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
-    """Returns whether the script's hooks multiply each element of a gradient by a number that is
-    the same on all ranks.
+    """Returns whether, except for rounding, the script's gradient hooks multiply each element of a
+    parameter's gradient by a number that is the same on all ranks. If so, averaging the gradients
+    before these hooks gives the same result as averaging after them.
 
-    `before` and `after`: the gradients before and after these hooks. If so, the result is the same
-    whether the hooks run before or after the mean is computed. All ranks must call this together.
+    `before` and `after`: this rank's gradients of the parameter before and after these hooks. All
+    ranks must call this together, and get the same answer.
     """
     total_before, total_after = (ranks.total(one.sums.clone()) for one in (before, after))
     # of each element, (own after) / (own before) = (sum after) / (sum before)
@@ -135,14 +139,15 @@ class Comparison:
 
     All ranks must make this object together, because it sums over ranks.
 
-    `gradient`: the gradient that the optimizer gets; None if there is none. `held`: the gradients
-    of the parameter that autograd delivered on this rank; None if it delivered none.
+    `gradient`: the gradient that the optimizer gets for the parameter `p`; None if it gets none.
+    `held`: the gradients of `p` that autograd delivered on this rank; None if it delivered none.
 
     In f64: `handed` is the optimizer's gradient, `own` the sum of this rank's gradients, and `mean`
-    the mean of all ranks' sums. `bound`: the largest difference between `handed` and `mean` that
-    rounding explains. `share`: the largest difference divided by its bound; above 1 (or NaN) the
-    gradient is wrong. `narrow`: if the gradient is wrong, the narrow dtype, such as
-    "torch.bfloat16", to which rounding explains the difference; empty if no dtype explains it.
+    the mean of all ranks' sums. `bound`: for each element, the largest difference between `handed`
+    and `mean` that rounding explains. `share`: the largest ratio, over elements, of this difference
+    to its bound; above 1 (or NaN) the gradient is wrong. `narrow`: if the gradient is wrong because
+    it was apparently rounded to a narrow dtype on its way, the name of this dtype, "torch.bfloat16"
+    or "torch.float16"; else empty.
     """
 
     def __init__(
@@ -169,13 +174,13 @@ class Comparison:
             self.narrow = self._narrow_dtype(distance, magnitude, roundings)
 
     def is_right(self) -> bool:
-        """Returns whether rounding to the dtypes of gradient and parameter explains the difference
-        between `handed` and `mean`."""
+        """Returns whether rounding explains the difference between `handed` and `mean` in all
+        elements: whether `share` is at most 1."""
         return self.share <= 1
 
     def is_own(self) -> bool:
-        """Returns whether there are several ranks, and the optimizer gets this rank's own gradient
-        instead of the mean."""
+        """Returns whether the optimizer gets this rank's own sum of gradients, except for rounding;
+        False if there is only one rank."""
         is_close = abs(self.handed - self.own) <= self.bound * self._ranks.size
         return self._ranks.size > 1 and bool(is_close.all())
 
@@ -187,9 +192,8 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Returns whether all values of the optimizer's gradient, or of it times the number of
-        ranks, can be represented in this dtype.
-        """
+        """Returns whether this dtype represents all elements of `handed` exactly, or all of
+        `handed` times the number of ranks."""
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)
             for numbers in (self.handed, self.handed * self._ranks.size)

@@ -6,6 +6,7 @@ from gradsync import Refused
 
 
 def require(holds: object, *text: object) -> None:
-    """Raises Refused with the parts of the text, unless the condition holds."""
+    """Raises Refused, unless `holds` is true. The message is the parts of `text`, joined without
+    spaces."""
     if not holds:
         raise Refused("".join(map(str, text)))

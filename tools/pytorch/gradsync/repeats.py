@@ -16,7 +16,8 @@ MOST_RATIO = 1.5  # of two measurements that count as one
 
 @dataclass(frozen=True)
 class Spread:
-    """The shortest and the longest time of collectives of one size."""
+    """The shortest and the longest measured time of collectives of one operation, size and number
+    in flight."""
 
     bytes: float
     least_s: float
@@ -34,8 +35,8 @@ class Spread:
 
 
 def differing(costs: Iterable[Cost]) -> Spread | None:
-    """Returns the Spread of the size whose measured times differ by the largest ratio; None if no
-    ratio is above MOST_RATIO."""
+    """Groups measurements by operation, number in flight and size, and returns the Spread of the
+    group whose times differ by the largest ratio; None if no ratio is above 1.5 (MOST_RATIO)."""
     taken: dict[tuple[Operation, int, float], list[float]] = defaultdict(list)
     for cost in costs:
         if cost.seconds > 0:  # others are refused elsewhere
@@ -46,7 +47,8 @@ def differing(costs: Iterable[Cost]) -> Spread | None:
 
 
 def refuse_differing(costs: Iterable[Cost]) -> None:
-    """Raises Refused if measurements of one size differ too much to be of one link in one state."""
+    """Raises Refused if two measurements of one operation, number in flight and size differ by a
+    factor of more than 1.5 (MOST_RATIO), because they are then not of one link in one state."""
     spread = differing(costs)
     if spread:
         raise Refused(f"{spread.text()}; keep one of them in the file")

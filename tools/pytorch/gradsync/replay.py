@@ -1,11 +1,12 @@
-"""Predicts a step by simulating it: recorded steps without synchronisation run together with
+"""Predicts a step by simulating it: the computation of recorded steps runs together with simulated
 collectives.
 
-replay_step() simulates one step. In it, computation and collectives run at the same time, and both
-become slower if together they need more processors than there are. predict() simulates all recorded
-rounds (one step of each rank), and resamples these rounds for a 95 % interval. Predicted times are
-not fitted to measured steps that synchronise; only the errors from which intervals are computed
-are. All times are in seconds.
+replay_step() simulates one step. In it, computation and collectives can run at the same time, and
+both become slower if together they need more processors than there are. predict() simulates the
+recorded rounds (one step of each rank), or fewer of them if so many ranks would take too long. It
+resamples the simulated rounds for a 95 % interval. No predicted time is fitted to measured steps
+that synchronise; only the standard deviations of errors that widen the intervals are, such as
+REPLICATED_ERROR. All times are in seconds.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 @dataclass(frozen=True)
 class RankStep:
-    """One rank's recorded step without synchronisation.
+    """One rank's recorded step, without the time of collectives in it.
 
-    `begin_s`: the beginning of the step, on a clock that all ranks of the round share. The other
-    moments are seconds after this beginning: `first_s`, when the first gradient is ready;
-    `ready_s`, when each collective can be issued; `backward_s`, the end of backward; `needed_s`,
-    when computation begins to wait for each collective. `after_s`: the seconds of the rank's work
-    after backward.
+    `begin_s`: the beginning of the step in seconds, on a clock that all ranks of the round (the
+    steps that ranks take together) share. The other moments are seconds after this beginning:
+    `first_s`, when the first gradient is ready (0 under FSDP2); `ready_s`, when each collective can
+    be issued; `backward_s`, the end of backward; `needed_s`, when computation begins to wait for
+    each collective. `after_s`: the seconds of the rank's work after backward, such as the
+    optimizer's.
     """
 
     begin_s: float
@@ -61,7 +63,8 @@ class Waits(Enum):
 
     OPTIMIZER: the optimizer waits for all collectives, as with DistributedDataParallel.
     COMPUTATION: the computation that needs the result waits, as with FSDP2 on a GPU. ALL_RANKS:
-    every rank waits when it issues the collective, as with FSDP2 over gloo.
+    every rank waits, from when it issues the collective until the collective is done, as with FSDP2
+    over gloo.
     """
 
     OPTIMIZER = "optimizer"
@@ -71,7 +74,7 @@ class Waits(Enum):
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective that all ranks take part in, with its operation and the number of bytes of its
+    """A collective that all ranks take part in: its operation, and the bytes of its whole
     vector."""
 
     bytes: float
@@ -82,15 +85,15 @@ class Collective:
 class Scenario:
     """All that a simulation of a step needs.
 
-    `ranks`: for each recorded rank, its steps without synchronisation. The steps of all ranks with
-    the same index were taken at the same time, and are called a round. `collectives`: all
-    collectives of a step, in the order in which they are issued. `costs`: the times of collectives
-    between `world_size` ranks. `log_error`: how much the times of collectives vary between
-    launches: the standard deviation of their logarithm. The cost of synchronisation is how much
-    longer a step takes with it than without it. `model_error` and `row_error`: standard deviations
-    of the logarithm of the simulation's error in this cost: of the error that all ways to
-    synchronise share, and of the error of this way alone. `copies_s`: the time of copies of
-    gradients that the steps in `ranks` contain, and that counts as cost of synchronisation.
+    `ranks`: for each recorded rank, its steps, without the time of collectives in them. The steps
+    of all ranks with the same index were taken together, and are called a round. `collectives`: the
+    simulated collectives of a step, in the order in which ranks issue them. `costs`: the times of
+    collectives between `world_size` ranks. `log_error`: the standard deviation, over launches, of
+    the logarithm of the time of a collective. The cost of synchronisation is how much longer a step
+    takes with synchronisation than without. `model_error` and `row_error`: standard deviations of
+    the logarithm of the simulation's error in this cost: of the error that all ways to synchronise
+    share, and of the error of this way alone. `copies_s`: the seconds of each step in `ranks` that
+    copies of gradients take; they count as cost of synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -107,7 +110,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Replay:
-    """A Scenario (what a simulation needs), and the times of its simulated rounds."""
+    """A Scenario (what a simulation of a step needs), and the times of its simulated rounds."""
 
     scenario: Scenario
     rounds: Sequence[RoundTimes]
@@ -115,14 +118,15 @@ class Replay:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted times of a step, in seconds: means over rounds.
+    """The predicted times of a step, in seconds: trimmed means over simulated rounds.
 
     `step_s`: the step, with a 95 % interval. `slowest_s`: the slowest rank's step, if ranks did not
-    synchronise. `exposed_s`: for how long the step only waits for collectives. `slowed_s`: how much
-    longer backward takes because of concurrent communication; 0 under `fully_shard`. `floor_s`: the
-    shortest time of the step, in whatever order the collectives run. `copies_s`: the time of copies
-    of gradients. `broadcasts_s`: the time of ZeroRedundancyOptimizer's broadcasts. `replays`: the
-    simulated rounds of each launch.
+    synchronise. `exposed_s`: by how much waiting for collectives makes the step longer. `slowed_s`:
+    how much longer backward takes because of concurrent communication; 0 under `fully_shard`.
+    `floor_s`: a lower limit of the step, in whatever order the collectives run. `copies_s`: how
+    much of the step copies of gradients into and out of DDP's buckets, casts and additions of
+    gradients take; 0 under `fully_shard`. `broadcasts_s`: how much of it ZeroRedundancyOptimizer's
+    broadcasts take; 0 without them. `replays`: for each recorded launch, its simulated rounds.
     """
 
     step_s: Interval
@@ -137,10 +141,9 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Transfer:
-    """How long a collective takes: `alone_s` if no other collective runs. While k collectives run
-    at the same time, each runs at the fraction paces[k - 1] of its speed alone, and uses
-    processors[k - 1] of a rank's processors.
-    """
+    """How long a collective takes: `alone_s` seconds if no other collective runs. While k
+    collectives run at the same time, each runs at the fraction paces[k - 1] of its speed alone, and
+    keeps processors[k - 1] processors of each rank busy."""
 
     alone_s: float
     paces: Sequence[float]
@@ -149,11 +152,12 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Schedule:
-    """When all ranks together issue and need collectives in a round, in seconds of computation
-    after the first rank's beginning.
+    """When the last rank issues each collective of a round, and when it begins to need the result,
+    in seconds of computation after the first rank's beginning.
 
-    `issued_s`: when each collective can be issued, in the order of Scenario.collectives.
-    `needed_s`: when computation begins to wait for each collective; empty if it never waits.
+    `issued_s`: when the last rank issues each collective, in the order of Scenario.collectives.
+    `backward_s`: when the last rank's backward ends. `needed_s`: when computation begins to wait
+    for each collective; empty if only the optimizer waits.
     """
 
     issued_s: Sequence[float]
@@ -164,9 +168,8 @@ class Schedule:
 @dataclass(frozen=True)
 class Outcome:
     """When backward and all collectives of a simulated step were done, in seconds after the first
-    rank's beginning. `computed_s`: the seconds of computation that were done when all collectives
-    were done.
-    """
+    rank's beginning. `computed_s`: how many seconds of computation were done at the end of the last
+    collective."""
 
     backward_s: float
     done_s: float
@@ -176,15 +179,15 @@ class Outcome:
 def replay_step(
     schedule: Schedule, transfers: Sequence[Transfer], processors: Processors, link_pace: float = 1
 ) -> Outcome:
-    """Simulates a step: runs the collectives in the schedule's order, each not before it is issued,
-    and at most as many at one time as Transfer.paces has elements. `link_pace`: a factor by which
-    the time of each collective is multiplied.
+    """Simulates a step. Begins the collectives in the order of `schedule`, each when it is issued
+    or later, and runs at most as many at one time as Transfer.paces has elements. `link_pace`: a
+    factor by which the time of each collective is multiplied.
 
-    The simulation has two clocks. One counts time. The other, the clock of computation, counts the
-    seconds that the computation done so far would take undisturbed; the moments of `schedule` are
-    of this clock. While compute threads and communication together need more processors than there
-    are, both are slowed down in proportion. The clock of computation stands still while computation
-    waits for a collective, and after the end of backward.
+    The simulation has two clocks. One counts the time of the simulated step. The other, the clock
+    of computation, counts the seconds that the computation done so far would take undisturbed; the
+    moments of `schedule` are of this clock. While compute threads and communication together need
+    more processors than there are, both are slowed down in proportion. The clock of computation
+    stands still while computation waits for a collective, and after the end of backward.
     """
     backward = schedule.backward_s
     issued = [min(moment, backward) for moment in schedule.issued_s]
@@ -232,10 +235,11 @@ def replay_step(
 
 
 def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
-    """Returns rounds of `world_size` ranks: the recorded rounds or, if there are more ranks than
-    were recorded, the recorded rounds with additional ranks, whose steps are drawn from all ranks
-    and rounds.
-    """
+    """Returns the rounds to simulate, each a list of ranks' steps. For at most as many ranks as
+    were recorded, these are the recorded rounds of the first `world_size` ranks. For more ranks,
+    steps drawn from all recorded ranks and rounds are added to each recorded round; a step that is
+    drawn twice is in the list once. If simulating `world_size` ranks would take seconds, fewer
+    rounds are returned, but at least 12 (FEWEST_DRAWS) if as many were recorded."""
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
     if world_size <= measured:
@@ -253,7 +257,8 @@ def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
 
 
 def predict(scenario: Scenario) -> Prediction:
-    """Simulates all rounds of a scenario, and returns the predicted times of its step."""
+    """Simulates the rounds of draw_rounds(), and returns the predicted times of the scenario's
+    step."""
     transfers = _transfers(scenario)
     rounds = [_replay_round(scenario, transfers, ranks) for ranks in draw_rounds(scenario)]
     kept = kept_rounds(rounds)
@@ -270,9 +275,9 @@ def predict(scenario: Scenario) -> Prediction:
 
 
 def equal_rounds(scenario: Scenario) -> list[list[tuple[float, float]]]:
-    """Simulates each recorded step as if all ranks took the same step. Returns, for each round and
-    rank, the seconds of the step and the seconds of its computation alone.
-    """
+    """Simulates each recorded step of the first `world_size` ranks as if all ranks took this one
+    step; with many ranks, only the steps of the first rounds. Returns, for each round and rank, the
+    simulated seconds of the step, and the seconds that it would take without collectives."""
     transfers = _transfers(scenario)
     ranks = scenario.ranks[: scenario.world_size]
     count = min(len(ranks[0]), max(FEWEST_DRAWS, MOST_EQUAL_STEPS // len(ranks)))
@@ -291,9 +296,8 @@ def _equal_step(
 
 
 def _transfers(scenario: Scenario) -> list[Transfer]:
-    """Returns the time of each collective; if computation waits for collectives, as in FSDP2, only
-    one runs at a time.
-    """
+    """Returns the Transfer of each collective. If computation waits for collectives, as in FSDP2,
+    each runs alone; else as many run at a time as the backend has channels."""
     costs = scenario.costs
     channels = costs.channels if scenario.waits is Waits.OPTIMIZER else 1
     return [
@@ -308,7 +312,7 @@ def _transfers(scenario: Scenario) -> list[Transfer]:
 
 @dataclass(frozen=True)
 class _Paced:
-    """The times of a simulated round with one speed of the link; RoundTimes defines them."""
+    """The times of a round that was simulated at one speed of the link; RoundTimes defines them."""
 
     step_s: float
     exposed_s: float
@@ -318,9 +322,8 @@ class _Paced:
 def _replay_round(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> RoundTimes:
-    """Simulates one round of all ranks. The step is the time from the last rank's beginning to the
-    last rank's end.
-    """
+    """Simulates one round: `ranks` has a step of each rank. Its step lasts from the last rank's
+    beginning to the last rank's end."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     replay = _pacer(scenario, transfers, ranks)
@@ -343,8 +346,8 @@ def _replay_round(
 def _pacer(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> Callable[[float], _Paced]:
-    """Returns a function that simulates this round with all times of collectives multiplied by a
-    factor."""
+    """Returns a function of a factor: it simulates the round in which ranks take these steps, with
+    the times of all collectives multiplied by the factor."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     blocks = scenario.waits is Waits.ALL_RANKS
@@ -368,7 +371,8 @@ def _pacer(
 
 
 def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
-    """Returns the schedule of a round where each collective begins when the last rank issues it."""
+    """Returns the schedule of a round in which a collective can begin when the last rank issues it;
+    the other ranks compute on until then."""
 
     def latest(moments: Sequence[Sequence[float]]) -> list[float]:
         from_begin = [
@@ -385,8 +389,9 @@ def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
 
 
 def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
-    """Returns the schedule of a round in which all ranks wait at each collective until the slowest
-    rank has computed."""
+    """Returns the schedule of a round in which every rank waits at each collective until the
+    slowest rank has issued it, too. `late`: how many seconds after the first rank the last rank
+    begins."""
     parts = [
         [
             end - start
@@ -400,10 +405,9 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
 
 
 def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float) -> Interval:
-    """Returns the 95 % interval of the step's time, by a bootstrap over rounds. Each repetition
-    also draws the speed of the link, as if it came from another launch, and an error of the
-    simulated cost of synchronisation.
-    """
+    """Returns the 95 % interval of the step's time, by a bootstrap over rounds. Each repetition of
+    the bootstrap also draws a speed of the link, as different launches have different speeds, and
+    an error of the simulated cost of synchronisation."""
     value = trimmed_mean([one.step_s for one in rounds])
     cost_s = max(0, value - slowest_s + scenario.copies_s)
     means = []
@@ -421,11 +425,11 @@ def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float
 def _floor_s(
     scenario: Scenario, transfers: Sequence[Transfer], slowest_s: float, first_s: float
 ) -> float:
-    """Returns the shortest possible time of a step: the largest of three times. The first is the
-    slowest rank's step without synchronisation. The second is the time until the first gradient
-    plus the time of all collectives. The third is the CPU time of computation and collectives
-    divided by the number of processors.
-    """
+    """Returns a lower limit of the step's time in seconds: the largest of three times. The first is
+    the slowest rank's step without synchronisation. The second is the time until the first gradient
+    plus the time of all collectives, one after the other (with DistributedDataParallel, of one
+    all-reduce of all their bytes). The third is the CPU time of computation and collectives divided
+    by the number of a rank's processors."""
     if scenario.waits is Waits.OPTIMIZER:  # at the pace of one large collective
         total = sum(one.bytes for one in scenario.collectives)
         link_s = scenario.costs.seconds(total)

@@ -1,4 +1,4 @@
-"""Defines the times of simulated rounds (one step of each rank), in seconds."""
+"""Defines the times of a simulated round (one step of each rank), in seconds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from gradsync.estimates import TRIMMED
 class RoundTimes:
     """The times of the step that all ranks take in a simulated round, in seconds.
 
-    `step_s`: the step over the link as it was given. `faster_link_s` and `slower_link_s`: the step
-    if all collectives are faster or slower by one standard deviation. `exposed_s`: the time from
-    the end of the last rank's backward until all results have arrived; if computation waits for
-    collectives, how much longer these waits make the step. `faster_exposed_s` and
-    `slower_exposed_s`: `exposed_s` over the faster and the slower link. `slowed_s`: how much longer
-    backward takes because of concurrent communication. `alone_s`: the slowest rank's step, if ranks
-    did not synchronise. `first_s`: the longest time, of all ranks, from a rank's beginning until
-    its first gradient is ready.
+    `step_s`: the step with the given times of collectives. `faster_link_s` and `slower_link_s`: the
+    step if the times of all collectives are divided or multiplied by exp(Scenario.log_error), which
+    is one standard deviation. `exposed_s`: the time from the end of the last rank's backward until
+    all results have arrived; if computation waits for collectives, how much longer these waits make
+    the step. `faster_exposed_s` and `slower_exposed_s`: `exposed_s` in the same two cases.
+    `slowed_s`: how much longer backward takes because communication uses processors at the same
+    time; 0 if computation waits for collectives. `alone_s`: the slowest rank's step, if ranks did
+    not synchronise. `first_s`: the longest time, over ranks, from a rank's beginning until its
+    first gradient is ready.
     """
 
     step_s: float
@@ -33,26 +34,27 @@ class RoundTimes:
     first_s: float
 
     def at(self, deviations: float) -> float:
-        """Returns the seconds of the step over a link that is slower by this number of standard
-        deviations; faster if the number is negative."""
+        """Returns the seconds of the step if collectives are slower by this number of standard
+        deviations (faster if it is negative), computed linearly from the three simulated times."""
         return _between(self.faster_link_s, self.step_s, self.slower_link_s, deviations)
 
     def exposed_at(self, deviations: float) -> float:
-        """Returns what `exposed_s` is over a link that is slower by this number of standard
-        deviations."""
+        """Returns `exposed_s`, at least 0, if collectives are slower by this number of standard
+        deviations (faster if it is negative), computed as in at()."""
         values = (self.faster_exposed_s, self.exposed_s, self.slower_exposed_s)
         return max(0, _between(*values, deviations))
 
 
 def _between(low: float, middle: float, high: float, deviations: float) -> float:
-    """Interpolates between the values at -1 (`low`), 0 and 1 (`high`) standard deviations."""
+    """Returns the value of a piecewise linear function at `deviations`. The function has the values
+    `low` at -1, `middle` at 0 and `high` at 1, and goes on straight beyond -1 and 1."""
     slope = middle - low if deviations < 0 else high - middle
     return middle + deviations * slope
 
 
 def kept_rounds(rounds: Sequence[RoundTimes]) -> Sequence[RoundTimes]:
-    """Returns the rounds that trimmed_mean() of their steps uses, that is, without the longest and
-    shortest steps. Means of the parts of a step over these rounds add up to the mean of the steps.
-    """
+    """Returns the rounds without the fifth with the longest and the fifth with the shortest steps,
+    as trimmed_mean() of `step_s` leaves them out. So means of the parts of a step over the returned
+    rounds add up to the trimmed mean of the steps."""
     cut = int(TRIMMED * len(rounds))
     return sorted(rounds, key=lambda one: one.step_s)[cut : len(rounds) - cut]

@@ -1,10 +1,11 @@
 """Defines recordings: `gradsync record` writes them, and `gradsync what_if` reads them.
 
-A recording is a file of JSON lines. Each line has one `Launch` (one start of the script), and all
-launches of a file are of the same script on the same machine. The file is compressed by gzip if its
-name ends in .gz when it is made. The fields of the classes below have the same names in the file.
-Times are nanoseconds of the host's monotonic clock or, on a GPU, of the GPU's events. Sizes are in
-bytes.
+A recording is a file of JSON lines. Each line has one `Launch` (one start of the script). All
+launches of a file have the same command line, and are on machines with the same processors and
+GPUs. The file is compressed by gzip if its name ends in .gz when it is made. The fields of the
+classes below have the same names in the file. Times are in nanoseconds: of the host's monotonic
+clock or, if the model is on a GPU, between events of the GPU; but `begin_ns` and `cpu_ns` are
+always the host's. Sizes are in bytes.
 
 A field with a default value may be missing in a file: it is not written if it has this value. If
 you change a field such that older versions would misread it, increase VERSION. You need not
@@ -37,8 +38,9 @@ MOST_RANKS = 16384
 class StepMode(str, Enum):
     """The kind of a recorded step: what happens to its gradients.
 
-    UNSYNCHRONISED: they are not exchanged in the measured time, and are averaged after it. PROBE:
-    they are copied as by DistributedDataParallel, and exchanged after backward, so that
+    UNSYNCHRONISED: ranks average them between backward and the optimizer, in time that does not
+    count. PROBE: they are copied to a buffer as by DistributedDataParallel; after backward, the
+    ranks, if there are several, communicate as the probe's CollectiveKind says, so that
     communication overlaps nothing. SCRIPT: the script itself synchronises them, by
     DistributedDataParallel or fully_shard.
     """
@@ -49,11 +51,14 @@ class StepMode(str, Enum):
 
 
 class CollectiveKind(str, Enum):
-    """What a probe sends: a step of which the collectives are measured alone.
+    """What the ranks send in a probe, which is a step whose collectives run alone, so that they can
+    be measured.
 
-    ALL_REDUCE: the gradients, in up to 128 pieces of one size. BF16: the same pieces in bf16, with
-    casts before and after each all-reduce. ZERO1: the broadcasts of ZeroRedundancyOptimizer, one
-    for each parameter. FULLY_SHARD: the gather and the reduction of each unit, as in FSDP2.
+    ALL_REDUCE: all-reduces of up to 128 pieces of the gradients; all but the last have one size.
+    BF16: the same, with a cast of each piece to bf16 before its all-reduce and back after it.
+    ZERO1: the broadcasts of ZeroRedundancyOptimizer, one for each parameter. FULLY_SHARD: a gather
+    and a reduction for each block of the model, as FSDP2 would run them if the blocks were its
+    units.
     """
 
     ALL_REDUCE = "all_reduce"
@@ -63,15 +68,15 @@ class CollectiveKind(str, Enum):
 
     @property
     def has_parts(self) -> bool:
-        """Returns whether Collectives has `in_ns` and `out_ns`: the times of the two casts, or of
-        the gather and the reduction of a unit."""
+        """Returns whether Collectives of this kind have `in_ns` and `out_ns`: the times of the two
+        casts, or of a unit's gather and reduction."""
         return self in (CollectiveKind.BF16, CollectiveKind.FULLY_SHARD)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter that trains: the number of elements and of bytes of its gradient, and its
-    dtype, such as "float32".
+    """One parameter that trains: its number of elements (`numel`), its bytes, and its dtype, such
+    as "float32", in which optimizers have it.
 
     `gathered_bytes` and `reduced_bytes`: the bytes that fully_shard gathers and reduces for the
     parameter, if an mp_policy changes this number; else 0.
@@ -99,8 +104,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Unit:
-    """A module that was passed to fully_shard: its name, and the numbers of the parameters that are
-    gathered together. The first unit of a list is the root module.
+    """A module that was passed to fully_shard: its name, and the indices in Launch.parameters of
+    the parameters that are gathered together. The first unit of a list is the root module, unless
+    all of the root's parameters are in other units.
 
     `reshards`: whether the unit's parameters are freed after forward, and gathered again for
     backward.
@@ -124,11 +130,12 @@ class Unit:
 class Row:
     """The settings of steps in which the script itself synchronises.
 
-    `bf16`: whether it uses bf16_compress_hook. `zero1`: whether the optimizer is a
-    ZeroRedundancyOptimizer. `fsdp`: whether it uses fully_shard. `whole`: whether fully_shard keeps
-    the parameters of all units after forward. `passes`: the number of backward passes in a step.
-    `rebuilt_bucket_bytes`: the sizes of the buckets that DistributedDataParallel made after its
-    first step; empty if unknown.
+    `bucket_bytes` and `first_bucket_bytes`: the size at which DistributedDataParallel closes a
+    bucket, and the first bucket of each dtype. `bf16`: whether DistributedDataParallel uses
+    bf16_compress_hook. `zero1`: whether the optimizer is a ZeroRedundancyOptimizer. `fsdp`: whether
+    the script uses fully_shard. `whole`: whether fully_shard keeps the parameters of all units
+    after forward. `passes`: the number of backward passes in a step. `rebuilt_bucket_bytes`: the
+    sizes of the buckets that DistributedDataParallel made after its first step; empty if unknown.
     """
 
     name: str
@@ -143,7 +150,8 @@ class Row:
 
     @classmethod
     def by_default(cls, name: str, passes: int, fsdp: bool = False) -> Row:
-        """Returns PyTorch's default settings."""
+        """Returns a row with this name, number of passes and `fsdp`, and else PyTorch's default
+        settings."""
         return cls(
             name=name,
             bucket_bytes=DEFAULT_BUCKET_BYTES,
@@ -156,7 +164,8 @@ class Row:
         )
 
     def with_bucket_cap(self, mib: int) -> Row:
-        """Returns settings of DistributedDataParallel with this bucket_cap_mb for all buckets."""
+        """Returns these settings for DistributedDataParallel, with this bucket_cap_mb (in MiB) for
+        all buckets, also the first."""
         return dataclasses.replace(
             self, bucket_bytes=mib * MIB, first_bucket_bytes=mib * MIB, fsdp=False
         )
@@ -179,14 +188,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of one rank's tensors in a step without synchronisation, in bytes.
+    """The memory of one rank's tensors in one step without synchronisation, in bytes.
 
-    Weights, the model's buffers and the optimizer's state exist all the time; under fully_shard,
-    the optimizer's state is the sum over all ranks. `keeps_gradients`: whether gradients already
-    exist before backward. The other tensors need at most `forward_bytes` in forward, at most
-    `ready_bytes[p]` until the gradient of parameter p is ready, `held_bytes[p]` at that moment, and
-    at most `optimizer_bytes` in the update. `order`: the parameters in the order in which their
-    gradients were ready.
+    Weights, the model's buffers and the optimizer's state exist all the time. Under fully_shard,
+    `weight_bytes` counts the whole model, and `state_bytes` and `optimizer_bytes` are multiplied by
+    the number of ranks that share the parameters. `keeps_gradients`: whether gradients already
+    exist when the step begins. The other tensors need at most `forward_bytes` in forward, at most
+    `ready_bytes[p]` from when the previous gradient is ready until that of parameter p is,
+    `held_bytes[p]` at that moment, and at most `optimizer_bytes` in the update. `order`: the
+    parameters in the order in which their gradients were ready.
     """
 
     weight_bytes: int
@@ -217,12 +227,12 @@ class Memory:
 
 @dataclass(frozen=True)
 class HostLoad:
-    """The load of a rank's host while steps were recorded.
+    """The load of a rank's host from the beginning to the end of the recording.
 
     `steal_part`: the fraction of all CPU time that a hypervisor gave to other virtual machines.
     `busy_part`: the fraction of all CPU time in which the host ran any process, including the
-    recorded ranks. `load_average`: the mean number of processes that ran or waited for a CPU in the
-    last minute of the recording.
+    recorded ranks. `load_average`: Linux's load average of the last minute, at the end of the
+    recording.
     """
 
     steal_part: float
@@ -241,15 +251,15 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Collectives:
-    """The measured collectives of one probe.
+    """The measured collectives of one rank in one probe.
 
     `in_flight`: 1 if each collective ends before the next begins, 0 if all are issued at once.
     `bytes`: the bytes of each collective; of FULLY_SHARD, the bytes of each unit's parameters.
-    `ns`: the time of each collective, if they run one after the other; of FULLY_SHARD, the time
+    `ns`: the time of each collective, empty if all are issued at once; of FULLY_SHARD, the time
     between a unit's gather and its reduction, which predictions do not use. `in_ns` and `out_ns`:
     of BF16, the times of the casts before and after each collective; of FULLY_SHARD, the times of
-    each unit's gather and reduction. `wall_ns` and `cpu_ns`: the time of all collectives together,
-    and the CPU time of the process meanwhile.
+    each unit's gather and reduction. `wall_ns`: the time from the beginning of the first collective
+    to the end of the last. `cpu_ns`: the CPU time of the process meanwhile.
     """
 
     kind: CollectiveKind
@@ -280,20 +290,21 @@ class Collectives:
 class Step:
     """One step of one rank.
 
-    `row`: the index in Launch.rows of the step's settings, if the script synchronises the step.
-    `begin_ns`: when the step begins, on the host's clock. The parts of the step follow each other:
-    forward and all earlier passes (`before_ns`), the last backward (`backward_ns`), communication,
-    copies out of a probe's buffer (`copy_back_ns`), the script's work until the optimizer begins,
-    such as clipping (`rest_ns`), and the optimizer (`optimizer_ns`). `step_ns`: the whole step,
-    without work that only the recorder does. `cpu_ns`: of a step without synchronisation on a CPU,
-    the sum of the process's CPU time and of the time for which its main thread waited for a CPU;
-    else 0. `between_ns`: the time from the end of the previous step to the beginning of this step.
-    `ready_ns`: for each parameter the time from the beginning of backward until its gradient is
-    ready; -1 if it gets none.
+    `row`: of a SCRIPT step, the index in Launch.rows of its settings. `begin_ns`: when the step
+    begins, on the host's monotonic clock. The parts of the step follow each other: forward and all
+    earlier passes (`before_ns`), the last backward (`backward_ns`), communication, copies out of a
+    probe's buffer (`copy_back_ns`), the script's work until the optimizer begins, such as clipping
+    (`rest_ns`), and the optimizer (`optimizer_ns`). `step_ns`: the whole step, without the time in
+    which the recorder averages gradients. `cpu_ns`: of a step without synchronisation on a CPU, the
+    sum of the process's CPU time and of the time for which its main thread waited for a CPU; else
+    0. `between_ns`: the time from the end of the previous step to the beginning of this step; 0 if
+    unknown. `ready_ns`: for each parameter the time from the beginning of the last backward until
+    its gradient is ready; -1 if it gets none.
 
-    For each unit of fully_shard: `units_ns` has the beginning and end of the unit's forward and
-    backward, counted from the step's beginning; `gather_ns` and `reduce_ns` are the times of the
-    unit's collectives.
+    Of UNSYNCHRONISED steps and probes under fully_shard, for each unit: `units_ns` has the
+    beginning and end of the unit's forward and backward in the last pass, counted from the step's
+    beginning. `gather_ns` and `reduce_ns` are the times of the unit's gather before the step and of
+    its reduction before the optimizer.
     """
 
     mode: StepMode
@@ -344,17 +355,18 @@ class Step:
 class Launch:
     """One start of a script, with the recorded steps of all ranks.
 
-    `device`: "cpu", or the GPU's name. `backend`: the backend of the process group; "none" without
-    a group. `hosts`: the name of each rank's host. `threads`: the number of each rank's compute
-    threads. `cores`: the number of logical CPUs that each rank may use. `passes`: the number of
-    backward passes in a step. `views`: whether gradients are views of DDP's buckets. `link_rate`:
-    the limit of the link between hosts in bits per second; 0 if unknown. `memory`: the memory of a
-    rank's tensors; None if it was not measured. `units`: the units of fully_shard, if the script
-    uses it. `sharing_ranks`: the number of ranks that share the parameters under HSDP, else 0.
-    `loads`: the load of each rank's host; empty if unknown. `rows`: the settings of the steps that
-    the script itself synchronises. The first row has the settings of the unchanged script; other
-    rows are of steps with changed settings. `ranks`: the steps of each rank. The steps of all ranks
-    with the same index were taken together.
+    `device`: "cpu", or the GPU's name. `backend`: the backend of the process group; "none" with one
+    rank. `hosts`: the name of each rank's host. `threads`: the number of rank 0's compute threads.
+    `cores`: the number of logical CPUs that rank 0 may use. `passes`: the number of backward passes
+    in a recorded step. `views`: whether probes leave gradients as views of their buffer, as DDP
+    does with gradient_as_bucket_view. `link_rate`: the rate of the link between hosts in bits per
+    second, from the environment variable GRADSYNC_LINK_RATE; 0 without it. `memory`: the memory of
+    rank 0's tensors; None if it was not measured. `units`: the units of fully_shard; empty if the
+    script does not use it. `sharing_ranks`: under HSDP, the number of ranks among which each copy
+    of the parameters is divided; else 0. `loads`: how busy each rank's host was; empty if unknown.
+    `rows`: the settings of the steps that the script itself synchronises. The first row has the
+    settings of the unchanged script; other rows are of steps with changed settings. `ranks`: for
+    each rank, the list of its steps. Ranks took the steps with the same index together.
     """
 
     device: str
@@ -383,8 +395,8 @@ class Launch:
     def from_json(cls, value: object, place: str = "") -> Launch:
         """Makes a Launch from what to_json() of this version or an older version has returned.
 
-        Raises Refused if the value is not a launch. It does not check whether fields contradict
-        each other; check_launch() does.
+        Raises Refused if the value is not a launch. Contradictions between fields are left to
+        check_launch().
         """
         with JsonObject(value, place) as fields:
             fields.integer("gradsync_torch", VERSION, VERSION)
@@ -418,8 +430,8 @@ class Launch:
 
 
 def json_of(value: Any) -> Any:
-    """Returns what json.dumps() needs to write a dataclass of this module. Fields that have their
-    default value are left out."""
+    """Returns the value that json.dumps() writes for an object of this module's dataclasses: a
+    dictionary without the fields that have their default value."""
     if dataclasses.is_dataclass(value):
         return {
             field.name: json_of(getattr(value, field.name))
@@ -444,9 +456,9 @@ def _steps(value: object, place: str) -> tuple[Step, ...]:
 
 
 def _memory(value: object, place: str) -> Memory | None:
-    """Returns the memory of a launch; None if a recorder that could not measure it, as in compiled
-    code, wrote zeros and empty lists.
-    """
+    """Returns the memory of a launch; None if its lists are empty, as a recorder that could not
+    measure memory wrote them. Raises Refused if `ready_bytes` and `held_bytes` have different
+    lengths."""
     memory = Memory.from_json(value, place)
     if len(memory.ready_bytes) != len(memory.held_bytes):
         raise Refused("memory lacks parameters")

@@ -34,13 +34,14 @@ PATIENCE = 20  # backward passes before the first step of an optimizer of torch.
 
 
 def say(text: str) -> None:
-    """Prints a line on rank 0 only."""
+    """On rank 0, prints "gradsync: " and the text to stderr; on other ranks, does nothing."""
     if os.environ.get("RANK", "0") == "0":
         print(f"gradsync: {text}", file=sys.stderr, flush=True)
 
 
 def refuse(text: str, status: int = FAILED) -> NoReturn:
-    """Ends this process with one line of error, even if the script catches all exceptions."""
+    """Ends this process with one line of error and the exit status `status`, even if the script
+    catches all exceptions."""
     end_rank(text, status)
 
 
@@ -48,7 +49,7 @@ def refuse(text: str, status: int = FAILED) -> NoReturn:
 class Options:
     """The options of the command `record`.
 
-    `goes_on`: whether the script goes on training when its steps are recorded (--continue).
+    `goes_on`: whether the script goes on training after enough steps are recorded (--continue).
     `number`: which of several models to record, counted from 1; None for the first that trains. The
     other options are Recorder's arguments of the same names.
     """
@@ -62,10 +63,10 @@ class Options:
 
 
 class Script(Listener):
-    """Runs a script and finds the model to record. With several processes, it is the first model
-    that trains in DDP or under fully_shard. With one process, it is the outermost called module
-    that has the parameters of the first optimizer that steps.
-    """
+    """Runs a script and finds the model to record. If the script wraps models in DDP, it is the
+    first of them that trains or, with --model=N, the Nth. Otherwise it is the outermost called
+    module that has the parameters of the first optimizer that steps; with several processes,
+    fully_shard must have been called with this module."""
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
         """`answer` is called in rank 0, with the file's name, when a launch of several processes
@@ -89,8 +90,8 @@ class Script(Listener):
     # Running.
 
     def run(self) -> NoReturn:
-        """Runs the script to its end, or until the recording is written, and then ends this
-        process."""
+        """Runs the script until the recording is written (with --continue, to the script's end),
+        and then ends this process. If the script ends earlier, this ends with an error."""
         command = self._options.command
         text = " ".join(command)
         self._patches.replace(DDP, "__init__", self._construct)
@@ -154,8 +155,9 @@ class Script(Listener):
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Called when an optimizer steps. The parameters of the first one that steps (with
-        --model=N, of the Nth one) tell which model to record."""
+        """Called when an optimizer steps. If no model is in DDP, the parameters of the first
+        optimizer that steps with gradients (with --model=N, of the Nth one) tell which model to
+        record."""
         trained = {
             id(param)
             for group in optimizer.param_groups
@@ -180,7 +182,8 @@ class Script(Listener):
             self._find(set().union(*map(_ids_with_gradients, self._called.values())))
 
     def _find(self, trained: set[int]) -> None:
-        """Finds the model that has the updated parameters, if no model is in DDP."""
+        """Finds the model that has the parameters with these ids, and records it; ends the process
+        with an error if there is none. Does nothing if a model is in DDP or already recorded."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
         if in_backward():
@@ -203,9 +206,8 @@ class Script(Listener):
         self._choose(self._recorders[0])
 
     def _modules_with(self, trained: set[int]) -> list[torch.nn.Module]:
-        """Returns the first called module that has all of these parameters; if there is none, all
-        called modules that have some of them.
-        """
+        """Returns a list of the first outermost called module that has all parameters with these
+        ids; if there is none, of all outermost called modules that have some of them."""
         held = [(module, _ids_with_gradients(module)) for module in self._called.values()]
         whole = [module for module, ids in held if trained <= ids]
         return whole[:1] or [module for module, ids in held if trained & ids]
@@ -258,10 +260,9 @@ class Script(Listener):
         say(f"{recorder.taken} steps of warm-up took {took_s:.0f} s, {more} times as many follow")
 
     def finished(self, recorder: Recorder) -> None:
-        """Called when the recording is written. Rank 0 prints what `what_if` answers or, if there
-        is only one process, the command to ask it. Then all ranks end or, with --continue, train
-        on.
-        """
+        """Called when the recording is written. Rank 0 prints the answer of `what_if` to this
+        recording or, if there is only one process, the command that asks for it. Then all ranks end
+        or, with --continue, train on."""
         out = self._options.out
         if not recorder.world.are_several:
             say(f"recorded; ask: gradsync what_if {out} --link=25Gbit,5us --world_size=8")

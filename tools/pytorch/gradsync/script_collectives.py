@@ -1,5 +1,5 @@
-"""Finds the collectives that a checked script itself calls, and the numbers that it sums over
-ranks."""
+"""Finds the all-reduces, reduces and all-gathers that a script under `check` itself calls, and the
+numbers that it sums over ranks by them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
 class ScriptCollectives:
-    """Remembers the collectives that the script calls in the current step. Collectives that PyTorch
-    calls by itself do not count.
+    """Remembers the sums over ranks that the script computes in the current step, and the first
+    collective that it calls within a forward. Collectives of tensors that PyTorch calls by itself
+    do not count.
 
-    `on_reduced`: a function that gets each loss (one number that needs a gradient) before a
-    collective changes it. `in_forward`: NAME at FILE:LINE of the first collective that was called
-    within a forward, or whose input was computed by one that was; else empty.
+    `on_reduced`: a function that gets each loss (one number that needs a gradient) before an
+    all-reduce or a reduce changes it. `in_forward`: NAME at FILE:LINE of the script's first
+    collective that was called within a forward, or whose input needs a gradient and has more than
+    one number; empty if there was none.
     """
 
     def __init__(self, on_reduced: Callable[[torch.Tensor], None]) -> None:
@@ -42,15 +44,16 @@ class ScriptCollectives:
         self._is_forward = False
 
     def start(self, around: Callable[[Any, str, Callable[..., Any]], None]) -> None:
-        """Begins to watch: replaces each collective by a call of around(owner, name, call)."""
+        """Begins to watch: for each watched collective owner.name, calls around(owner, name, call),
+        which must replace it by `call`."""
         for name in (*REDUCTIONS, *GATHERS):
             around(dist, name, self._on_call)
         around(dist, "all_gather_object", self._on_objects)
         around(functional_collectives(), "all_reduce", self._on_functional)
 
     def begin_forward(self) -> None:
-        """Called when a model is called while gradients are enabled. The forward lasts until the
-        call ends or a backward begins."""
+        """Called when a model is called while gradients are enabled. The forward lasts until
+        end_forward()."""
         self._is_forward = True
 
     def end_forward(self) -> None:
@@ -64,8 +67,8 @@ class ScriptCollectives:
         self._unread.clear()
 
     def divides(self, roots: Any) -> bool:
-        """Returns whether the script has divided each of these losses by a number that it has
-        summed over ranks in this step."""
+        """Returns whether, by autograd's graph, each of these losses was divided by a number above
+        1 that the script has summed over ranks in this step."""
         sums = {abs(number) for number in self._read() if abs(number) > 1}
         found = [_divisors(root) for root in tensors_of(roots)]
         return bool(sums and found) and all(
@@ -107,7 +110,8 @@ class ScriptCollectives:
 
     def _look_at(self, name: str, tensor: object) -> None:
         """Called before the collective `name` sends this tensor. Passes the tensor to `on_reduced`
-        if it is a loss, and sets `in_forward` if the collective belongs to a forward."""
+        if it is a loss that is reduced, and sets `in_forward` if this is the first collective for
+        it."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
@@ -116,17 +120,18 @@ class ScriptCollectives:
             self.in_forward = f"{name} at {place()}"
 
     def _keep(self, tensors: Any, is_gather: bool) -> None:
-        """Keeps a collective's results, which may still be on their way, until _read() adds them to
-        the sums of this step. `is_gather`: whether they are the numbers of all ranks, and not yet
-        their sum.
-        """
+        """Keeps the result of a collective, which may not be complete yet, until _read() adds it to
+        the sums of this step. Leaves out results of more than 16 numbers (MOST_NUMBERS).
+        `is_gather`: whether the tensors have the numbers of all ranks, which _read() still has to
+        add up."""
         made = [one.detach() for one in tensors_of(tensors)]
         numbers = sum(one.numel() for one in made)
         if 0 < numbers <= MOST_NUMBERS and not made[0].is_complex():
             self._unread.append((torch.cat([one.flatten() for one in made]), is_gather))
 
     def _read(self) -> list[float]:
-        """Returns all numbers that were summed over ranks in this step."""
+        """Returns the numbers that the script has summed over ranks in this step, as far as _keep()
+        has kept them."""
         unread, self._unread = self._unread, []
         for numbers, is_gather in unread:
             own = [float(number) for number in numbers.tolist()]
@@ -135,7 +140,8 @@ class ScriptCollectives:
 
 
 def _is_called_by_torch() -> bool:
-    """Returns whether a function of PyTorch, and not the script, calls the collective."""
+    """Returns whether the collective that is being called was called by a function of PyTorch, and
+    not by the script."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_OWN) and frame.f_back:
         frame = frame.f_back
@@ -143,8 +149,9 @@ def _is_called_by_torch() -> bool:
 
 
 def _divisors(root: torch.Tensor) -> list[float]:
-    """Returns the numbers, other than 1, by which values were divided while this tensor was
-    computed."""
+    """Returns the numbers by which values were divided while this tensor was computed, as absolute
+    values: for each operation that is no such division, the product of the divisors after it, which
+    is 1 without any. Looks at up to 200 operations (MOST_NODES)."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):
@@ -161,8 +168,7 @@ def _divisors(root: torch.Tensor) -> list[float]:
 
 def _factor_of(node: Any) -> float | None:
     """Returns the number by which an operation of autograd's graph multiplies its input; None if it
-    does not multiply by one number.
-    """
+    does not multiply by one number, or multiplies by 0."""
     name = type(node).__name__
     if name not in ("MulBackward0", "DivBackward0"):
         return None

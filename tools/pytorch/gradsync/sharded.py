@@ -1,10 +1,10 @@
 """Records a model under FSDP2 (torch.distributed.fsdp.fully_shard).
 
-A step without synchronisation holds the whole model: all units are gathered before it begins,
-nothing is freed after forward or backward, and gradients are reduced before the optimizer. The
-gathers and reductions run unit by unit, as in FSDP2. Their times are recorded, but are no part of
-the step. A model that does not fit into one rank's memory cannot be recorded: its first step
-without synchronisation ends the script with the allocator's error.
+In a step without synchronisation or a probe, each rank has the whole model: the recorder gathers
+all units before the step, frees no parameters after forward or backward, and reduces gradients
+before the optimizer. These gathers and reductions run unit by unit, as in FSDP2. Their times are
+recorded, but are no part of the step. A model that does not fit into one rank's memory cannot be
+recorded: in its first step without synchronisation, the script runs out of memory.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ ROW_NAME = "fully_shard as it is"
 
 @dataclasses.dataclass(frozen=True)
 class SyncFlags:
-    """The flags of FSDP2's group of parameters that decide what the group does in backward."""
+    """The flags of one of FSDP2's groups of parameters (FSDPParamGroup) that decide whether the
+    group reduces gradients and frees parameters in backward."""
 
     reduce_grads: bool
     all_reduce_grads: bool
@@ -73,9 +74,8 @@ NONE = SyncFlags(False, False, False)
 
 
 class ShardedTarget(ModelTarget):
-    """A model for which the script calls fully_shard. The recorder's parameters are the whole ones,
-    with which modules compute; optimizers have this rank's parts of them.
-    """
+    """A model for which the script calls fully_shard. `params` and `named` are the whole
+    parameters, with which modules compute; optimizers have this rank's parts of them."""
 
     kind = Target.SHARDED
     has_own_steps = True
@@ -132,8 +132,9 @@ class ShardedTarget(ModelTarget):
                 patches.replace(group, call.value, self._marking(unit, call))
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
-        """Returns a function that replaces the method `call` of the unit, and calls it. It also
-        marks when the first call in each pass begins."""
+        """Returns a function that replaces the method `call` of the unit with this number. The
+        function marks when the first such call of each pass begins, and then calls the method,
+        except post_backward while reductions wait for deliver()."""
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if call == CALLS[0]:  # of another pass
@@ -151,9 +152,8 @@ class ShardedTarget(ModelTarget):
         self._calls: list[dict[Call, Mark]] = [{} for _ in self.groups]
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """Returns the parameters for the recording. Their bytes are those in the parameters' own
-        dtype, in which optimizers have them.
-        """
+        """Returns the parameters as the recording describes them. The bytes in `bytes` are those in
+        the parameters' own dtype, in which optimizers have them."""
         return tuple(
             dataclasses.replace(
                 parameter,
@@ -202,8 +202,8 @@ class ShardedTarget(ModelTarget):
         return f"{NOT_RECORDED} with set_manual_backward_finalization: leave it out"
 
     def before_step(self, turn: Turn) -> None:
-        """Before a step without synchronisation, gathers all units, and makes FSDP2 keep them whole
-        after forward."""
+        """Before a step without synchronisation or a probe, gathers all units, and makes FSDP2 keep
+        them whole after forward. Before other steps, only forgets the calls of the last step."""
         self._forget_calls()
         if turn.is_scripts_own:
             return
@@ -218,12 +218,12 @@ class ShardedTarget(ModelTarget):
             group.post_forward_mesh_info = None
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
-        """Returns whether the script synchronises this pass. SCRIPT steps are left as they are. In
-        other steps, a pass that the script does not synchronise leaves gradients as FSDP2 does. In
-        a pass that the script synchronises, FSDP2's flags still tell it to reduce, because with an
-        mp_policy this changes the dtype of gradients. The reduction itself is delayed until
-        deliver().
-        """
+        """Returns whether the script synchronises this backward pass: whether reduce_grads is set
+        in all of FSDP2's groups. SCRIPT steps and the script's first step are left as they are. In
+        other steps, a pass that the script does not synchronise only accumulates this rank's whole
+        gradients. In a pass that the script synchronises, FSDP2's flags still tell it to reduce,
+        because with an mp_policy these flags change the dtype of gradients. The reduction itself is
+        delayed until deliver()."""
         self._script_flags = [SyncFlags.of(group) for group in self.groups]
         synchronises = all(flags.reduce_grads for flags in self._script_flags)
         if not turn.is_scripts_own:
@@ -241,12 +241,13 @@ class ShardedTarget(ModelTarget):
             own.apply(group)
 
     def keep(self, buffer: FlatBuffer) -> None:
-        """Does nothing: gradients stay in their place until FSDP2 reduces them."""
+        """Does nothing, because deliver() reduces the parameters' own gradients, which no probe
+        overwrites."""
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
-        """Reduces the gradients of all units, beginning with the last unit, and frees the gathered
-        weights.
-        """
+        """Reduces the gradients of all units, one unit after the other from the last to the first,
+        and frees the gathered weights. Stores the times of the units' calls and collectives in
+        `marks`."""
         begin = self.clock.mark()
         marks.units = UnitMarks(self._gathers, self._spans_of_calls(marks), self._reduce())
         marks.untimed = Span(begin, self.clock.mark())
@@ -285,8 +286,9 @@ class ShardedTarget(ModelTarget):
         return (Row.by_default(ROW_NAME, passes, fsdp=True),)
 
     def memory(self, own: Memory) -> Memory:
-        """Returns the measured memory with the weights and the optimizer's state of the whole
-        model, of which this rank has only its shards."""
+        """Returns the measured memory, changed to that of the whole model, of which this rank has
+        shards: counts whole weights, and multiplies `state_bytes` and `optimizer_bytes` by the
+        number of ranks that share them."""
         ranks = self.sharing_ranks or self.world.size
         return dataclasses.replace(
             own,
@@ -305,14 +307,15 @@ class ShardedTarget(ModelTarget):
 
 
 def _other_bytes(parameter: Parameter, dtype: torch.dtype) -> int:
-    """Returns the bytes of a parameter in this dtype; 0 if the parameter has this many bytes in its
-    own dtype."""
+    """Returns the bytes of a whole parameter in this dtype; 0 if it has as many bytes in its own
+    dtype."""
     size = parameter.numel * dtype.itemsize
     return 0 if size == parameter.bytes else size
 
 
 def recorder_of(model: torch.nn.Module, *args: Any, **options: Any) -> Recorder:
-    """Returns Recorder(model, ...). It finds out by itself how the model is synchronised."""
+    """Returns Recorder(model, ...), which finds out by itself whether DDP, fully_shard or nothing
+    synchronises the model."""
     from gradsync.recorder import Recorder  # which imports this module
 
     return Recorder(model, *args, **options)

@@ -1,8 +1,8 @@
 """Predicts steps under FSDP2 (torch.distributed.fsdp.fully_shard).
 
-A unit is a module for which fully_shard was called. One collective gathers the unit's parameters
-before they are needed, and one reduces its gradients when they are ready. unit_schedule.py computes
-when these collectives run.
+A unit is a module for which fully_shard was called. A gather collects the unit's parameters before
+they are needed, and a reduction averages its gradients when they are ready. unit_schedule.py
+computes when ranks issue these collectives, and when computation needs the results.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ SENT = (Operation.ALL_GATHER, Operation.REDUCE_SCATTER)  # what units do
 
 class Resharding(Enum):
     """Tells which units free their parameters after forward, and gather them again for backward:
-    the same as in the script, all except the root, or none.
-    """
+    the same as in the recorded script, all except the first (the root), or none."""
 
     AS_RECORDED = "as_recorded"
     ALL = "all"
@@ -45,8 +44,8 @@ class Resharding(Enum):
 
 
 def units_of(launch: Launch) -> list[Unit]:
-    """Returns the units of the script or, if it does not use fully_shard, the repeated blocks of
-    its model, which are assumed to be its units."""
+    """Returns the units of the recorded script. If the script does not use fully_shard, returns the
+    repeated blocks of its model instead, as the units that it would have."""
     if launch.units:
         return list(launch.units)
     return repeated_blocks([parameter.name for parameter in launch.parameters])
@@ -57,8 +56,8 @@ def repeated_blocks(names: Sequence[str]) -> list[Unit]:
     Accelerate choose them.
 
     A block is a numbered module in a list of modules (the outermost list, if lists are nested). The
-    first unit of the result is the root, which has all other parameters. `names`: the names of
-    parameters, such as "h.0.mlp.weight".
+    first unit of the result is the root, which has the parameters that are in no block, possibly
+    none. `names`: the names of parameters, such as "h.0.mlp.weight".
     """
     blocks: dict[str, list[int]] = {"": []}
     for i, name in enumerate(names):
@@ -81,15 +80,15 @@ def reshard(units: Sequence[Unit], resharding: Resharding) -> list[Unit]:
 def unit_bytes(
     parameters: Sequence[Parameter], units: Iterable[Unit], operation: Operation
 ) -> list[int]:
-    """Returns the bytes that each unit gathers or reduces. `operation`: ALL_GATHER or
-    REDUCE_SCATTER."""
+    """Returns the bytes of the whole vector that each unit gathers or reduces. `operation`:
+    ALL_GATHER or REDUCE_SCATTER."""
     sizes = [sent_bytes(parameter, operation) for parameter in parameters]
     return [sum(sizes[p] for p in unit.parameters) for unit in units]
 
 
 def sent_bytes(parameter: Parameter, operation: Operation) -> int:
-    """Returns the bytes of this parameter in a gather, or of its gradient in a reduction, before
-    these are divided among ranks."""
+    """Returns the bytes of this whole parameter in a gather, or of its whole gradient in a
+    reduction."""
     if operation is Operation.ALL_GATHER:
         return parameter.gathered_bytes or parameter.bytes
     return parameter.reduced_bytes or parameter.bytes
@@ -97,34 +96,32 @@ def sent_bytes(parameter: Parameter, operation: Operation) -> int:
 
 def sharers(launch: Launch) -> int:
     """Returns the number of recorded ranks among which parameters and the optimizer's work are
-    divided."""
+    divided; 1 if the script does not use fully_shard."""
     if not launch.units:
         return 1
     return launch.sharing_ranks or launch.world_size
 
 
 def waits_of(launch: Launch) -> Waits:
-    """Returns what waits for FSDP2's collectives. Over gloo all ranks wait at every collective,
-    because on CPUs FSDP2's streams do nothing.
-    """
+    """Returns what waits for FSDP2's collectives. On CPUs, where FSDP2's streams do nothing, every
+    rank waits at each collective; on GPUs, computation waits when it needs a result."""
     return Waits.ALL_RANKS if launch.device == "cpu" else Waits.COMPUTATION
 
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step without synchronisation, and the collectives that it would have under FSDP2.
-    `begin_s`: the seconds from the beginning of the first rank's step in the same round to the
-    beginning of this one.
-    """
+    """One rank's step without synchronisation, and the collectives that it would have under FSDP2.
+    `begin_s`: how many seconds after the first rank of the round this rank begins; 0 if ranks are
+    on several hosts."""
 
     begin_s: float
     step: Step
     plan: Sequence[UnitCollective]
 
     def rank_step(self, pace: float, optimizer_part: float) -> RankStep:
-        """Returns the step for a simulation; `pace`: a factor by which the time of all computation
-        is multiplied. `optimizer_part`: the fraction of the recorded optimizer's work that a rank
-        does.
+        """Returns the step for a simulation. `pace`: a factor by which all times of computation are
+        multiplied. `optimizer_part`: a factor by which the optimizer's time is also multiplied,
+        because the simulated rank may have another part of the parameters than the recorded one.
 
         In the result, `first_s` (when collectives can begin) is 0, because FSDP2's first gather
         runs at the beginning of the step and waits for no gradient.
@@ -146,9 +143,9 @@ def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[Pl
     """Returns the recorded steps without synchronisation, each with the collectives that
     `fully_shard` would issue in it: for each round the steps of all ranks.
 
-    All ranks issue these collectives in the order of rank 0's first step, so all steps have the
-    same collectives at different moments. Raises Refused, naming the launch's `place` (its file and
-    line), if there are no steps without synchronisation.
+    In every step, ranks issue the same collectives, in the order of rank 0's first step without
+    synchronisation, but at the step's own moments. Raises Refused, naming the launch's `place` (its
+    file and line), if there are no steps without synchronisation.
     """
     rounds = [
         steps
@@ -161,8 +158,8 @@ def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[Pl
 
 
 def plan_of(launch: Launch, units: Sequence[Unit], place: str) -> Sequence[UnitCollective]:
-    """Returns the collectives of fully_shard in a step, in the order in which rank 0 issues them in
-    its first recorded step."""
+    """Returns the collectives that fully_shard issues in rank 0's first step without
+    synchronisation, in their order."""
     return rounds_of(launch, units, place)[0][0].plan
 
 
@@ -198,13 +195,14 @@ def predict_launch(
     pace: float = 1,
     sharing_ranks: int | None = None,
 ) -> Prediction:
-    """Returns the predicted times of a step of FSDP2, from one launch.
+    """Returns the predicted times of a step under FSDP2, from one recorded launch.
 
     `costs`: the times of collectives between `world_size` ranks. `sharing_ranks`: the number of
-    ranks that share the optimizer's work; by default all. `log_error`: the standard deviation of
-    the logarithm of collectives' times; at least UNITS_ERROR is used if the units are assumed.
-    `pace`: a factor by which all times except communication are multiplied. Raises Refused, naming
-    the launch's `place` (its file and line), if it has no steps without synchronisation.
+    ranks among which the optimizer's work is divided; by default all. `log_error`: the standard
+    deviation of the logarithm of collectives' times; if the script does not use fully_shard, at
+    least UNITS_ERROR (0.2) is used. `pace`: a factor by which all times of computation are
+    multiplied. Raises Refused, naming the launch's `place` (its file and line), if it has no steps
+    without synchronisation.
     """
     units = reshard(units_of(launch), resharding)
     sizes = {kind: unit_bytes(launch.parameters, units, kind) for kind in SENT}
@@ -231,8 +229,8 @@ def predict_launch(
 
 
 def _measured_as(launch: Launch, costs: LinkCosts) -> dict[Operation, Operation]:
-    """Returns, for a unit's gather and for its reduction, the operation whose measured costs are
-    used as its own."""
+    """Returns, for the operations ALL_GATHER and REDUCE_SCATTER of a unit, the operation in `costs`
+    whose times are used for them."""
     gather = Operation.ALL_GATHER
     # gloo's reduce-scatter is an all-reduce.
     reduction = Operation.ALL_REDUCE if launch.backend == "gloo" else Operation.ALL_GATHER

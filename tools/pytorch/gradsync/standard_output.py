@@ -1,4 +1,4 @@
-"""Prints the answer of a command."""
+"""Prints the answer of a command of gradsync, such as what_if, to standard output."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gradsync import FAILED
 
 
 def print_answer(program: str, answer: str) -> int:
-    """Prints the answer of the named command, and returns the command's exit status: 0, or FAILED
-    if writing to standard output fails."""
+    """Prints the answer of the command `program`, and returns the command's exit status: 0, or
+    FAILED if writing to standard output fails."""
     if sys.stdout is None:  # closed, where print() does nothing
         print(f"{program}: cannot write to stdout: it is closed", file=sys.stderr)
         return FAILED

@@ -2,19 +2,20 @@
 each event.
 
 A step begins with a forward in training mode. It ends with the step() of the model's last
-optimizer, with the next forward, or when an optimizer calls its closure again:
+optimizer, or with the next forward, which may be in an optimizer's closure:
 
     BETWEEN --forward--> OPEN --last backward--> SYNCED --step()--> UPDATED --last step()--> BETWEEN
     OPEN --a backward that does not synchronise--> PARTLY --last backward--> SYNCED
     BETWEEN --forward in eval mode--> EVALUATED --backward--> SKIPPED --end of step()--> BETWEEN
 
-A backward after a forward in eval mode shows that the script trains in eval mode; from then on, its
-steps begin with forwards in eval mode. A step that a GradScaler skips is not recorded.
+A backward that computes gradients of the model after a forward in eval mode shows that the script
+trains in eval mode; from then on, a forward in eval mode also begins a step. A step that a
+GradScaler skips is not recorded.
 
-`TABLES` has, for every state and event, the next state and action, or the reason why the event
-cannot be recorded. The tables for DDP, fully_shard and a module in one process differ in a few
-rows, because DDP and fully_shard tell before a backward whether it synchronises. In one process, a
-step is assumed to have as many passes as most earlier steps had. This module does not need PyTorch.
+`TABLES` has a table for DDP, one for fully_shard, and one for other modules. A table has, for every
+state and event, the next state and action, or the reason why the event cannot be recorded. The
+tables differ in a few rows: what happens if an optimizer steps before gradients are synchronised,
+and if gradients come again after they were. This module does not need PyTorch.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from enum import Enum, auto
 
 
 class State(Enum):
-    """Where in a training step the model is."""
+    """Where in a training step a model is; see the diagram above."""
 
     BETWEEN = "between"  # two steps
     EVALUATED = "evaluated"  # BETWEEN, after a forward in eval mode
@@ -36,7 +37,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """Something that happens to the model, such as the beginning of a forward."""
+    """Something that happens to a model while it trains, such as the beginning of a forward."""
 
     # A forward begins: in the mode in which steps begin; in eval mode while steps do not begin in
     # it; within DDP's join().
@@ -67,7 +68,7 @@ class Event(Enum):
 
 
 class Action(Enum):
-    """What the recorder does when the state changes."""
+    """What the recorder does at an event."""
 
     NOTHING = auto()
     BEGIN = auto()  # a step
@@ -94,7 +95,7 @@ class Target(Enum):
 
 @dataclass(frozen=True)
 class Transition:
-    """The next state, and what the recorder does."""
+    """What follows from an event: the next state, and what the recorder does."""
 
     to: State
     action: Action = Action.NOTHING
@@ -140,8 +141,8 @@ _BEFORE_UPDATE = (*_BEFORE_FORWARD, State.OPEN, State.PARTLY, State.SYNCED)
 
 
 def _common() -> Table:
-    """Returns the rows that are the same in all of TABLES. An event without a row does not change
-    the state, and the recorder then does nothing."""
+    """Returns the table from which _table_of() makes each of TABLES by changing a few rows. An
+    event for which no row is set below does not change the state, and the recorder does nothing."""
     table: Table = {(state, event): Transition(state) for state in State for event in Event}
 
     def row(event: Event, states: tuple[State, ...], rule: Rule) -> None:
@@ -210,8 +211,9 @@ class StepMachine:
         self._table = TABLES[target]
 
     def on(self, event: Event) -> Action | Refusal:
-        """Changes the state for this event, and returns the Action that the recorder must perform.
-        If the event cannot be recorded, returns the Refusal, and does not change the state."""
+        """Changes the state as the table says for this event, and returns the Action that the
+        recorder must perform. If the event cannot be recorded, returns the Refusal, and does not
+        change the state."""
         rule = self._table[self.state, event]
         if isinstance(rule, Refusal):
             return rule

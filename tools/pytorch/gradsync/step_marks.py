@@ -11,7 +11,8 @@ from gradsync.schema import CollectiveKind, Collectives, Step, StepMode
 
 @dataclass
 class CollectiveMarks:
-    """The clock's marks of a probe's collectives. times() computes schema.Collectives from them."""
+    """The clock's marks (moments or GPU events) of when a probe's collectives begin and end.
+    times() computes schema.Collectives from them."""
 
     kind: CollectiveKind
     in_flight: bool
@@ -23,8 +24,8 @@ class CollectiveMarks:
     cpu_ns: int = 0
 
     def add(self, begin: Mark, second: Mark, third: Mark, end: Mark) -> None:
-        """Adds the marks of a collective between two casts (BF16), or of a unit's gather, a pause
-        and its reduction (FULLY_SHARD)."""
+        """Adds four marks: of BF16, those before and after a cast, an all-reduce and a cast back;
+        of FULLY_SHARD, those before and after a unit's gather, a pause and its reduction."""
         self.into.append(Span(begin, second))
         self.each.append(Span(second, third))
         self.out_of.append(Span(third, end))
@@ -45,7 +46,8 @@ class CollectiveMarks:
 
 @dataclass
 class UnitMarks:
-    """The clock's marks of the units of fully_shard. Each list has one entry per unit."""
+    """The clock's marks of when the units of fully_shard are gathered, called and reduced in a
+    step. Each list has one entry per unit; all are empty without fully_shard."""
 
     gathers: list[Span] = field(default_factory=list)
     # By unit: from the step's begin to the begin and end of forward, and of backward.
@@ -55,7 +57,8 @@ class UnitMarks:
 
 @dataclass
 class StepMarks:
-    """The clock's marks of one step. times() computes schema.Step from them."""
+    """The clock's marks of when the parts of one step begin and end. times() computes schema.Step
+    from them."""
 
     mode: StepMode | None  # None: the first step, of which nothing is written
     begin_ns: int  # of the host's clock, whatever the device's is
@@ -72,7 +75,7 @@ class StepMarks:
     cpu_ns: int = 0  # of the whole step, without what only serves the recording
 
     def times(self, clock: Clock) -> Step:
-        """Returns the times of a complete step, which has a last backward and an update."""
+        """Returns the times of the step, whose last backward and update must have ended."""
         assert self.mode is not None
         assert self.last_backward is not None
         assert self.rest is not None

@@ -24,10 +24,11 @@ class StepRecorder:
     """Measures the current step of a model. The Recorder calls its methods when parts of the step
     begin and end. The clock's marks say when: moments on a CPU, or events of a GPU.
 
-    `turn`: the kind of the step. `passes`: the number of backward passes in the step that have
-    computed gradients. `is_prepared`: whether the current backward pass synchronises. `arrivals`:
-    the gradients that the last backward pass has computed. `buffer`: the buffer of gradients that
-    probes send; None before the first step has ended.
+    `turn`: which kind of step it is, such as a probe. `passes`: the number of backward passes so
+    far in the step that have computed gradients. `is_prepared`: whether the current backward pass
+    synchronises (in DDP, already known after forward). `arrivals`: when gradients became ready in
+    the current or last backward pass. `buffer`: the buffer of gradients that probes send; None
+    before the first step has ended, and after close().
     """
 
     def __init__(self, target: ModelTarget, world: World, clock: Clock) -> None:
@@ -48,16 +49,16 @@ class StepRecorder:
         self._cpu_ns = 0  # the process's CPU time at the step's begin, and what does not count
 
     def start(self, units: Sequence[Sequence[int]]) -> None:
-        """Called when the first step has ended: makes the buffer of gradients that probes send.
-        `units`: for each block of the model, the numbers of the parameters that FSDP2 would gather
-        together.
-        """
+        """Called when the script's first step has ended: makes the buffer of gradients that probes
+        send. `units`: for each block of the model, the numbers of the parameters that FSDP2 would
+        gather together."""
         dtypes = self._target.dtypes()
         self.buffer = FlatBuffer(self._target.params, self._world.size, dtypes)
         self._prober = Prober(self.buffer, self._world, self._clock, units)
 
     def close(self) -> None:
-        """Copies gradients out of the buffer that probes send, and frees the buffer."""
+        """Gives gradients that are views of the probes' buffer memory of their own, and frees the
+        buffer."""
         self._end_memory()
         if self.buffer:
             self.buffer.release()
@@ -65,8 +66,8 @@ class StepRecorder:
         self._prober = None
 
     def begin(self, turn: Turn, called: Mark) -> None:
-        """Called when a step begins, after ModelTarget.before_step(). `called`: the moment when the
-        model's forward was called."""
+        """Called when a step begins, after ModelTarget.before_step(). `called`: the mark of when
+        the model's forward was called."""
         self.turn = turn
         self.passes = 0
         self.is_prepared = False
@@ -76,7 +77,7 @@ class StepRecorder:
         self._marks = StepMarks(turn.mode, begin_ns, self._clock.mark(), between)
 
     def measure_memory(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
-        """Measures the memory of the next step."""
+        """Begins to measure the memory of the step that begins now."""
         assert self.buffer is not None
         self._end_memory()
         own = [self.buffer.flat]
@@ -90,8 +91,8 @@ class StepRecorder:
         return self._memory.result() if self._memory else None
 
     def begin_backward(self, expected: int | None) -> None:
-        """Called when a backward pass begins. `expected`: the number of passes in a whole step, if
-        known."""
+        """Called when a backward pass begins. `expected`: the number of backward passes in a whole
+        step; None if unknown."""
         if self._memory:
             self._memory.on_backward()
         decides = self._target.before_backward(self.turn, self.passes, expected)
@@ -101,9 +102,8 @@ class StepRecorder:
         self.arrivals.begin_backward(self._clock.mark())
 
     def note_ready(self, i: int, is_in_step: bool) -> None:
-        """Called when the gradient of parameter `i` is ready. `is_in_step`: whether this gradient
-        belongs to the recorded step.
-        """
+        """Called whenever autograd has added to the gradient of parameter `i`. `is_in_step`:
+        whether the step is before its synchronisation, so that this gradient belongs to it."""
         gradient = self._target.params[i].grad
         assert gradient is not None
         is_last = self.arrivals.count(i)
@@ -127,9 +127,8 @@ class StepRecorder:
 
     def synchronise(self, end: Mark) -> None:
         """Called when the last backward pass of a step has ended. A probe now runs its collectives,
-        which are measured. Then, except in SCRIPT steps, the target gives the optimizer the mean
-        gradients of all ranks.
-        """
+        which are measured. Then, except in SCRIPT steps and the script's first step, the
+        ModelTarget averages gradients over ranks for the optimizer."""
         self.passes += 1
         marks = self._step_marks()
         marks.last_backward = Span(self.arrivals.begin, end)
@@ -153,9 +152,8 @@ class StepRecorder:
 
     def end_backward_unseen(self, end: Mark) -> None:
         """Called when a backward pass has ended, and no optimizer of torch.optim has stepped
-        although the weights have changed since the pass before. The next update is assumed to begin
-        at `end`.
-        """
+        although the weights have changed since the pass before. The update after this pass is
+        assumed to begin at `end`."""
         self._step_marks().rest = end
 
     def begin_update(self, moment: Mark) -> None:
@@ -165,8 +163,9 @@ class StepRecorder:
             self._memory.on_update()
 
     def note_unseen_update(self, moment: Mark) -> None:
-        """Called when something that is not an optimizer has updated the model since the last
-        backward pass."""
+        """Called at the next forward if code other than an optimizer of torch.optim updates the
+        model. The update is taken to last from the end of synchronise(), or from the `end` of
+        end_backward_unseen(), until `moment`."""
         rest = self._step_marks().rest
         assert rest is not None
         self._update_begin = rest
@@ -178,32 +177,32 @@ class StepRecorder:
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
-        """Called if the script has trained another model since the last update. This time must not
-        count as time between two steps."""
+        """Called if the script has trained another model since the last update. The time between
+        this update and the next step then counts as unknown."""
         self._updated = None
 
     def abandon(self) -> None:
         """Called if the step is not recorded, because a GradScaler has skipped the optimizer's
-        step."""
+        step()."""
         self._end_memory()
         self._updated = None
         self.arrivals.since_update = 0
 
     def end(self, moment: Mark) -> None:
-        """Called when the step has ended. If that is because the optimizer calls its closure again,
-        its update is still running, and `moment` counts as the end of the update.
-        """
+        """Called when the step has ended. If it ends with a forward in the optimizer's closure, the
+        update is still running, and `moment` counts as its end."""
         if self._updated is None:
             self.note_updated(moment)
         self.arrivals.since_update = 0
         self._end_memory()
 
     def is_synchronised(self) -> bool:
-        """Returns whether one of the step's backward passes synchronises."""
+        """Returns whether the step has had its last backward pass: whether synchronise() was called
+        in it."""
         return self._step_marks().last_backward is not None
 
     def times(self) -> Step:
-        """Returns the times of a step that has ended. Requires is_synchronised()."""
+        """Returns the times of the step, which must have ended. Requires is_synchronised()."""
         assert self._updated is not None
         self._clock.settle()
         marks = self._step_marks()

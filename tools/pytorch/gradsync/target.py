@@ -26,7 +26,8 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def other_gradient_dtype(name: str) -> str:
-    """Returns the error text for a parameter whose gradient has another dtype."""
+    """Returns the error text for the parameter `name`, whose gradient has another dtype than
+    itself."""
     return (
         "gradsync does not record parameters whose gradients have another dtype, such as "
         f"{name} (grad_dtype)"
@@ -34,13 +35,13 @@ def other_gradient_dtype(name: str) -> str:
 
 
 class ModelTarget:
-    """A model whose gradients only the recorder synchronises, such as a module in one process; base
-    class for models in DDP and under fully_shard.
+    """A model whose gradients nothing but the recorder synchronises, such as a module in one
+    process; base class for models in DDP and under fully_shard.
 
     `named`: the parameters that train, by name. `roots`: the modules whose call begins a step.
     `views`: whether gradients stay views of the buffer from which a probe has sent them. `units`:
-    the units of fully_shard, if the script uses it. `sharing_ranks`: the number of ranks that share
-    the parameters under HSDP, else 0.
+    the modules with which the script has called fully_shard; else empty. `sharing_ranks`: under
+    HSDP, the number of ranks among which each copy of the parameters is divided; else 0.
     """
 
     kind = Target.PLAIN
@@ -57,9 +58,9 @@ class ModelTarget:
         roots: Sequence[torch.nn.Module] = (),
         views: bool = False,
     ) -> None:
-        """`module`: the module that has the parameters. `only`: the ids of the parameters that
-        train; by default of all.
-        """
+        """`module`: the module that has the parameters: `model` itself or, in DDP, the module in
+        it. `named`: parameters with their names, of which those that require a gradient are
+        recorded. `only`: the ids of the parameters to record among these; by default of all."""
         self.module = module
         self.roots = list(roots) or [model]
         self.views = views
@@ -73,15 +74,17 @@ class ModelTarget:
         self.sharing_ranks = 0
 
     def attach(self, world: World, clock: Clock) -> None:
-        """Sets the group of ranks that train the model, and the clock that measures its times."""
+        """Sets `world`, the ranks that train the model, and `clock`, which measures the times of
+        steps."""
         self.world = world
         self.clock = clock
 
     def watch(self, patches: Patches) -> None:
-        """Registers hooks that notice calls of the model; `patches` will remove them."""
+        """Does nothing here; under fully_shard, watches calls of FSDP2's functions until `patches`
+        are undone."""
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """Returns the parameters for the recording."""
+        """Returns the parameters as the recording describes them."""
         return tuple(
             Parameter(name, p.numel(), p.numel() * dtype.itemsize, dtype_name(dtype))
             for (name, p), dtype in zip(self.named, self.dtypes(), strict=True)
@@ -103,16 +106,16 @@ class ModelTarget:
         return can_be_tried(self.params)
 
     def refusal(self) -> str:
-        """Returns why this model cannot be recorded, as far as it is known when the first step
-        begins; "" if it can be.
-        """
+        """Called when the first step begins: returns why this model cannot be recorded, or "" if no
+        reason is known."""
         others = [name for name, p in self.named if gradient_dtype(p) != p.dtype]
         if not others:
             return ""
         return other_gradient_dtype(others[0])
 
     def refusal_of_step(self) -> str:
-        """Returns why the step that begins cannot be recorded; "" if it can be."""
+        """Called when a step begins: returns why it cannot be recorded, or "" if no reason is
+        known."""
         return ""
 
     def is_joining(self) -> bool:
@@ -120,8 +123,8 @@ class ModelTarget:
         return False
 
     def before_step(self, turn: Turn) -> None:
-        """Prepares a step of this kind. The time of this call is not measured, and ranks need not
-        make it at the same moment."""
+        """Called before a step of this kind begins, to prepare it. The time of this call is no part
+        of the step. All ranks must make the call, but need not make it at the same moment."""
 
     def after_call(self, turn: Turn) -> None:
         """Called whenever the model's forward is called in a step, before the forward runs."""
@@ -131,11 +134,11 @@ class ModelTarget:
         return False
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
-        """Called when a backward begins: returns whether it synchronises, or None if the target has
-        told this in forward.
+        """Called when a backward pass begins. Returns whether this pass synchronises gradients, or
+        None for DDP, which has decided this in forward.
 
-        `passes`: the number of earlier passes in this step. `expected`: the number of passes in a
-        whole step, if known.
+        `passes`: the number of earlier backward passes in this step. `expected`: the number in a
+        whole step; None if unknown.
         """
         return passes + 1 == expected
 
@@ -143,11 +146,10 @@ class ModelTarget:
         """A backward has ended."""
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
-        """After the measured part of a step without synchronisation or of a probe, averages
-        gradients over all ranks, so that the optimizer gets the mean. Before that, copies a probe's
-        gradients back out of the buffer, unless they are views of it; the time of these copies is
-        measured.
-        """
+        """Called after the last backward of a step without synchronisation, or after the
+        collectives of a probe. Copies a probe's gradients back out of the buffer, unless they are
+        views of it; the time of these copies is measured. Then averages gradients over all ranks,
+        so that the optimizer gets the mean; the step's time leaves this out."""
         if turn.is_probe and not self.views:
             begin = self.clock.mark()
             buffer.copy_back()
@@ -158,21 +160,25 @@ class ModelTarget:
             marks.untimed = Span(begin, self.clock.mark())
 
     def keep(self, buffer: FlatBuffer) -> None:
-        """Copies the buffer's contents for deliver(), because a probe will overwrite them."""
+        """Keeps a copy of the gradients in the buffer for deliver(), because the probe's
+        collectives will overwrite them."""
         buffer.keep()
 
     def sends_bf16(self) -> bool:
         return False
 
     def forget_used(self) -> None:
-        """Makes DDP forget which parameters were used in steps without synchronisation."""
+        """Does nothing here. In DDP with find_unused_parameters, makes DDP forget which parameters
+        were used in steps that it did not synchronise."""
 
     def rows(self, passes: int) -> tuple[Row, ...]:
-        """Returns the settings of steps that the script synchronises, if there are any."""
+        """Returns the settings of steps that DDP or fully_shard synchronises; empty for other
+        models."""
         return ()
 
     def memory(self, own: Memory) -> Memory:
-        """Returns the memory that the recording stores, made of this rank's measured memory."""
+        """Returns the memory that the recording stores: `own`, this rank's measured memory, which
+        ShardedTarget changes to that of the whole model."""
         return own
 
     def close(self) -> None:
