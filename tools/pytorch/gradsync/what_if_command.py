@@ -29,7 +29,8 @@ DESCRIPTION = (
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Ends the process with one line of error."""
+        """Prints one line of error to stderr, and ends the process with the status BAD_ARGUMENTS.
+        argparse calls this for wrong flags."""
         self.exit(BAD_ARGUMENTS, f"what_if: {message}\n")
 
 
@@ -167,8 +168,8 @@ def _links_of(flags: argparse.Namespace) -> list[LinkOptions]:
 
 
 def question_from(flags: argparse.Namespace) -> Question:
-    """Makes a question from flags that state one link and one number of ranks. Reads the files that
-    the flags name. Raises Refused if one of these files cannot be used."""
+    """Makes a question from flags with at most one link and one number of ranks. Reads the files
+    that the flags name. Raises Refused if a file cannot be used, or if flags do not fit to it."""
     (options,) = _links_of(flags)
     (world_size,) = flags.world_size
     return question_of(
@@ -213,7 +214,8 @@ def _output(flags: argparse.Namespace) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints what the flags ask for, and returns the exit status."""
+    """Prints what the flags ask for, and returns the exit status. Prints an error as one line to
+    stderr."""
     flags = parse(arguments)
     try:
         output = _output(flags)

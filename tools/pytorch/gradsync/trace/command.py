@@ -32,7 +32,8 @@ copies and FSDP, and steps that are not whole."""
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Ends the process with one line of error."""
+        """Prints one line of error to stderr, and ends the process with the status BAD_ARGUMENTS.
+        argparse calls this for wrong flags."""
         self.exit(BAD_ARGUMENTS, f"trace: {message}\n")
 
 
@@ -56,9 +57,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Switches Python's garbage collector off, because it is slow with millions of small objects
-    that all stay.
-    """
+    """Returns a context in which Python's garbage collector is off, because it is slow with
+    millions of small objects that all stay."""
     was_on = gc.isenabled()
     gc.disable()
     try:
