@@ -241,8 +241,8 @@ def synchronise_buffers(ddp: DDP) -> None:
 
 
 def is_joining(ddp: DDP) -> bool:
-    """Returns whether the script has passed the model to join(). PyTorch does not reset this when
-    join() ends."""
+    """Returns whether the script has passed the model to a join() with enable=True. PyTorch does
+    not reset this when join() ends."""
     return bool(ddp._join_config.enable)
 
 
@@ -314,7 +314,8 @@ class ShardedGroup(Protocol):
 
 
 def is_sharded(module: torch.nn.Module) -> bool:
-    """Returns whether fully_shard was called with this module itself."""
+    """Returns whether fully_shard was called with this module itself, not only with a module around
+    it."""
     # Before PyTorch 2.6 it was elsewhere.
     for place in ("torch.distributed.fsdp", "torch.distributed._composable.fsdp"):
         kind = getattr(sys.modules.get(place), "FSDPModule", None)
@@ -380,7 +381,7 @@ def initialise(module: torch.nn.Module) -> None:
 def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
     """Returns the dtype in which a parameter is gathered and used.
 
-    FSDP2 must have initialised the module, as initialise() does.
+    FSDP2 must have initialised the parameter's group, as initialise() and the first gather do.
     """
     return parameter.param_dtype or parameter.orig_dtype
 
@@ -388,7 +389,8 @@ def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
 def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
     """Returns the dtype in which a parameter's gradient is reduced. Without a reduce_dtype in the
     mp_policy, this is the parameter's own dtype (or a grad_dtype that the script has set); before
-    PyTorch 2.15, it is gathered_dtype(). FSDP2 must have initialised the module."""
+    PyTorch 2.15, it is gathered_dtype(). FSDP2 must have initialised the parameter's group, as
+    initialise() and the first gather do."""
     since_2_15 = getattr(parameter, "unsharded_grad_dtype", None)
     if isinstance(since_2_15, torch.dtype):
         return since_2_15

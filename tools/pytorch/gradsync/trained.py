@@ -37,8 +37,8 @@ class Turns:
 
     Each parameter gets a number when `check` first registers a hook on the tensor that gets its
     gradient. An optimizer is pending while one of its parameters that have required a gradient was
-    in fewer than STEPS * `groups` checked updates, of this optimizer or of others. Parameters that
-    cannot be checked further do not count.
+    in fewer than STEPS (2) checked updates for each group, of this optimizer or of others.
+    Parameters that cannot be checked further do not count.
     """
 
     def __init__(self, groups: int) -> None:
@@ -71,8 +71,8 @@ class Turns:
 
     def has(self, p: torch.nn.Parameter) -> bool:
         """Returns whether this parameter is compared in the next checked update. The first group is
-        compared in the first STEPS checked updates of its parameters, the second group in the next
-        STEPS of its own, and so on."""
+        compared in the first STEPS (2) checked updates of its parameters, the second group in the
+        next two of its own, and so on."""
         if id(p) in self._exempt:
             return False
         return (self.number_of(p) or 0) % self.groups == self._checked.get(id(p), 0) // STEPS
@@ -82,8 +82,9 @@ class Turns:
         return max(self._checked.values(), default=0)
 
     def count(self, owner: Updater, is_last: bool = False) -> None:
-        """Counts a checked update of each parameter of this optimizer. `is_last`: whether no later
-        update of this optimizer can be checked."""
+        """Counts, for each parameter of this optimizer, an update whose gradients `check` has
+        compared with the mean over ranks (a checked update). `is_last`: whether no later update of
+        this optimizer can be checked."""
         for p in parameters_of(owner):
             self._checked[id(p)] = self._checked.get(id(p), 0) + 1
             if is_last:
@@ -110,7 +111,7 @@ class Turns:
 
     def are_too_long(self) -> bool:
         """Returns whether an optimizer has stepped so often that `check` must no longer wait for
-        other optimizers: at least 50 times (LONGEST), and STEPS times for each group."""
+        other optimizers: at least 50 times (LONGEST), and at least twice for each group."""
         return max(self._taken.values(), default=0) >= max(LONGEST, STEPS * self.groups)
 
 
@@ -280,8 +281,8 @@ class Step:
         self.had_gradient = {number for number, p in self.parameters.items() if p.grad is not None}
 
     def passes_of(self, params: Iterable[torch.nn.Parameter]) -> list[Pass]:
-        """Returns the backward passes that have delivered a gradient to any of these parameters
-        since drop() forgot its gradients."""
+        """Returns the backward passes that have delivered gradients to any of these parameters,
+        since these gradients were last used, removed or set to zero."""
         ids = {id(p) for p in params}
         return [one for one in self.passes if one.delivered_to & ids]
 

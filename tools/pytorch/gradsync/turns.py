@@ -62,7 +62,7 @@ def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
 
 def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
     """Returns the kinds of the steps of one round, in their order. Two of these are steps without
-    synchronisation, with half of the probes between them."""
+    synchronisation, with about half of the probes between them."""
     turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
     half = len(turns) // 2
     alone = Turn(StepMode.UNSYNCHRONISED)

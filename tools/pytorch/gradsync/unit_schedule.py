@@ -201,9 +201,10 @@ def _assumed_events(
     step: Step, units: Sequence[Unit], passes: int, ready: Sequence[float]
 ) -> list[Event]:
     """Returns the events of the last pass for a script that does not use fully_shard, so that its
-    units are assumed. Backward of a unit begins with the last gradient of the previous unit and
-    ends with its own last gradient. Each unit is assumed to take the same fraction of forward as of
-    backward. The forward and backward of the root contain those of all other units."""
+    units are assumed. A unit's backward is assumed to begin with the last gradient of the unit
+    before it in backward (the first unit's with backward itself), and to end with its own last
+    gradient. Each unit is assumed to take the same fraction of forward as of backward. The forward
+    and backward of the root (unit 0) contain those of all other units."""
     before, backward = NS * step.before_ns, NS * step.backward_ns
     forward = max((before + backward) / passes - backward, 0)
     ends = sorted(

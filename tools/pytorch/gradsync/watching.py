@@ -47,7 +47,8 @@ CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gra
 
 
 class Watch(Listener):
-    """Watches a script until enough updates were compared, or finish() is called.
+    """Watches a script until finish(), which is called when enough updates were compared, or when
+    the check must end for another reason.
 
     `groups`: the number of groups of parameters, which are compared one after the other. `on_end`:
     a function that finish() calls with the exit status of `check`, within the script. `status`:
@@ -100,7 +101,7 @@ class Watch(Listener):
         listen(self)
 
     def has_compared(self) -> bool:
-        """Returns whether this rank has counted a checked update."""
+        """Returns whether gradients were compared in at least one update."""
         return self._turns.updates() > 0
 
     def end_script(self, how: str) -> None:
@@ -317,9 +318,9 @@ class Watch(Listener):
                         self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
-        """Registers a hook on `leaf`, the parameter that gets the gradient of `p`, if it has none
-        and requires a gradient. Optimizers have the parameter `p`; under fully_shard, `leaf` is the
-        whole parameter and `p` this rank's part."""
+        """Registers a hook on `leaf`, the parameter that gets the gradient of `p`, if it requires a
+        gradient and has no such hook yet. Optimizers have the parameter `p`; under fully_shard,
+        `leaf` is the whole parameter and `p` this rank's part."""
         if not isinstance(leaf, torch.nn.Parameter) or not leaf.requires_grad:
             return
         if id(leaf) in self._leaves:
@@ -434,8 +435,9 @@ class Watch(Listener):
             self._give_up(update)
 
     def _end_checked(self, update: Update) -> bool:
-        """Called when an update to which all ranks came has ended. Returns whether no rank needs
-        further checked updates."""
+        """Called when an update to which all ranks came has ended. Returns whether the check must
+        end: because no rank needs further checked updates, or because ranks train different
+        parameters."""
         is_last_of_its = self._comparer.after_update(update)
         if self._is_checked:
             self._turns.count(update.updater, is_last_of_its)

@@ -16,8 +16,8 @@ class WeightWatch:
         self._kept: torch.Tensor | None = None
 
     def have_changed(self) -> bool:
-        """Returns whether the weights of this parameter have changed since the last call; False at
-        the first call."""
+        """Returns whether the smallest parameter that has a gradient has changed since the last
+        call; False at the first call."""
         trained = [p.detach() for p in self._params if p.grad is not None]
         smallest = min(trained, key=torch.numel, default=None)
         kept = self._kept

@@ -35,7 +35,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Reads the flags. If they are wrong, prints why and ends the process."""
+    """Parses the command line, and returns its flags. If they are wrong, prints why and ends the
+    process."""
     parser = _Parser(prog="what_if", allow_abbrev=False, description=DESCRIPTION)
     _add_recording_flags(parser)
     _add_link_flags(parser)
@@ -169,7 +170,8 @@ def _links_of(flags: argparse.Namespace) -> list[LinkOptions]:
 
 def question_from(flags: argparse.Namespace) -> Question:
     """Makes a question from flags with at most one link and one number of ranks. Reads the files
-    that the flags name. Raises Refused if a file cannot be used, or if flags do not fit to it."""
+    that the flags name. Raises Refused if a file cannot be used, or if flags contradict it or each
+    other."""
     (options,) = _links_of(flags)
     (world_size,) = flags.world_size
     return question_of(

@@ -101,9 +101,8 @@ class Alignment:
 @dataclass(frozen=True)
 class RankCollectives:
     """The collectives and steps in one rank's trace. `host`: the name of the rank's host; empty if
-    unknown. `origin_s`: the moment at which this rank's times are 0. It is given by its host's
-    clock, in seconds after the earliest such moment of all ranks.
-    """
+    unknown. `origin_s`: the moment at which this rank's times are 0. This moment is taken from its
+    host's clock, and is in seconds after the earliest such moment of all ranks."""
 
     rank: int
     host: str

@@ -38,7 +38,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Reads the flags. If they are wrong, prints why and ends the process."""
+    """Parses the command line, and returns its flags. If they are wrong, prints why and ends the
+    process."""
     parser = _Parser(prog="trace", allow_abbrev=False, description=DESCRIPTION, epilog=LIMITS)
     parser.add_argument("traces", nargs="+", help="Reads these files, one a rank.")
     parser.add_argument(
@@ -89,7 +90,8 @@ def _output(flags: argparse.Namespace) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Reads the traces that the arguments name, prints the result, and returns the exit status."""
+    """Reads the traces that the arguments name, prints the report or an error, and returns the exit
+    status."""
     flags = parse(arguments)
     try:
         output = _output(flags)

@@ -169,9 +169,9 @@ def _fields(text: _Text, facts: dict[str, Any]) -> Iterator[Event]:
 def read_events(path: str, facts: dict[str, Any]) -> Iterator[Event]:
     """Yields the events of a trace's file, which may be compressed by gzip, whatever its name.
 
-    `facts` gets the other fields of the file, all of which it has when the iteration ends. Raises
-    Refused if the file cannot be read or is not a trace; if its JSON is broken, the error names the
-    line and the character.
+    `facts` gets the file's fields beside the events, and has all of them when the iteration ends.
+    Raises Refused if the file cannot be read or is not a trace; if its JSON is broken, the error
+    names the line and the character.
     """
     if path.removesuffix(".gz").endswith((".pftrace", ".perfetto-trace")):
         raise Refused(

@@ -35,8 +35,8 @@ class DeviceMoments(Moments):
     """Tells when work is executed in training on a GPU, whose compute stream (the one with most
     kernels that compute) executes it some time after the host has started it.
 
-    A gradient is ready when the last kernel that the host launched on this stream before the
-    gradient's own event ended has ended. This event on the host is much earlier than that if the
+    A gradient is ready when this stream has executed the last kernel that the host launched on it
+    before the end of the gradient's event on the host. This event is much earlier than that if the
     GPU runs behind the host, and slightly later if the GPU waits for the host.
     """
 

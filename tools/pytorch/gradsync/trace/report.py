@@ -47,10 +47,11 @@ class SizeReport:
 
     `count`: the number of these collectives, in all these steps, on the rank that has most of them.
     `mean_s`: the mean time of such a collective on a rank, with waiting. `pure_s`: its mean time
-    without waiting. If ranks could not be aligned, as with one rank, `pure_s` is the shortest time,
-    which is an upper limit (`is_limit`), or None if the size is unknown. `waiting_s`: the mean wait
-    of a rank for the last one in such a collective; None if unknown. `bus_bytes_per_s`: the bus
-    bandwidth as nccl-tests define it, from `pure_s`; None if unknown.
+    without waiting. If none of these collectives is aligned between ranks, as with one rank,
+    `pure_s` is the shortest time, which is an upper limit (`is_limit`), or None if the size is
+    unknown. `waiting_s`: the mean wait of a rank for the last one in such a collective; None if
+    unknown. `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if
+    unknown.
     """
 
     kind: str
@@ -112,10 +113,10 @@ class WaitingReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The times of all ranks in a trace. `skipped`: the number of the first step, if means leave it
-    out; else None. If the ranks' traces begin with different steps, this is the latest of their
-    first steps. `collectives`: the collectives that are aligned between ranks; empty if there is
-    only one rank, or if the ranks' collectives do not fit together. `waiting`: None if none of
+    """The result of `gradsync trace`, in seconds. `skipped`: the number of the first step, if means
+    leave it out; else None. If the ranks' traces begin with different steps, this is the latest of
+    their first steps. `collectives`: the collectives that are aligned between ranks; empty if there
+    is only one rank, or if the ranks' collectives do not fit together. `waiting`: None if none of
     these is in a step that is used for means."""
 
     ranks: list[RankReport]
@@ -128,9 +129,9 @@ class Report:
 
 
 def is_counted(number: int | None, skipped: int | None) -> bool:
-    """Returns whether means use the step with this number; a step without a number is used. They
-    leave out step `skipped` and the steps before it, which only some ranks have. If `skipped` is
-    None, means use all steps."""
+    """Returns whether means over steps use the step with this number. Means leave out step
+    `skipped` and the steps before it, which only some ranks have. If `skipped` is None, they use
+    all steps; they always use a step without a number."""
     return skipped is None or number is None or number > skipped
 
 

@@ -181,16 +181,16 @@ class Accountant:
 
     def _next_launch(self, moment: float, window: Window) -> float | None:
         """Returns when the host launched the kernel that begins at this moment; None at the end of
-        a step."""
+        a step, or if no kernel begins any more."""
         i = bisect.bisect_left(self._begins, moment)
         if moment >= window.end or i == len(self._begins):
             return None
         return self._kernels[i].launched
 
     def _last_gradient(self, window: Window) -> float:
-        """Returns when the last event of autograd's nodes, gradients or copies into buckets ends in
-        a step, on the host's clock. If the trace has none, returns when the optimizer begins or,
-        without an optimizer, when the step ends."""
+        """Returns when, on the host's clock, the last event of a step ends that is a node of
+        autograd, an accumulation of a gradient or a copy into a bucket. If the trace has none,
+        returns when the optimizer begins or, without an optimizer, when the step ends."""
         ends = [
             one.end
             for events in (self._trace.nodes, self._trace.accumulations, self._trace.into_buckets)

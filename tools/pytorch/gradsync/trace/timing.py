@@ -132,8 +132,8 @@ def _taken(span: Span, left_out: Spans) -> float:
 
 
 def _first_node(nodes: Sequence[Host], moment: float) -> float:
-    """Returns when the first of these nodes of autograd begins that begins at or after this moment;
-    if none does, when the last one begins."""
+    """Returns the beginning of the first of these nodes of autograd that begins at or after this
+    moment; if there is none, the beginning of the last node."""
     return next((one.begin for one in nodes if one.begin >= moment), nodes[-1].begin)
 
 
