@@ -1,4 +1,5 @@
-"""Chooses the class that records a model: in DDP, under fully_shard, or otherwise."""
+"""Chooses the class that synchronises a recorded model: DdpTarget for a model in DDP, ShardedTarget
+under fully_shard, or else ModelTarget."""
 
 from __future__ import annotations
 
@@ -23,9 +24,10 @@ def target_of(
     only: Collection[int] | None = None,
 ) -> ModelTarget:
     """Returns the object that synchronises this model while it is recorded: for DDP, for
-    fully_shard, or for any other module. The arguments have the same meaning as in Recorder. Raises
-    Refused if the model is not on one device, or if this PyTorch is too old for fully_shard.
-    """
+    fully_shard, or for any other module. `views`, `roots` and `only` have the same meaning as in
+    Recorder; fully_shard ignores all three, and DDP ignores `roots`. Raises Refused if the
+    parameters that train are not all on one CPU or one CUDA device, or if the model uses
+    fully_shard of a PyTorch before 2.7."""
     target: ModelTarget
     if isinstance(model, DDP):
         target = DdpTarget(model, only, views)

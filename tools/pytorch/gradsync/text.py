@@ -1,4 +1,4 @@
-"""Prints an answer of what_if as one screen of text."""
+"""Formats an answer of `gradsync what_if` as lines of text."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def _waiting_for_data(answer: Answer) -> list[str]:
 
 
 def recorded_text(answer: Answer | Curve) -> str:
-    """Returns a line that describes the recording: model, optimizer, ranks."""
+    """Returns a line that describes the recording: its parameters, optimizer, ranks, backend,
+    device, threads and launches."""
     return (
         f"{answer.parameters} parameters, {answer.gradient_bytes / 1e6:.4g} MB of gradients, "
         f"{answer.optimizer}; {ranks_text(answer.recorded_world_size)} over {answer.backend} on "
@@ -68,9 +69,8 @@ def recorded_text(answer: Answer | Curve) -> str:
 
 
 def _alone(answer: Answer) -> str:
-    """Returns the line about a step without synchronisation. It names the shortest possible step
-    only if that is below the predicted interval, because otherwise it does not help to decide.
-    """
+    """Returns the line about a step without synchronisation. The line also has the shortest time
+    that a step can take over this link (`floor_s`), if this is below the predicted interval."""
     text = f"A step without synchronisation takes {ms_text(answer.none_s)}."
     if answer.ddp.floor_s >= answer.ddp.step_s.low:
         return text
@@ -79,7 +79,7 @@ def _alone(answer: Answer) -> str:
 
 
 def _slow_ranks(ranks: Sequence[RankTimes]) -> list[str]:
-    """Returns a line that names slow ranks, for which other ranks wait; none if there are none."""
+    """Returns one line for each slow rank, for which other ranks wait."""
     least = ms_text(min(rank.step_s for rank in ranks))
     return [
         f"Rank {number} is slow: forward {ms_text(rank.forward_s)}, "
@@ -91,9 +91,8 @@ def _slow_ranks(ranks: Sequence[RankTimes]) -> list[str]:
 
 
 def step_text(step: ScriptStep | Curve, units: int) -> str:
-    """Returns a text that names what synchronises the script's own step, such as
-    DistributedDataParallel with its bucket sizes. `units`: the number of units of fully_shard.
-    """
+    """Returns a text that names what synchronises gradients in the script's own steps, such as
+    DistributedDataParallel with its bucket sizes. `units`: the number of units of fully_shard."""
     if step.is_sharded:
         return f"fully_shard with {units} units"
     cap = f"{step.bucket_bytes / MIB:.4g} MiB"
@@ -103,7 +102,8 @@ def step_text(step: ScriptStep | Curve, units: int) -> str:
 
 
 def _step(answer: Answer) -> list[str]:
-    """Returns the lines about the predicted step, and its parts that are not zero."""
+    """Returns the lines about the predicted step, and about those of its parts that are not printed
+    as 0."""
     step = answer.ddp.step_s
     parts = answer.ddp.parts
     waits = "weights or gradients" if answer.ddp.is_sharded else "gradients after backward"
@@ -132,9 +132,8 @@ def _part(ms: str, name: str) -> str:
 
 
 def _variation(answer: Answer) -> list[str]:
-    """Returns lines about the time that is lost to communication and to slower ranks; none if
-    slower ranks cost no time.
-    """
+    """Returns lines about the time of a step that is lost to communication and to slower ranks;
+    none if waiting for slower ranks takes less than 1 % of the step (TOLD)."""
     variation = answer.variation
     step_s, rank_s = variation.varying_step_s, variation.rank_s
     waiting_s = step_s - variation.equal_step_s
@@ -162,7 +161,8 @@ def _variation(answer: Answer) -> list[str]:
 
 
 def _assumed(answer: Answer) -> str:
-    """Returns the line about what is assumed of ranks that were not recorded."""
+    """Returns a text about how the ranks of the question vary: as they did while recorded or, if
+    there are more ranks than recorded, it is assumed that they vary like the recorded ranks."""
     asked, recorded = ranks_text(answer.world_size), ranks_text(answer.recorded_world_size)
     if answer.world_size <= answer.recorded_world_size:
         return f"the {asked} vary as they did while recorded"
@@ -171,9 +171,9 @@ def _assumed(answer: Answer) -> str:
 
 
 def _shared_noise(answer: Answer) -> list[str]:
-    """Returns a line that warns if the recorded ranks were slow in the same steps, which ranks on
-    other hosts may not be.
-    """
+    """Returns a line that warns if the recorded ranks were slow in the same steps (correlation of
+    0.5 or more), because ranks on other hosts may not be. Returns none if the question has no more
+    ranks than were recorded."""
     correlation = answer.variation.correlation
     is_larger = answer.world_size > answer.recorded_world_size
     if not is_larger or correlation is None or correlation < TOGETHER:

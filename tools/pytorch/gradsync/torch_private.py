@@ -1,7 +1,8 @@
-"""Gives access, with types, to private and untyped names of PyTorch, all in one place.
+"""Gives access, with types, to private and untyped names of PyTorch.
 
 The names that this module uses were tried with PyTorch 2.3 to 2.15, and those of fully_shard with
-2.7 to 2.15. If a version of PyTorch lacks a name, the function that uses it raises AttributeError.
+2.7 to 2.15. If a version of PyTorch lacks a name, a function that uses it returns a default value
+or raises an exception such as AttributeError.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def pytorch_version() -> tuple[int, int]:
 
 
 def tensors_of(tree: object) -> list[torch.Tensor]:
-    """Returns all tensors of nested lists, tuples and dictionaries."""
+    """Returns all tensors in nested lists, tuples and dictionaries; a tensor alone counts as a list
+    of one."""
     return [leaf for leaf in _pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
@@ -55,7 +57,8 @@ def part_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def whole_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the whole of a DTensor, which needs a collective; any other tensor unchanged."""
+    """Returns the whole of a DTensor, for which all its ranks must call this together; any other
+    tensor unchanged."""
     return cast("Any", tensor).full_tensor() if is_in_parts(tensor) else tensor
 
 
@@ -67,8 +70,8 @@ def mesh_place(tensor: torch.Tensor) -> list[int]:
 def is_computed(tensor: torch.Tensor) -> bool:
     """Returns whether autograd has computed the tensor from tensors that need a gradient.
 
-    Returns False for a view of a parameter. It does not read the grad_fn of a view, which raises an
-    error if the parameter was changed in place.
+    Returns False for a view of a parameter. For a view, only its base is asked, because to read the
+    view's own grad_fn may raise an error if the parameter was changed in place.
     """
     origin = cast("Any", tensor)._base if tensor._is_view() else tensor
     return tensor.requires_grad and not origin.is_leaf
@@ -83,16 +86,15 @@ def register_hook(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) ->
 
 
 def untraced(function: _Function) -> _Function:
-    """Returns a function that torch.compile does not trace. This imports the compiler, which takes
-    seconds.
-    """
+    """Returns a function that calls `function`, and that torch.compile does not trace. The first
+    call in a process imports the compiler, which takes seconds."""
     disable = cast("Callable[[_Function], _Function]", torch.compiler.disable)
     return disable(function)
 
 
 def is_anything_compiled() -> bool:
-    """Returns whether torch.compile has compiled a graph in this process. Operations in a compiled
-    graph cannot be observed."""
+    """Returns whether torch.compile has compiled a graph in this process. gradsync cannot observe
+    the operations within a compiled graph."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
         return False
@@ -106,13 +108,13 @@ def is_anything_compiled() -> bool:
 def when_gradient_is_ready(
     parameter: torch.nn.Parameter, hook: Callable[[torch.Tensor], None]
 ) -> RemovableHandle:
-    """Registers a hook: calls hook(parameter) whenever autograd has added to the parameter's
-    gradient."""
+    """Registers a hook: calls hook(parameter) whenever autograd has added a gradient to
+    parameter.grad."""
     return cast("RemovableHandle", cast("Any", parameter).register_post_accumulate_grad_hook(hook))
 
 
 def gradient_dtype(parameter: torch.Tensor) -> torch.dtype | None:
-    """Returns the dtype that a parameter's gradient must have; None for any dtype."""
+    """Returns the dtype that a parameter's gradient must have; None if it may have any dtype."""
     return cast("torch.dtype | None", getattr(parameter, "grad_dtype", parameter.dtype))
 
 
@@ -131,8 +133,8 @@ def after_every_step(hook: StepHook) -> RemovableHandle:
 
 
 def is_last_hook(handle: RemovableHandle) -> bool:
-    """Returns whether no other hook was registered after this one in the same place; False if this
-    hook was removed."""
+    """Returns whether this hook is the last one in the dictionary of hooks to which PyTorch added
+    it; False if this hook was removed."""
     hooks = handle.hooks_dict_ref()
     return hooks is not None and handle.id in hooks and next(reversed(hooks)) == handle.id
 
@@ -185,8 +187,8 @@ def default_group(group: dist.ProcessGroup | None) -> Iterator[None]:
 
 
 def default_store() -> Any:
-    """Returns the key-value store of the default process group, with the timeout of
-    init_process_group."""
+    """Returns the key-value store of the default process group. Its timeout is that of
+    init_process_group, unless the script made the store itself."""
     return dist.distributed_c10d._get_default_store()
 
 
@@ -199,7 +201,8 @@ def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> 
     """Waits until all ranks have called this, by the default group's store and without a
     collective.
 
-    Raises RuntimeError if another rank does not come in time. Each use needs a new `name`.
+    Raises RuntimeError if another rank does not call it within `timeout`. Each such meeting needs a
+    `name` that no earlier meeting had.
     """
     store = dist.distributed_c10d._get_default_store()
     barrier = cast("Callable[..., None]", dist.distributed_c10d._store_based_barrier)
@@ -216,14 +219,14 @@ def functional_collectives() -> Any:
 
 
 def has_sizes_by_bucket(ddp: DDP) -> bool:
-    """Returns whether the script has set the size of each of DDP's buckets (possible since PyTorch
-    2.15)."""
+    """Returns whether the script has set the size of each of DDP's buckets (bucket_cap_mb_list,
+    since PyTorch 2.15)."""
     return bool(getattr(ddp, "bucket_bytes_cap_list", ()))
 
 
 def is_finalised_by_hand(ddp: DDP) -> bool:
-    """Returns whether the script itself ends each of DDP's backward passes (possible since PyTorch
-    2.15)."""
+    """Returns whether the script itself ends each of DDP's backward passes
+    (require_manual_backward_finalization, since PyTorch 2.15)."""
     return bool(getattr(ddp, "require_manual_backward_finalization", False))
 
 
@@ -238,7 +241,8 @@ def synchronise_buffers(ddp: DDP) -> None:
 
 
 def is_joining(ddp: DDP) -> bool:
-    """Returns whether the model runs within DDP's join()."""
+    """Returns whether the script has passed the model to a join() with enable=True. PyTorch does
+    not reset this when join() ends."""
     return bool(ddp._join_config.enable)
 
 
@@ -248,7 +252,8 @@ def forget_used_parameters(ddp: DDP) -> None:
 
 
 def reduced_parameters(ddp: DDP) -> Sequence[torch.nn.Parameter]:
-    """Returns the parameters whose gradients DDP averages if they require gradients."""
+    """Returns the parameters that the model had when it was wrapped in DDP, without those that DDP
+    ignores. DDP averages the gradients of those of them that required gradients then."""
     return cast("Sequence[torch.nn.Parameter]", ddp._module_parameters)
 
 
@@ -260,12 +265,13 @@ def ignored_tensors(ddp: DDP) -> list[torch.Tensor]:
 
 
 def default_first_bucket_bytes() -> int:
-    """Returns the default size of DDP's first bucket."""
+    """Returns the default size of DDP's first bucket, in bytes."""
     return cast("int", vars(dist)["_DEFAULT_FIRST_BUCKET_BYTES"])
 
 
 def ddp_facts(ddp: DDP) -> dict[str, Any]:
-    """Returns the facts that DDP logs, with the names of c10::DDPLoggingData."""
+    """Returns what DDP logs about itself, such as the sizes of its buckets, by the names of the
+    fields of c10::DDPLoggingData."""
     return cast("dict[str, Any]", cast("Any", ddp)._get_ddp_logging_data())
 
 
@@ -308,7 +314,8 @@ class ShardedGroup(Protocol):
 
 
 def is_sharded(module: torch.nn.Module) -> bool:
-    """Returns whether fully_shard was called with this module itself."""
+    """Returns whether fully_shard was called with this module itself, not only with a module around
+    it."""
     # Before PyTorch 2.6 it was elsewhere.
     for place in ("torch.distributed.fsdp", "torch.distributed._composable.fsdp"):
         kind = getattr(sys.modules.get(place), "FSDPModule", None)
@@ -338,22 +345,20 @@ def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
 def keeps_root_whole(root: torch.nn.Module) -> bool:
     """Returns whether the root module's own parameters stay gathered after forward although other
     units free theirs. In PyTorch 2.7 they always stay gathered; in later versions only if the
-    script does not set reshard_after_forward. Requires is_sharded().
-    """
+    script does not set reshard_after_forward for the root. Requires is_sharded(root)."""
     return bool(getattr(sharded_state(root), "_auto_reshard_after_forward", True))
 
 
 def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:
     """Returns whether the script itself ends each backward of the module
-    (set_manual_backward_finalization). Requires is_sharded()."""
+    (set_manual_backward_finalization). Requires is_sharded(module)."""
     context = sharded_state(module)._state_ctx
     return bool(getattr(context, "manual_backward_finalization", False))
 
 
 def make_whole_parameters(module: torch.nn.Module) -> None:
-    """Gathers the parameters of a module and frees them again, so that whole_parameter() exists for
-    each from then on. Requires is_sharded().
-    """
+    """Gathers the parameters of a module and frees them again, so that from then on
+    whole_parameter() returns no None for them. Requires is_sharded(module)."""
     cast("Any", module).unshard()
     cast("Any", module).reshard()
 
@@ -369,23 +374,23 @@ def free_reduction_buffers(group: ShardedGroup) -> None:
 
 def initialise(module: torch.nn.Module) -> None:
     """Makes FSDP2 initialise the module's sharding now, which it otherwise does at the module's
-    first forward. Requires is_sharded()."""
+    first forward. Requires is_sharded(module)."""
     sharded_state(module)._lazy_init()
 
 
 def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
     """Returns the dtype in which a parameter is gathered and used.
 
-    This is known only after the first gather.
+    FSDP2 must have initialised the parameter's group, as initialise() and the first gather do.
     """
     return parameter.param_dtype or parameter.orig_dtype
 
 
 def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
     """Returns the dtype in which a parameter's gradient is reduced. Without a reduce_dtype in the
-    mp_policy, this is the parameter's own dtype; before PyTorch 2.15, the dtype in which it is
-    used. This is known only after the first gather.
-    """
+    mp_policy, this is the parameter's own dtype (or a grad_dtype that the script has set); before
+    PyTorch 2.15, it is gathered_dtype(). FSDP2 must have initialised the parameter's group, as
+    initialise() and the first gather do."""
     since_2_15 = getattr(parameter, "unsharded_grad_dtype", None)
     if isinstance(since_2_15, torch.dtype):
         return since_2_15
@@ -393,16 +398,14 @@ def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
 
 
 def sharing_ranks(group: ShardedGroup) -> int:
-    """Returns the number of ranks that share the parameters of a group. Under HSDP this is less
-    than the number of all ranks.
-    """
+    """Returns the number of ranks that share the parameters of a group: each has one part of them.
+    Under HSDP this is less than the number of all ranks."""
     return cast("int", getattr(group.mesh_info, "shard_mesh_size", 1))
 
 
 def replicas(group: ShardedGroup) -> int:
-    """Returns how many copies of a group's parameters all ranks have together: one, or more under
-    HSDP.
-    """
+    """Returns how many copies of a group's parameters the ranks of its mesh have together: one, or
+    more under HSDP."""
     return cast("int", getattr(group.mesh_info, "replicate_mesh_size", 1))
 
 

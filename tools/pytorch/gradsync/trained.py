@@ -1,5 +1,5 @@
-"""Keeps the models, optimizers and parameters of a checked script, and what happens in its current
-step."""
+"""Keeps the models, optimizers and parameters of the script that `check` runs, and what happens in
+its current step."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class Turns:
     """Divides parameters into groups; `check` compares one group after the other, to need less
     memory.
 
-    Each parameter gets a number when autograd first delivers a gradient to it. An optimizer is
-    pending until each of its parameters that has required a gradient was in STEPS checked updates
-    for each group, of this optimizer or of others.
+    Each parameter gets a number when `check` first registers a hook on the tensor that gets its
+    gradient. An optimizer is pending while one of its parameters that have required a gradient was
+    in fewer than STEPS (2) checked updates for each group, of this optimizer or of others.
+    Parameters that cannot be checked further do not count.
     """
 
     def __init__(self, groups: int) -> None:
@@ -53,23 +54,25 @@ class Turns:
         return len(self._parameters)
 
     def add(self, p: torch.nn.Parameter) -> None:
-        """Gives the parameter the next number, if it has none."""
+        """Gives the parameter the next number, if it has none, and notes that it has required a
+        gradient."""
         if id(p) not in self._numbers:
             self._numbers[id(p)] = len(self._parameters)
             self._parameters.append(p)
             self._trainable.add(id(p))
 
     def expect(self, owner: Updater) -> None:
-        """Called when an optimizer is made: notes its parameters that require gradients, whose
-        updates have to be checked."""
+        """Called when an optimizer is made, or an engine is first called: notes its parameters that
+        require gradients, whose updates have to be checked."""
         self._trainable.update(id(p) for p in parameters_of(owner) if p.requires_grad)
 
     def number_of(self, p: torch.nn.Parameter) -> int | None:
         return self._numbers.get(id(p))
 
     def has(self, p: torch.nn.Parameter) -> bool:
-        """Returns whether this parameter is compared in the next checked update. Groups are
-        compared in turn, each in STEPS checked updates of its parameters."""
+        """Returns whether this parameter is compared in the next checked update. The first group is
+        compared in the first STEPS (2) checked updates of its parameters, the second group in the
+        next two of its own, and so on."""
         if id(p) in self._exempt:
             return False
         return (self.number_of(p) or 0) % self.groups == self._checked.get(id(p), 0) // STEPS
@@ -79,8 +82,9 @@ class Turns:
         return max(self._checked.values(), default=0)
 
     def count(self, owner: Updater, is_last: bool = False) -> None:
-        """Counts a checked update of each parameter of this optimizer. `is_last`: whether no later
-        update of it can be checked."""
+        """Counts, for each parameter of this optimizer, an update whose gradients `check` has
+        compared with the mean over ranks (a checked update). `is_last`: whether no later update of
+        this optimizer can be checked."""
         for p in parameters_of(owner):
             self._checked[id(p)] = self._checked.get(id(p), 0) + 1
             if is_last:
@@ -91,7 +95,7 @@ class Turns:
         self._taken[id(owner)] = self._taken.get(id(owner), 0) + 1
 
     def is_pending(self, owner: Updater) -> bool:
-        """Returns whether more updates of this optimizer have to be checked."""
+        """Returns whether further updates of this optimizer have to be checked."""
         return any(self._is_pending(p) for p in parameters_of(owner))
 
     def _is_pending(self, p: torch.nn.Parameter) -> bool:
@@ -100,22 +104,21 @@ class Turns:
         return self._checked.get(id(p), 0) < STEPS * self.groups
 
     def unchecked(self, owner: Updater) -> int:
-        """Returns how many of this optimizer's parameters that need gradients were in no checked
-        update."""
+        """Returns how many of this optimizer's parameters that have required gradients were in no
+        checked update."""
         params = parameters_of(owner)
         return sum(id(p) in self._trainable and id(p) not in self._checked for p in params)
 
     def are_too_long(self) -> bool:
         """Returns whether an optimizer has stepped so often that `check` must no longer wait for
-        other optimizers.
-        """
+        other optimizers: at least 50 times (LONGEST), and at least twice for each group."""
         return max(self._taken.values(), default=0) >= max(LONGEST, STEPS * self.groups)
 
 
 @dataclasses.dataclass
 class Made:
     """An optimizer of the script or an engine of DeepSpeed, and the FILE:LINE at which the script
-    made it.
+    made the optimizer or first called the engine.
 
     `is_inner`: whether its step() is called within the step() of another optimizer.
     """
@@ -126,8 +129,8 @@ class Made:
 
 
 class Trained:
-    """The models that the script has called, and the optimizers that it has made, in the order of
-    these events."""
+    """The models that the script has called with gradients enabled, the optimizers that it has
+    made, and the models that it has wrapped in DDP, each in the order of these events."""
 
     def __init__(self) -> None:
         self.made: dict[int, Made] = {}  # by id of the updater
@@ -136,7 +139,8 @@ class Trained:
 
     def add(self, updater: Updater, place: str) -> bool:
         """Remembers an optimizer or an engine of the script, and its `place`: the FILE:LINE at
-        which the script made it. Returns whether it was not known before."""
+        which the script made the optimizer or first called the engine. Returns whether it was not
+        known before."""
         is_new = id(updater) not in self.made
         self.made.setdefault(id(updater), Made(updater, place))
         return is_new
@@ -152,11 +156,13 @@ class Trained:
         return [made.updater for made in self.made.values()]
 
     def outer(self) -> list[Made]:
-        """Returns all optimizers whose step() is not called within that of another optimizer."""
+        """Returns all optimizers and engines whose step() was not called within that of another
+        optimizer."""
         return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the parameter's name in the first model that has it; empty if no model has it."""
+        """Returns the parameter's name in the first model that has it, without the prefix of
+        torch.compile or DDP; empty if no model has it."""
         for model in self.models.values():
             for name, own in model.named_parameters():
                 if own is p:
@@ -168,8 +174,8 @@ class Trained:
         return {id(tensor) for ddp in self.wrapped for tensor in ignored_tensors(ddp)}
 
     def why_own(self, model: torch.nn.Module) -> str:
-        """Returns why DDP will not average the gradients of this call of the model; empty if it
-        will."""
+        """Returns why DDP will not average the gradients of this call of the model, as the end of a
+        sentence; empty if no reason is known."""
         if any(model is ddp.module for ddp in self.wrapped):
             return ": the model is called past DistributedDataParallel (model.module)"
         if any(not ddp.require_backward_grad_sync for ddp in self.wrapped):
@@ -177,8 +183,8 @@ class Trained:
         return ""
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
-        """Returns why no model in DDP averages this parameter's gradient; empty if one does, or if
-        DDP is not used."""
+        """Returns why no model in DDP averages this parameter's gradient, as the end of a sentence;
+        empty if one does, or if the script does not use DDP."""
         known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
         if not self.wrapped or id(p) in known:
             return ""
@@ -189,7 +195,8 @@ class Trained:
 
 @dataclasses.dataclass(frozen=True)
 class Unclipped:
-    """A copy on the CPU of a whole gradient, made before the script clipped it at `where`."""
+    """A copy on the CPU of a whole gradient, made before the script clipped it; `where`: the
+    clipping function and its place, such as "clip_grad_norm_ at train.py:25"."""
 
     gradient: torch.Tensor
     where: str
@@ -197,8 +204,8 @@ class Unclipped:
 
 @dataclasses.dataclass
 class Step:
-    """What this rank knows about the current training step. The dictionaries and sets identify a
-    parameter by its id()."""
+    """What this rank knows about the current training step. The keys of its dictionaries, and the
+    elements of its sets, are the id() of parameters."""
 
     calls: Calls = dataclasses.field(default_factory=Calls)
     targets: list[str] = dataclasses.field(default_factory=list)  # digests, of known losses
@@ -217,8 +224,8 @@ class Step:
     by_pass: dict[int, list[torch.Tensor]] = dataclasses.field(default_factory=dict)
 
     def deliver(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called when autograd delivers a gradient, which a GradScaler multiplied by `scale`: adds
-        it to the parameter's Gradients."""
+        """Called when autograd delivers a gradient, which a GradScaler multiplied by `scale` (1
+        without one): divides it by `scale`, and adds it to the parameter's Gradients."""
         if id(p) not in self.gradients:
             self.gradients[id(p)] = Gradients(gradient)
         self.gradients[id(p)].add(gradient, scale)
@@ -232,22 +239,22 @@ class Step:
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
         """Returns whether to keep each pass's gradient of this parameter, in case the sum of these
-        gradients proves wrong: they may then explain why. While no gradient was wrong, only those
-        of a few small matrices are kept.
-        """
+        gradients proves wrong: they may then explain why. Until a gradient was wrong, those of up
+        to 100 parameters are kept that have two or more dimensions and at most 4096 elements."""
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
     def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
         """Called with what the script's hooks have made of a gradient that autograd delivers: adds
-        it to the Gradients in `hooked`."""
+        it to the Gradients of the parameter in `hooked`."""
         if id(p) not in self.hooked:
             self.hooked[id(p)] = Gradients(gradient)
         self.hooked[id(p)].add(gradient, scale)
 
     def begin_pass(self, one: Pass) -> None:
-        """Called when a backward pass begins. If the script has removed or zeroed a gradient since
-        the last pass, moves its sum to Gradients.aside."""
+        """Called when a backward pass begins. If the script has removed or zeroed a parameter's
+        gradient since the last pass, moves the sum of what autograd has delivered to this parameter
+        to Gradients.aside."""
         self.passes.append(one)
         self.running = one
         for number in self.had_gradient & self.gradients.keys():
@@ -262,28 +269,31 @@ class Step:
         self._forget_passes({number})
 
     def _forget_passes(self, ids: set[int]) -> None:
-        """Forgets which passes have delivered gradients to these parameters."""
+        """Forgets which backward passes have delivered gradients to these parameters."""
         for each in self.passes:
             each.delivered_to -= ids
         self.passes = [each for each in self.passes if each.delivered_to or each is self.running]
 
     def end_pass(self) -> None:
-        """Called when a backward pass has ended: notes which parameters have a gradient now."""
+        """Called when a backward pass has ended: notes which parameters have a gradient (`grad`)
+        now."""
         self.running = None
         self.had_gradient = {number for number, p in self.parameters.items() if p.grad is not None}
 
     def passes_of(self, params: Iterable[torch.nn.Parameter]) -> list[Pass]:
-        """Returns the passes that have delivered gradients to these parameters since their last
-        update."""
+        """Returns the backward passes that have delivered gradients to any of these parameters,
+        since these gradients were last used, removed or set to zero."""
         ids = {id(p) for p in params}
         return [one for one in self.passes if one.delivered_to & ids]
 
     def losses_of(self, params: Iterable[torch.nn.Parameter]) -> list[PassLoss | None]:
-        """Returns the loss on which each pass of passes_of() began; None if it is not known."""
+        """Returns, for each pass of passes_of(params), the loss on which it began; None if this
+        loss is not known."""
         return [one.loss() for one in self.passes_of(params)]
 
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:
-        """Returns the gradient that the optimizer gets for this parameter."""
+        """Returns the gradient that the optimizer gets for this parameter: `p.grad` or, of an
+        engine of DeepSpeed, its full gradient."""
         return self.full.get(id(p), p.grad)
 
     def drop(self, owner: Updater) -> bool:
@@ -299,7 +309,7 @@ class Step:
         return any(dropped)
 
     def begin_next(self) -> None:
-        """Called when an optimizer has stepped: forgets the model's calls and the losses' targets
-        of the step that ends."""
+        """Called when an optimizer has stepped: forgets the script's calls of models, and the
+        digests of losses' targets, of the step that ends."""
         self.calls.begin_step()
         self.targets.clear()

@@ -1,4 +1,4 @@
-"""Defines the kinds of steps that the recorder takes by turns, and their order."""
+"""Defines the kinds of steps that the recorder takes in turn, and their order."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)  # bytes
 @dataclass(frozen=True)
 class Probe:
     """Collectives that the recorder runs after a backward, to measure their times: their kind, and
-    the size of the pieces that they send. `in_flight`: True if each collective ends before the next
-    one begins, False if all are issued at once.
-    """
+    the size in bytes of the pieces that they send. `in_flight`: True if each collective ends before
+    the next one begins, False if all are issued at once."""
 
     kind: CollectiveKind
     piece_bytes: int
@@ -26,17 +25,17 @@ class Probe:
 
 @dataclass(frozen=True)
 class Turn:
-    """A kind of step that the recorder takes in each round. `mode` is None for the first step,
-    which is not changed. If there is only one process, a step of the mode PROBE has no `probe`,
-    because it sends nothing.
-    """
+    """A kind of step that the recorder takes. `mode` is None for the script's first step, which the
+    recorder does not change. If there is only one process, a step of the mode PROBE has no `probe`,
+    because it sends nothing."""
 
     mode: StepMode | None
     probe: Probe | None = None
 
     @property
     def is_scripts_own(self) -> bool:
-        """Returns whether the script itself synchronises gradients in this turn."""
+        """Returns whether the script itself synchronises gradients in a step of this kind; true for
+        its first step."""
         return self.mode in (None, StepMode.SCRIPT)
 
     @property
@@ -62,8 +61,8 @@ def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
 
 
 def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
-    """Returns the kinds of the steps of one round, in their order. Two of these steps, half a round
-    apart, do not synchronise."""
+    """Returns the kinds of the steps of one round, in their order. Two of these are steps without
+    synchronisation, with about half of the probes between them."""
     turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
     half = len(turns) // 2
     alone = Turn(StepMode.UNSYNCHRONISED)
@@ -84,10 +83,11 @@ class Verdict(Enum):
 
 class Rounds:
     """Determines the kind of the next step. The script's first step, which shows what the model
-    has, belongs to no round: `taken` is -1 until it has ended. The steps of the first round are
-    warm-up, and show how many backward passes a step has.
+    has, belongs to no round: `taken`, the number of steps taken in rounds, is -1 until it has
+    ended. The steps of the first round are warm-up, and show how many backward passes a step has.
 
-    `expected`: the number of backward passes in a complete step, if known.
+    `expected`: the number of backward passes in a complete step; None before the first step has
+    ended.
     """
 
     def __init__(self, plan: Sequence[Turn], rounds: int) -> None:
@@ -99,21 +99,20 @@ class Rounds:
         self._others = 0  # steps since the last one that was kept
 
     def start(self, passes: int) -> None:
-        """Called when the script's first step has ended. Later steps are at first expected to have
-        its number of backward passes."""
+        """Called when the script's first step has ended, which had this number of backward passes.
+        Later steps are at first expected to have as many."""
         self.taken = 0
         self.expected = passes
 
     def turn(self) -> Turn:
-        """Returns the kind of the next step. Each round begins one turn later than the previous
-        round, so that no kind of step always follows the same kind.
-        """
+        """Returns the kind of the next step. Each round begins with the kind that came second in
+        the previous round, so that it is not always the same kind that begins a round."""
         length = len(self.plan)
         return self.plan[(self.taken + self.taken // length) % length]
 
     def end_step(self, passes: int, is_synchronised: bool) -> Verdict:
-        """Called when a step has ended: decides whether to keep it. The next step has the next
-        kind, unless this step must be repeated."""
+        """Called when a step has ended: decides whether to keep its times. The next step has the
+        next kind; after REPEAT it has the same kind again."""
         if self.taken < len(self.plan):
             self._counts[passes] += 1
             self.taken += 1

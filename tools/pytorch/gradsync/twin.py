@@ -1,6 +1,5 @@
 """For an optimizer that averages gradients itself, computes the weights that it should make, by
-stepping a copy of the optimizer with the mean.
-"""
+stepping a copy of the optimizer with the mean gradients."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ from gradsync.trained import Updater, parameters_of
 class Weights:
     """The weights that a parameter should have after the optimizer's step, in f64.
 
-    `rounding`: the largest norm of the weights' error that rounding of gradients and weights can
-    cause.
+    `rounding`: how large the norm of the weights' error may be, because gradients and weights are
+    rounded.
     """
 
     p: torch.nn.Parameter
@@ -42,9 +41,7 @@ class Weights:
 
 
 def has_parts(optimizer: Updater) -> bool:
-    """Returns whether the optimizer's state of a parameter has values for only a part of the
-    parameter.
-    """
+    """Returns whether a tensor in the optimizer's state covers only a part of its parameter."""
     state: Any = getattr(optimizer, "state", {})
     return any(
         isinstance(value, torch.Tensor) and value.dim() > 0 and _is_part(value, p)
@@ -55,8 +52,8 @@ def has_parts(optimizer: Updater) -> bool:
 
 
 def _is_part(value: torch.Tensor, p: torch.Tensor) -> bool:
-    """Returns whether a tensor of the optimizer's state covers only a part of the parameter: it has
-    another shape, and is not a single number."""
+    """Returns whether a tensor of the optimizer's state covers only a part of the parameter. This
+    is assumed if it has another shape and more than one element."""
     return value.numel() > 1 and value.shape != p.shape
 
 
@@ -66,13 +63,15 @@ def step_of_twin(
     """Returns, for each parameter, the weights after a step of a copy of this optimizer with the
     mean gradients.
 
-    `compared`: the comparison of each parameter. `alone`: a process group that contains only this
-    rank. It is the default group while copies step, so that the copies average nothing. Three
-    copies of the optimizer step: one with the mean gradients, and two with mean gradients that are
-    changed by the largest rounding error, with random signs. The copies lack attributes that the
-    script has added to the optimizer, because only its defaults, state and param_groups are copied.
+    `compared`: for each parameter, the Comparison that has its mean gradient and the bound of its
+    rounding error. `alone`: a process group that contains only this rank. It is the default group
+    while copies step, so that the copies average nothing. Three copies of the optimizer step: one
+    with the mean gradients, and two with mean gradients that are changed by this bound, with random
+    signs. The copies lack attributes that the script has added to the optimizer, because only its
+    defaults, state and param_groups are copied.
 
-    Raises Refused if a copy's step raises an exception, because a copy may run code of the script.
+    Raises Refused if copying the optimizer or a copy's step raises an exception, because a copy may
+    run code of the script.
     """
     params = parameters_of(optimizer)
     exactly, up, down = (
@@ -92,9 +91,9 @@ def _step_of_copy(
     alone: dist.ProcessGroup | None,
     direction: int,
 ) -> list[torch.Tensor]:
-    """Returns the weights, in f64, after a copy of the optimizer has stepped with the means plus
-    `direction` times the bound of rounding, with random signs.
-    """
+    """Returns the weights, in f64, after a copy of the optimizer has stepped with the mean
+    gradients plus `direction` (0, 1 or -1) times the bounds of their rounding errors, with random
+    signs that are the same in each call."""
     draw = torch.Generator().manual_seed(0)
     try:
         with default_group(alone):

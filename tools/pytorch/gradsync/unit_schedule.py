@@ -2,7 +2,8 @@
 reduces their gradients.
 
 The rules are those of PyTorch's torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py. Moments
-are seconds of computation; this clock stands still while a rank waits.
+are seconds of computation after the beginning of a step; this clock stands still while a rank
+waits.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from gradsync.schema import NS, Step, Unit
 
 
 class Call(str, Enum):
-    """The function of FSDP2 that PyTorch calls for a unit, before or after its forward or backward.
-    ACCUMULATE stands for a post_backward that does not reduce gradients."""
+    """The method of FSDP2's group of parameters that PyTorch calls for a unit, before or after its
+    forward or backward. ACCUMULATE stands for a post_backward that does not reduce gradients."""
 
     PRE_FORWARD = "pre_forward"
     POST_FORWARD = "post_forward"
@@ -32,9 +33,8 @@ CALLS = (Call.PRE_FORWARD, Call.POST_FORWARD, Call.PRE_BACKWARD, Call.POST_BACKW
 
 @dataclass(frozen=True, order=True)
 class Event:
-    """A call of a function of FSDP2 (see Call) for a unit, in seconds of computation after the
-    beginning of the step.
-    """
+    """A call of a method of FSDP2 (see Call) for the unit with this number. `moment_s`: when, in
+    seconds of computation after the beginning of the step."""
 
     moment_s: float
     call: Call
@@ -55,9 +55,8 @@ class UnitCollective:
 
 
 class _Schedule:
-    """Computes FSDP2's collectives from the events, one after the other. `planned`: the collectives
-    so far, in the order in which they are issued.
-    """
+    """Computes FSDP2's collectives from the events (calls of FSDP2's methods), one after the other.
+    `planned`: the collectives so far, in the order in which they are issued."""
 
     def __init__(self, units: Sequence[Unit], overlaps: bool) -> None:
         self.planned: list[UnitCollective] = []
@@ -87,10 +86,10 @@ class _Schedule:
         self._backward_ended = event.call in (Call.POST_BACKWARD, Call.ACCUMULATE)
 
     def _pre_forward(self, event: Event) -> None:
-        """Gathers the parameters that a module needs when it is called. If the host runs ahead of a
-        GPU, the gather is issued as soon as the unit before the previous one has been copied out of
-        the buffer into which it was gathered.
-        """
+        """Gathers the parameters of a unit when its module is called, unless they are still
+        gathered. If the host runs ahead of a GPU, the gather is issued earlier: when the forward of
+        the unit that was gathered two gathers before began, because that unit is then copied out of
+        the buffer into which it was gathered."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s
@@ -109,7 +108,7 @@ class _Schedule:
 
     def _pre_backward(self, event: Event) -> None:
         """Gathers the unit itself, if that was not done in advance. Gathers in advance the unit
-        whose forward was the last to end before this unit's forward ended."""
+        whose forward ended last before this unit's forward ended, unless it is still gathered."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)
@@ -124,9 +123,8 @@ class _Schedule:
                 self._whole.add(ahead)
 
     def _post_backward(self, event: Event) -> None:
-        """Reduces the gradients of a unit. The buffer of a reduce-scatter must be free when the
-        next one begins, so only one is in flight at a time.
-        """
+        """Frees a unit, and reduces its gradients unless the call is ACCUMULATE. The buffer of a
+        reduce-scatter must be free when the next one begins, so only one is in flight at a time."""
         self._whole.discard(event.unit)
         if event.call is Call.ACCUMULATE:
             return
@@ -163,11 +161,12 @@ def collectives(
 def events_of(
     step: Step, units: Sequence[Unit], passes: int, ready: Sequence[float]
 ) -> list[Event]:
-    """Returns when FSDP2 calls its functions (see Call) for each unit in a step, pass after pass.
+    """Returns when FSDP2 calls its methods (see Call) for each unit in a step, pass after pass. (A
+    pass is a forward and its backward.)
 
     `ready`: the seconds from the beginning of the last backward until each parameter's gradient is
-    ready. Only the last pass was recorded. Earlier passes are assumed to have the same calls, but
-    do not reduce.
+    ready. A recording has the times of the last pass only. Earlier passes are assumed to have the
+    same calls, but do not reduce.
     """
     if step.units_ns:
         last = _recorded_events(step)
@@ -188,9 +187,8 @@ def events_of(
 
 
 def _recorded_events(step: Step) -> list[Event]:
-    """Returns the events of the last pass with FSDP2's own units. If two events have the same
-    moment, the one that is earlier in a pass comes first.
-    """
+    """Returns the events of the last pass with FSDP2's own units, as recorded. If two events have
+    the same moment, the call that comes first in CALLS comes first."""
     events = [
         (NS * ns, place, unit)
         for unit, times in enumerate(step.units_ns)
@@ -202,11 +200,11 @@ def _recorded_events(step: Step) -> list[Event]:
 def _assumed_events(
     step: Step, units: Sequence[Unit], passes: int, ready: Sequence[float]
 ) -> list[Event]:
-    """Returns the events of the last pass for a script that does not use fully_shard, and whose
-    units are assumed. Backward of a unit begins with the last gradient of the previous unit and
-    ends with its own last gradient. Each unit takes the same fraction of forward as of backward.
-    The forward and backward of the root contain those of all other units.
-    """
+    """Returns the events of the last pass for a script that does not use fully_shard, so that its
+    units are assumed. A unit's backward is assumed to begin with the last gradient of the unit
+    before it in backward (the first unit's with backward itself), and to end with its own last
+    gradient. Each unit is assumed to take the same fraction of forward as of backward. The forward
+    and backward of the root (unit 0) contain those of all other units."""
     before, backward = NS * step.before_ns, NS * step.backward_ns
     forward = max((before + backward) / passes - backward, 0)
     ends = sorted(

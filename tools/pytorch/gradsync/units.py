@@ -19,7 +19,8 @@ TRIED = (2, 9)  # the version of PyTorch; never on a GPU
 
 
 def gather(group: ShardedGroup) -> None:
-    """Gathers the parameters of a group, and waits until they have arrived."""
+    """Gathers the parameters of a group. On a CPU, waits until they have arrived; on a GPU, only
+    the current stream waits for them."""
     group.unshard()
     group.wait_for_unshard()
 
@@ -36,8 +37,9 @@ def reduce(group: ShardedGroup) -> None:
 
 
 def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
-    """Returns whether FSDP2 can make a unit of these parameters on their device, with this version
-    of PyTorch."""
+    """Returns whether probes may run FSDP2's collectives for units of these parameters. This needs
+    PyTorch 2.9 or later, and parameters on a CPU of one floating-point dtype, none of them a
+    scalar."""
     are_of_one_dtype = len({p.dtype for p in params}) == 1
     return (
         pytorch_version() >= TRIED
@@ -47,8 +49,8 @@ def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
 
 
 def group_like(params: Sequence[torch.nn.Parameter]) -> ShardedGroup:
-    """Makes a unit of FSDP2 with parameters of these shapes, which belongs to no model, and returns
-    its group of parameters."""
+    """Makes a unit of FSDP2 with new parameters on the CPU that have the shapes and dtypes of
+    these, sharded over all ranks, and returns its group of parameters."""
     from torch.distributed.fsdp import fully_shard
 
     # FSDP2 wants contiguous parameters, which those of a model need not be.

@@ -1,4 +1,4 @@
-"""Formats times, bytes and percentages for users: with four digits and a unit."""
+"""Formats times, bytes and percentages for users, most with up to four significant digits."""
 
 from __future__ import annotations
 
@@ -17,31 +17,30 @@ def ms_text(seconds: float) -> str:
 
 
 def _four_digits(value: float) -> str:
-    """Returns a number with four significant digits, or all digits of a whole part that has more.
-    It has an exponent only if it is tiny."""
+    """Returns a number with up to four significant digits; from 9999.5 on, as a whole number. Only
+    nonzero numbers below 0.0001 have an exponent."""
     return f"{value:.0f}" if abs(value) >= LARGE else f"{value:.4g}"
 
 
 def limits_text(step_s: Interval) -> str:
-    """Returns the limits of an interval in ms, without the unit."""
+    """Returns the limits of an interval in ms, without the unit, such as "[9.5, 10.25]"."""
     return f"[{_four_digits(1e3 * step_s.low)}, {_four_digits(1e3 * step_s.high)}]"
 
 
 def interval_text(step_s: Interval) -> str:
-    """Returns a value with its limits in ms, without the unit."""
+    """Returns the value and the limits of an interval in ms, without the unit."""
     return f"{_four_digits(1e3 * step_s.value)} {limits_text(step_s)}"
 
 
 def estimate_text(step_s: Interval) -> str:
-    """Returns a value in ms with its limits and the unit."""
+    """Returns the value and the limits of an interval in ms, with the unit."""
     return f"{interval_text(step_s)} ms"
 
 
 def sum_texts(total_s: float, parts_s: Sequence[float]) -> list[str]:
-    """Returns a total and its parts in ms, all with as many decimals as four digits of the total
-    have. The printed parts add up to the printed total, because the first part gets the rounding
-    error.
-    """
+    """Returns the texts of a total and of its parts in ms, without the unit. All have as many
+    decimals as the total needs for four significant digits. The printed parts add up to the printed
+    total, because the first part gets the rounding error."""
     total = 1e3 * total_s
     decimals = max(0, 3 - math.floor(math.log10(total)))
     _, *others = (round(1e3 * part, decimals) for part in parts_s)
@@ -50,7 +49,7 @@ def sum_texts(total_s: float, parts_s: Sequence[float]) -> list[str]:
 
 
 def percent_text(part: float | None) -> str:
-    """Returns a relative change in per cent, with its sign; empty for None."""
+    """Returns a relative change in per cent, with its sign and one decimal; empty for None."""
     return "" if part is None else f"{100 * part:+.1f} %"
 
 
@@ -59,7 +58,7 @@ def gbit_text(bytes_per_second: float) -> str:
 
 
 def bytes_text(size: float | None) -> str:
-    """Returns bytes in decimal units, as in data sheets."""
+    """Returns bytes in decimal units, such as "1.5 MB"; "unknown" for None."""
     if size is None:
         return "unknown"
     for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
@@ -69,7 +68,8 @@ def bytes_text(size: float | None) -> str:
 
 
 def sizes_text(sizes: Iterable[float]) -> str:
-    """Returns the smallest and the largest size, given in bytes, in binary units."""
+    """Returns the smallest and the largest of these sizes, given in bytes, in MiB or KiB; only one
+    if they are equal."""
     sizes = list(sizes)
     return " to ".join(_binary_text(size) for size in sorted({min(sizes), max(sizes)}))
 

@@ -1,5 +1,5 @@
-"""Watches a training script for `check`: which models it calls, and which gradients autograd
-delivers."""
+"""Watches a training script for `check`: which models it calls, which gradients autograd delivers,
+and when optimizers step."""
 
 from __future__ import annotations
 
@@ -47,11 +47,12 @@ CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gra
 
 
 class Watch(Listener):
-    """Watches a script until enough updates were compared, or finish() is called.
+    """Watches a script until finish(), which is called when enough updates were compared, or when
+    the check must end for another reason.
 
     `groups`: the number of groups of parameters, which are compared one after the other. `on_end`:
-    a function that is called when the check ends, within the script. `status`: the exit status;
-    None until the check ends.
+    a function that finish() calls with the exit status of `check`, within the script. `status`:
+    this exit status; None until finish().
     """
 
     def __init__(self, groups: int, on_end: Callable[[Status], None]) -> None:
@@ -78,7 +79,8 @@ class Watch(Listener):
         self._stepped: set[int] = set()  # ids of optimizers, since their GradScaler was last asked
 
     def start(self) -> None:
-        """Begins to watch: replaces the functions that the script will call."""
+        """Begins to watch: replaces functions of PyTorch and of multiprocessing that the script
+        will call, and listens to the events of its training."""
         self._after(DDP, "__init__", self._on_wrapped)
         self._after(Optimizer, "__init__", self._on_made)
         self._after(Optimizer, "zero_grad", self._step.drop)
@@ -99,13 +101,14 @@ class Watch(Listener):
         listen(self)
 
     def has_compared(self) -> bool:
-        """Returns whether an update was compared."""
+        """Returns whether gradients were compared in at least one update."""
         return self._turns.updates() > 0
 
     def end_script(self, how: str) -> None:
-        """Called when the script has ended: waits for the other ranks' scripts, and then finishes.
+        """Called when the script has ended: waits for the other ranks' scripts to end, and then
+        calls finish().
 
-        `how`: a text about the end of this rank's script. If other ranks go on training, ends the
+        `how`: a text about the end of this rank's script. If other ranks go on training, ends this
         rank with an error.
         """
         with self.own_work():
@@ -117,13 +120,16 @@ class Watch(Listener):
         self.finish()
 
     def fail_script(self, how: str) -> Status:
-        """Called when the script of this rank has raised an exception. Returns the exit status."""
+        """Called when the script of this rank has raised an exception, or has ended without an
+        update to compare: tells the other ranks `how` it has ended. Returns the exit status for
+        this rank."""
         with self.own_work():
             self._meetings.end(how)
         return self.own_work.status(Status.UNKNOWN)
 
     def finish(self) -> None:
-        """Stops watching, restores the replaced functions, and prints the findings on one rank."""
+        """Stops watching, restores the replaced functions, and prints the report on one rank. Other
+        ranks print it only if that rank does not do so in time. Then calls `on_end`."""
         with self.own_work():
             self._stop()
             self._note_unchecked()
@@ -158,8 +164,8 @@ class Watch(Listener):
     # What the script calls
 
     def _around(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
-        """From now on, a call of owner.name(...) calls call(own, ...), except within `check` itself
-        and in compiled code."""
+        """Until finish(), a call of owner.name(...) calls call(own, ...) instead, where `own` is
+        the replaced function, except within `check` itself and in code that is being compiled."""
 
         def around(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling() or self.own_work.is_running:
@@ -169,8 +175,8 @@ class Watch(Listener):
         self._patches.replace(owner, name, around)
 
     def _after(self, kind: type, name: str, then: Callable[[Any], object]) -> None:
-        """From now on, calls then(object) after each call of the method `name` of an object of this
-        class."""
+        """Until finish(), calls then(object) after each call of the method `name` of an object of
+        this class, with the exceptions of _around()."""
 
         def call(own: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
             result = own(one, *args, **kwargs)
@@ -194,9 +200,9 @@ class Watch(Listener):
         self._next_scale = scaler.get_scale()
 
     def _on_register_hook(self, own: Callable[..., Any], tensor: torch.Tensor, hook: Any) -> Any:
-        """Registers the script's hook between two hooks of `check`, which see the gradient before
-        and after it. `check` needs both, because the script's hook may itself average the gradient.
-        """
+        """Registers the script's hook on a parameter between two hooks of `check`, which see the
+        gradient before and after it. `check` needs both, because the script's hook may itself
+        average the gradient."""
         with self.own_work():
             self._watch_leaf(tensor, tensor)
         handle = own(tensor, hook)
@@ -206,8 +212,8 @@ class Watch(Listener):
         return handle
 
     def _watch_behind(self, leaf: Any) -> None:
-        """Registers a hook of `check` behind the script's hooks on `leaf`, which sees the gradient
-        that they return."""
+        """Registers a hook of `check` on `leaf` behind all hooks of the script. The hook sees the
+        gradient that the script's hooks return."""
         if id(leaf) in self._behind_hooks:
             self._behind_hooks[id(leaf)].remove()
 
@@ -230,8 +236,9 @@ class Watch(Listener):
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """Copies gradients before the script clips them, and remembers a digest of each clipped
-        gradient. The comparison before the update uses both."""
+        """Called instead of a clipping function of torch.nn.utils: copies gradients before the
+        function clips them, and remembers a digest of each clipped gradient. The comparison before
+        the update uses both."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -244,8 +251,8 @@ class Watch(Listener):
         return result
 
     def _keep_unclipped(self, params: Iterable[torch.nn.Parameter], where: str) -> None:
-        """Copies gradients that are about to be clipped, unless they are still as an earlier
-        clipping has left them."""
+        """Copies the delivered gradients that are about to be clipped, unless they are still as an
+        earlier clipping has left them."""
         for p in params:
             if p.grad is None or id(p) not in self._step.gradients:
                 continue
@@ -299,7 +306,8 @@ class Watch(Listener):
             self._losses.add_reduced(loss)
 
     def _watch_leaves(self) -> None:
-        """Registers hooks on all tensors that may get gradients in the pass that begins."""
+        """Registers hooks on all parameters of known optimizers, and on the whole parameters of
+        called models under fully_shard, because these may get gradients in the pass that begins."""
         for updater in self._trained.updaters():
             for p in parameters_of(updater):
                 self._watch_leaf(p, p)
@@ -310,8 +318,9 @@ class Watch(Listener):
                         self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
-        """Registers a hook on `leaf`, the tensor that gets the gradient of `p`. Optimizers have the
-        parameter `p`; under fully_shard the two differ."""
+        """Registers a hook on `leaf`, the parameter that gets the gradient of `p`, if it requires a
+        gradient and has no such hook yet. Optimizers have the parameter `p`; under fully_shard,
+        `leaf` is the whole parameter and `p` this rank's part."""
         if not isinstance(leaf, torch.nn.Parameter) or not leaf.requires_grad:
             return
         if id(leaf) in self._leaves:
@@ -323,8 +332,8 @@ class Watch(Listener):
     def _on_gradient(
         self, p: torch.nn.Parameter, gradient: torch.Tensor, is_hooked: bool = False
     ) -> None:
-        """Called when autograd has computed a gradient. `is_hooked`: whether hooks of the script
-        have already changed it."""
+        """Called when autograd has computed a gradient of the parameter `p`. `is_hooked`: whether
+        the script's hooks have already run on the gradient."""
         if self.own_work.is_running or not self._turns.has(p):
             return
         if not in_backward():  # autograd.grad() brings no gradient to any optimizer
@@ -367,8 +376,9 @@ class Watch(Listener):
         self._stepped.discard(id(optimizer))
 
     def _compare(self, update: Update) -> None:
-        """Compares the gradients of an update with the means over ranks, but only at the first call
-        in each update, because ranks may call closures several times."""
+        """Compares the gradients of an update with the means over ranks, unless its optimizer needs
+        no further check. Compares only at the first call in each update, because ranks may call an
+        optimizer's closure different numbers of times."""
         if self._is_met or not self._turns.is_pending(update.updater):
             return
         if self._meet(update):
@@ -377,9 +387,8 @@ class Watch(Listener):
                 self._is_checked = self._comparer.before_update(update)
 
     def _meet(self, update: Update) -> bool:
-        """Waits until all ranks have come to this update. Returns False if the check ends because a
-        rank does not come.
-        """
+        """Waits until all ranks have come to this update. Returns False if a rank does not come and
+        finish() has ended the check."""
         with self.own_work():
             self._ranks.find()
             absence = self._meetings.meet()
@@ -394,11 +403,11 @@ class Watch(Listener):
         return False
 
     def _on_engine(self, own: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any) -> Any:
-        """Called instead of step() of a DeepSpeed engine: compares gradients before the step,
-        because they are unknown afterwards.
+        """Called instead of step() of a DeepSpeed engine. If step() will update weights, compares
+        the gradients before it, because they are unknown afterwards.
 
-        The engine is compared because DeepSpeed's optimizers do not update the parameters
-        themselves, but flat copies of parts of them.
+        The engine counts as the optimizer, because DeepSpeed's optimizers do not update the
+        parameters themselves, but flat copies of parts of them.
         """
         if engine.is_gradient_accumulation_boundary():
             with self.own_work():
@@ -426,9 +435,9 @@ class Watch(Listener):
             self._give_up(update)
 
     def _end_checked(self, update: Update) -> bool:
-        """Called when an update that all ranks took has ended. Returns whether it is the last
-        checked update.
-        """
+        """Called when an update to which all ranks came has ended. Returns whether the check must
+        end: because no rank needs further checked updates, or because ranks train different
+        parameters."""
         is_last_of_its = self._comparer.after_update(update)
         if self._is_checked:
             self._turns.count(update.updater, is_last_of_its)
@@ -437,8 +446,8 @@ class Watch(Listener):
         return self._comparer.agree(not waits)
 
     def _give_up(self, update: Update) -> None:
-        """Ends the check although some optimizers have not stepped often enough, because others
-        have stepped too often."""
+        """Ends the check because an optimizer has stepped very often (see are_too_long()), although
+        others have not yet had enough checked updates."""
         if not self._meet(update):
             return
         if not self.has_compared():
@@ -450,9 +459,8 @@ class Watch(Listener):
 
 
 def _full_gradients(engine: Any) -> dict[int, torch.Tensor | None]:
-    """Returns the gradients that DeepSpeed's optimizer will get, by the ids of the engine's
-    parameters.
-    """
+    """Returns the gradients that DeepSpeed's optimizer will get, by the ids of those of the
+    engine's parameters that require gradients. Raises Refused if DeepSpeed cannot tell them."""
     full_gradient_of = sys.modules["deepspeed"].utils.safe_get_full_grad
     try:
         return {id(p): full_gradient_of(p) for p in parameters_of(engine) if p.requires_grad}

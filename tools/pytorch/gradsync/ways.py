@@ -41,8 +41,7 @@ class PredictedWay:
 
     def bytes_of_batch(self, batch: float = 1) -> float | None:
         """Returns the peak bytes of a rank's tensors in a step, for this multiple of the recorded
-        batch.
-        """
+        batch; None if the recording holds no memory."""
         if not self.memory:
             return None
         peak = self.memory(batch)
@@ -105,7 +104,8 @@ class Ways:
         state_part: float = 1,
         more_bytes: float = 0,
     ) -> PredictedWay:
-        """Returns a way to train: DistributedDataParallel with these settings.
+        """Returns a way to train: DistributedDataParallel with the settings in `row`. Times and
+        sent bytes are those of as many backward passes as a step of `base` has.
 
         Each rank holds the fraction `state_part` of the optimizer's state, and needs `more_bytes`
         bytes of memory in backward in addition to DDP's.
@@ -134,7 +134,7 @@ class Ways:
 
     def _replicated_bytes(self, row: Row) -> float:
         """Returns the bytes that a rank sends in a step of DistributedDataParallel with these
-        settings."""
+        settings, including what bf16_compress_hook or ZeroRedundancyOptimizer change."""
         total = self._recording.total_bytes
         sent = total * sent_part(Operation.ALL_REDUCE, self._world_size)
         if row.bf16:
@@ -162,7 +162,8 @@ class Ways:
 
     def _is_told(self, measured: object) -> bool:
         """Returns whether the costs of some collectives are known: the recording has measured them
-        (`measured` is not empty), or all costs are computed from a link's speed."""
+        (`measured` is neither None nor 0), or the question's link is not that of a recording, so
+        that they are computed from the link."""
         return bool(measured) or not isinstance(self._question.link, RecordedLink)
 
     def _sharded(self, name: str, resharding: Resharding) -> PredictedWay:
@@ -197,7 +198,7 @@ class Ways:
         return self._hybrid_of(on_host, self._predictor.hybrid_step(link.network, on_host))
 
     def _hybrid_of(self, sharing: int, prediction: Prediction) -> PredictedWay:
-        """Returns the way to train with HSDP, in which groups of this number of ranks share the
+        """Returns the way to train with HSDP, in which each group of `sharing` ranks shares the
         parameters."""
         gather_part = sent_part(Operation.ALL_GATHER, sharing)
         parts = {
@@ -217,8 +218,9 @@ class Ways:
         parts: Mapping[Operation, float],
         sharing_ranks: int,
     ) -> PredictedWay:
-        """Returns a way to train that gathers and reduces these units. `parts`: for each operation,
-        the fraction of a unit's bytes that a rank sends."""
+        """Returns a way to train that gathers the parameters of these units of FSDP2, and reduces
+        their gradients. `parts`: for each operation, the fraction of a unit's bytes that a rank
+        sends."""
         sizes = {kind: unit_bytes(self._launch.parameters, units, kind) for kind in parts}
         plan = plan_of(self._launch, units, f"{self._recording.path}, line 1")
         return PredictedWay(
@@ -232,8 +234,8 @@ class Ways:
         )
 
     def _local(self, steps: int) -> PredictedWay:
-        """Returns a way to train: local SGD, which averages the weights of all ranks after this
-        number of steps.
+        """Returns a way to train: local SGD, which averages the weights of all ranks after each
+        `steps` steps.
 
         Ranks wait only at the average, so the step is computed from the rank that is slowest over
         all these steps.
@@ -257,10 +259,10 @@ def _unmeasured(name: str) -> UnknownWay:
 
 
 def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None) -> str:
-    """Returns a sentence about the fastest of the ways that compute the same weights as
-    DistributedDataParallel, or that the fastest is undecided. If memory is limited, considers only
-    ways that fit.
-    """
+    """Returns a sentence about which of the ways that compute the same weights as
+    DistributedDataParallel is the fastest, or that this is undecided. With `limit_bytes`, considers
+    only ways that fit into this memory of a rank; the sentence says if none fits, or if it is
+    unknown."""
     same = [way for way in ways if isinstance(way, PredictedWay) and way.is_same]
     needs = {way.name: needed for way in same if (needed := way.bytes_of_batch()) is not None}
     if limit_bytes is not None and not needs:
@@ -280,8 +282,9 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
 
 
 def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
-    """Returns, for each way to train, the largest multiple of the recorded batch with which it fits
-    into a rank's memory. Ways for which not even one batch fits are left out."""
+    """Returns, by the name of a way to train, the largest multiple of the recorded batch (up to
+    2**20, to 0.1 %) with which it fits into a rank's memory of `limit_bytes`. Leaves out ways that
+    are not known to fit with the recorded batch itself."""
     found = {}
     for way in ways:
         if isinstance(way, PredictedWay) and way.fits(limit_bytes):

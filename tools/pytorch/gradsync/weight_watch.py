@@ -9,15 +9,15 @@ import torch
 
 class WeightWatch:
     """Finds out whether weights have changed between two backward passes, by comparing the smallest
-    trained parameter with a copy.
-    """
+    parameter that has a gradient with a copy of its earlier weights."""
 
     def __init__(self, params: Sequence[torch.nn.Parameter]) -> None:
         self._params = params
         self._kept: torch.Tensor | None = None
 
     def have_changed(self) -> bool:
-        """Returns whether weights have changed since the last call; False at the first call."""
+        """Returns whether the smallest parameter that has a gradient has changed since the last
+        call; False at the first call."""
         trained = [p.detach() for p in self._params if p.grad is not None]
         smallest = min(trained, key=torch.numel, default=None)
         kept = self._kept
@@ -30,5 +30,5 @@ class WeightWatch:
         )
 
     def forget(self) -> None:
-        """Forgets the kept weights, so that the next call of have_changed() returns False."""
+        """Forgets the copied weights, so that the next call of have_changed() returns False."""
         self._kept = None

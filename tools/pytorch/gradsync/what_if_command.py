@@ -29,12 +29,14 @@ DESCRIPTION = (
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Ends the process with one line of error."""
+        """Prints one line of error to stderr, and ends the process with the status BAD_ARGUMENTS.
+        argparse calls this for wrong flags."""
         self.exit(BAD_ARGUMENTS, f"what_if: {message}\n")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Reads the flags. If they are wrong, prints why and ends the process."""
+    """Parses the command line, and returns its flags. If they are wrong, prints why and ends the
+    process."""
     parser = _Parser(prog="what_if", allow_abbrev=False, description=DESCRIPTION)
     _add_recording_flags(parser)
     _add_link_flags(parser)
@@ -167,8 +169,9 @@ def _links_of(flags: argparse.Namespace) -> list[LinkOptions]:
 
 
 def question_from(flags: argparse.Namespace) -> Question:
-    """Makes a question from flags that state one link and one number of ranks. Reads the files that
-    the flags name. Raises Refused if one of these files cannot be used."""
+    """Makes a question from flags with at most one link and one number of ranks. Reads the files
+    that the flags name. Raises Refused if a file cannot be used, or if flags contradict it or each
+    other."""
     (options,) = _links_of(flags)
     (world_size,) = flags.world_size
     return question_of(
@@ -213,7 +216,8 @@ def _output(flags: argparse.Namespace) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints what the flags ask for, and returns the exit status."""
+    """Prints what the flags ask for, and returns the exit status. Prints an error as one line to
+    stderr."""
     flags = parse(arguments)
     try:
         output = _output(flags)

@@ -29,13 +29,14 @@ class World:
         return self.size > 1
 
     def meet(self) -> None:
-        """Waits until all ranks have called this, and their devices have done all work."""
+        """Waits until all ranks have called this, and then until this rank's device has done all
+        its work."""
         if self.are_several:
             dist.barrier()
         self._clock.settle()
 
     def have_other(self, number: int) -> bool:
-        """Returns whether not all ranks pass the same number."""
+        """Returns whether ranks pass different numbers. All ranks must call this together."""
         if not self.are_several:
             return False
         extremes = torch.tensor([number, -number], device=self.device)
@@ -43,8 +44,8 @@ class World:
         return bool(extremes.sum() != 0)
 
     def all_begin(self) -> bool:
-        """Waits until all ranks have begun to record a model, but at most for the time WAIT.
-        Returns whether all have begun in this time."""
+        """Waits until all ranks have begun to record a model, but at most for 30 s (WAIT). Returns
+        whether all have begun in this time."""
         if not self.are_several:
             return True
         World._started += 1

@@ -1,8 +1,9 @@
 """Computes, from traces of torch.profiler, how long steps and their communication take.
 
-`json_stream.py` reads a file event by event, and `events.py` keeps the events that matter.
-`collectives.py` finds the collectives of one rank, `steps.py` divides its steps into parts, and
-`alignment.py` finds the same collective on all ranks. `report.py` collects the results, `text.py`
-prints them, and `plan.py` makes a recording of a trace. All moments are seconds after the beginning
-of a trace. The package needs only Python's standard library.
+`json_stream.py` reads a trace's file event by event, and `events.py` keeps the events about steps,
+computation and communication. `collectives.py` finds the collectives of one rank, `steps.py`
+divides its steps into parts, and `alignment.py` finds the same collective on all ranks. `report.py`
+collects the results, `text.py` formats them, and `plan.py` converts a trace to a recording for
+`gradsync what_if`. Moments in a trace are seconds after the first event that is kept of it. The
+package needs only Python's standard library.
 """

@@ -1,12 +1,12 @@
 """Finds the same collective in the traces of several ranks, the rank that arrived last, and how
 long the others waited.
 
-On each rank a collective lasts from the rank's own arrival until all ranks have arrived and the
-data has been exchanged, so all ranks end together. Ranks of one host share a clock, which shows the
-last arrival. Clocks of different hosts differ. Between hosts, the rank whose part of a collective
-is shortest is assumed to be the last, and the additional time of another rank is its waiting. To
-check that two parts belong to one collective, the clocks of hosts are assumed to differ by a
-constant.
+It is assumed that on each rank a collective lasts from the rank's own arrival until all ranks have
+arrived and the data has been exchanged, so all ranks end together. Ranks of one host share a clock,
+so their latest beginning is the last arrival. Clocks of different hosts differ, so they cannot show
+it. Between hosts, the rank whose part of a collective is shortest is assumed to be the last, and
+the additional time of another rank is its waiting. To check that two parts belong to one
+collective, the clocks of two hosts are assumed to differ by a constant time.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ LEAST_AGREEING = 0.5  # of all collectives: with fewer, order says nothing
 @dataclass(frozen=True)
 class Place:
     """Identifies a collective, so that the same collective is found in the traces of several ranks.
-    `step`: the number of its step, if the trace has steps. `turn`: the index of the collective
-    among those of its kind, group and size in this step. If `is_numbered`, `turn` also contains the
-    sequence number that the ranks' process group has given the collective.
-    """
+    `step`: the number of its step; None if the trace has no steps. `turn`: the index of the
+    collective among those of its kind, group and size in this step. If `is_numbered`, the index
+    counts only those with the same sequence number (which the process group gives to a call), and
+    `turn` is the index plus 2**20 times this number."""
 
     step: int | None
     group: Group
@@ -48,12 +48,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Aligned:
-    """One collective, as it ran on all ranks. `parts`: for each rank, the collective in its trace.
-    `arrivals_s`: when each rank arrived (began the collective): on the ranks' common clock or, if
-    they have none, relative to the common end of the collective, and so negative. `pure_s`: the
-    time from the last arrival to the end. `spread_s`: the difference between the earliest and the
-    latest end.
-    """
+    """One collective, as it ran on all ranks that took part. Times are seconds. `parts`: for each
+    of these ranks, the collective in its trace. `arrivals_s`: when each rank arrived (began the
+    collective): on the ranks' common clock or, if they are not all on one host, relative to the
+    common end of the collective, and so negative. `pure_s`: the time from the last arrival to the
+    latest end or, without a common clock, the shortest time that the collective takes on a rank.
+    `spread_s`: the difference between the earliest and the latest end."""
 
     place: Place
     parts: Mapping[int, Collective]
@@ -73,18 +73,20 @@ class Aligned:
     @property
     def is_sure(self) -> bool:
         """Returns whether the collective ends on all ranks at almost the same time, as it must if
-        the traces' collectives were matched correctly."""
+        the traces' collectives were matched correctly. Ends may differ by 1 ms plus a quarter of
+        `pure_s`."""
         return self.spread_s <= AGREEING_S + AGREEING_PART * self.pure_s
 
 
 @dataclass(frozen=True)
 class Alignment:
     """The collectives that several ranks have in common. `sure`: collectives that end together on
-    all ranks, ordered by the calls of the first rank. `unsure`: the number of collectives that do
-    not end together on all ranks. `unmatched`: the number of collectives that are missing on a rank
-    which must have taken part in them. `is_usable`: whether at least half of the matched
-    collectives end together, so that the matching is credible.
-    """
+    all ranks that took part, those of the first rank first, in the order of its calls. `unsure`:
+    the number of collectives that do not end together on these ranks. `unmatched`: the number of
+    collectives, counted on each rank whose trace has them, that the trace of another rank lacks
+    although that rank may belong to the group. `is_usable`: whether at least half of the matched
+    collectives end together, so that the matching is credible. `offsets_s`: for each rank, the
+    seconds to add to its times, as _offsets() returns them."""
 
     sure: list[Aligned]
     unsure: int
@@ -99,9 +101,8 @@ class Alignment:
 @dataclass(frozen=True)
 class RankCollectives:
     """The collectives and steps in one rank's trace. `host`: the name of the rank's host; empty if
-    unknown. `origin_s`: the moment at which this rank's times are 0. It is given by its host's
-    clock, in seconds after the earliest such moment of all ranks.
-    """
+    unknown. `origin_s`: the moment at which this rank's times are 0. This moment is taken from its
+    host's clock, and is in seconds after the earliest such moment of all ranks."""
 
     rank: int
     host: str
@@ -111,7 +112,8 @@ class RankCollectives:
 
 
 def step_of(called: float, windows: Sequence[Window]) -> int | None:
-    """Returns the index of the step in which the host made a call; None if it was in no step."""
+    """Returns the index in `windows` of the step in which the host made a call at the moment
+    `called`; None if it was in no step."""
     i = bisect.bisect_right(windows, called, key=lambda window: window.host[0]) - 1
     return i if i >= 0 and called <= windows[i].host[1] else None
 
@@ -156,8 +158,8 @@ def _are_numbered(ranks: Sequence[RankCollectives]) -> bool:
 
 
 def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]:
-    """Returns a rank's collectives by the Place that identifies each one. Collectives outside of
-    steps are left out."""
+    """Returns a rank's collectives by the Place that identifies each one. Collectives that were
+    called outside of steps are left out."""
     turns: defaultdict[tuple[object, ...], int] = defaultdict(int)
     result: dict[Place, Collective] = {}
     for part in own.collectives:
@@ -179,8 +181,10 @@ def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]
 def _offsets(
     ranks: Sequence[RankCollectives], found: Sequence[Mapping[int, Collective]]
 ) -> dict[int, float]:
-    """Returns the seconds to add to each rank's times, so that collectives end together on all
-    ranks."""
+    """Returns the seconds to add to each rank's times, to get times of the first rank's clock. For
+    a rank on another host, this is the median difference of the ends of the collectives that it has
+    in common with the first rank. For a rank on the same host, or without a common collective, it
+    is the difference of the moments at which the ranks' times are 0."""
     first = ranks[0]
     offsets = {first.rank: 0.0}
     for own in ranks[1:]:

@@ -1,4 +1,4 @@
-"""Finds the collectives of one rank: kind, size and time of each."""
+"""Finds the collectives in the trace of one rank: kind, size and time of each."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ BUS_HALVES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all
 @dataclass(frozen=True)
 class Group:
     """The ranks that take part in a collective, as far as the trace tells. `ranks`: the list of
-    ranks as the trace has it, which may be shortened.
-    """
+    ranks as text, as the trace has it; the profiler shortens long lists by "..."."""
 
     name: str = ""
     ranks: str = ""
@@ -57,7 +56,8 @@ class Group:
         return f"{self.name} {self.ranks}".strip()
 
     def may_hold(self, rank: int) -> bool:
-        """Returns whether a rank belongs, or may belong, to the group."""
+        """Returns whether a rank belongs to the group, or may belong to it because the trace has no
+        whole list of ranks."""
         if not self.ranks or "..." in self.ranks:
             return True
         return rank in [int(number) for number in re.findall(r"\d+", self.ranks)]
@@ -65,10 +65,10 @@ class Group:
 
 @dataclass(slots=True)
 class Collective:
-    """One collective on one rank. `called`: when the host called the collective. `bytes`: the bytes
-    of the whole vector; None if unknown. `sequence`: the number that the process group has given
-    the collective; -1 if unknown. `dtype`: the dtype's name in the trace.
-    """
+    """One collective on one rank. `called`: when the host called the collective or launched its
+    kernel; its beginning if the trace does not tell this. `bytes`: the bytes of the whole vector;
+    None if unknown. `sequence`: the number that the process group has given the collective; -1 if
+    unknown. `dtype`: the dtype's name in the trace; empty if unknown."""
 
     kind: str
     group: Group
@@ -90,7 +90,7 @@ class Collective:
 
 def kind_of(*names: object) -> str:
     """Returns the kind of collective, such as "all_reduce", from the first of these names that
-    contains one."""
+    contains one; "other" if none does."""
     for name in names:
         letters = re.sub(r"[^a-z]", "", str(name or "").lower())
         for part, kind in KINDS.items():
@@ -100,18 +100,20 @@ def kind_of(*names: object) -> str:
 
 
 def dtype_bytes(name: object) -> int:
-    """Returns the bytes of an element; 0 if the dtype is not known."""
+    """Returns the bytes of an element of the dtype with this name; 0 if the dtype is not known."""
     text = str(name).lower().removeprefix("c10::")
     return 1 if text.startswith("float8") else DTYPE_BYTES.get(text, 0)
 
 
 def bus_factor(kind: str, ranks: int) -> float:
-    """Returns how many bytes a rank sends for each byte of the vector, as nccl-tests define it."""
+    """Returns how many bytes a rank sends for each byte of the vector, as nccl-tests define it. For
+    kinds without an entry in BUS_HALVES, such as a broadcast, this is 1."""
     return BUS_HALVES[kind] * (ranks - 1) / ranks if kind in BUS_HALVES else 1.0
 
 
 def input_bytes(facts: Mapping[str, Any]) -> int | None:
-    """Returns the bytes of an event's input tensors; None if the trace lacks shapes or dtypes."""
+    """Returns the bytes of an event's input tensors, without tensors of unknown dtypes; None if
+    there are none, or if the trace lacks shapes or dtypes."""
     dims, types = facts.get("Input Dims"), facts.get("Input type")
     if not isinstance(dims, list) or not isinstance(types, list):
         return None
@@ -133,14 +135,16 @@ def collectives_of(trace: Trace) -> list[Collective]:
 
 
 def unsent(trace: Trace) -> list[str]:
-    """Returns the kinds of collectives in groups of one rank, which send nothing."""
+    """Returns the kind of each recorded collective in a group of one rank; such a collective sends
+    nothing."""
     alone = [record for record in trace.records if _whole(record.facts, "Group size") == 1]
     kinds = [kind_of(record.facts.get("Collective name")) for record in alone]
     return [kind for kind in kinds if kind != OTHER]  # such as the setting up of a group
 
 
 class _Calls:
-    """Finds the host's events of a collective during which a kernel was launched."""
+    """Finds the events of a collective on the host during which a kernel of the collective was
+    launched."""
 
     def __init__(self, trace: Trace) -> None:
         self._own = [_by_thread(own) for own in (trace.records, trace.transports, trace.calls)]
@@ -148,8 +152,7 @@ class _Calls:
     def around(self, kernel: Device) -> list[Host]:
         """Returns the host's events during which the kernel was launched: PyTorch's record of the
         collective (record_param_comms), the annotation such as nccl:all_reduce, and the c10d
-        operator. Each may be missing.
-        """
+        operator. Any of the three may be missing; all are if the trace lacks the launch."""
         if not kernel.launch_known:
             return []
         found = (_last(own.get(kernel.launcher, []), kernel.launched) for own in self._own)
@@ -164,8 +167,8 @@ def _by_thread(events: Iterable[Host]) -> dict[Hashable, list[Host]]:
 
 
 def _last(events: Sequence[Host], moment: float) -> Host | None:
-    """Returns the last of these events that began before the moment, if it had not ended by
-    then."""
+    """Returns the last of these events that began by this moment, if it had not ended before the
+    moment; else None."""
     i = bisect.bisect_right(events, moment, key=lambda one: one.begin) - 1
     return events[i] if i >= 0 and events[i].end >= moment else None
 
@@ -192,8 +195,9 @@ def _of_kernel(kernel: Device, calls: _Calls, world_size: int) -> Collective:
 
 
 def _of_threads(trace: Trace) -> list[Collective]:
-    """Returns the collectives that threads of the host run, as with gloo. Of each kind of
-    collective, the first belongs to the first call of c10d, and so on."""
+    """Returns the collectives that threads of the host run, as with gloo. Of each kind, the first
+    collective is taken for that of the first call of c10d, the second for that of the second call,
+    and so on."""
     waiting: defaultdict[str, list[float]] = defaultdict(list)
     for call in reversed(trace.calls):
         waiting[kind_of(call.name)].append(call.begin)

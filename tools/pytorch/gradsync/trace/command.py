@@ -32,12 +32,14 @@ copies and FSDP, and steps that are not whole."""
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """Ends the process with one line of error."""
+        """Prints one line of error to stderr, and ends the process with the status BAD_ARGUMENTS.
+        argparse calls this for wrong flags."""
         self.exit(BAD_ARGUMENTS, f"trace: {message}\n")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Reads the flags. If they are wrong, prints why and ends the process."""
+    """Parses the command line, and returns its flags. If they are wrong, prints why and ends the
+    process."""
     parser = _Parser(prog="trace", allow_abbrev=False, description=DESCRIPTION, epilog=LIMITS)
     parser.add_argument("traces", nargs="+", help="Reads these files, one a rank.")
     parser.add_argument(
@@ -56,9 +58,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Switches Python's garbage collector off, because it is slow with millions of small objects
-    that all stay.
-    """
+    """Returns a context in which Python's garbage collector is off, because it is slow with
+    millions of small objects that all stay."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -89,7 +90,8 @@ def _output(flags: argparse.Namespace) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Reads the traces that the arguments name, prints the result, and returns the exit status."""
+    """Reads the traces that the arguments name, prints the report or an error, and returns the exit
+    status."""
     flags = parse(arguments)
     try:
         output = _output(flags)

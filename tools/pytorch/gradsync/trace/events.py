@@ -42,7 +42,7 @@ SECONDS = 1e-6  # of the unit of a trace's times
 
 
 class Work(Enum):
-    """What a GPU does in an event: computation, communication or a copy."""
+    """What a GPU does in an event: computation, communication, or copying or filling memory."""
 
     COMPUTATION = auto()
     COMMUNICATION = auto()
@@ -52,7 +52,7 @@ class Work(Enum):
 @dataclass(slots=True)
 class Host:
     """An event in a thread of the host. `facts`: the event's "args" in the trace, such as the
-    shapes of its inputs."""
+    shapes of its inputs; empty for events whose args are not needed."""
 
     name: str
     thread: Hashable
@@ -92,13 +92,14 @@ class Device:
 
 @dataclass(slots=True)
 class Trace:
-    """One rank's trace. Times are seconds after `origin_ns`, which is a time of the host's clock.
+    """One rank's trace. Times are seconds after `origin_ns`, which is a time of the host's clock in
+    nanoseconds.
 
-    `world_size`, `host` and `device_name` are 0 or empty if the trace does not have them.
-    `operators`: for each thread, when PyTorch's operators ran in it. `synchronisations`: when calls
-    of the host waited for the GPU. `transports`: annotations of collectives: gloo:... in gloo's own
-    threads, where the collective runs, or nccl:... in the thread of the host that launches it.
-    `nodes`: events of autograd's nodes in backward.
+    `world_size` is 0 and `host`, `backend` and `device_name` are empty if the trace does not have
+    them. `operators`: for each thread, when PyTorch's operators ran in it. `synchronisations`: when
+    calls of the host waited for the GPU. `transports`: annotations of collectives, such as gloo:...
+    in gloo's own threads, where the collective runs, or nccl:... in the thread of the host that
+    launches it. `nodes`: events of autograd's nodes in backward.
     """
 
     path: str
@@ -130,8 +131,9 @@ class Trace:
         return bool(self.device)
 
     def main_thread(self) -> Hashable:
-        """Returns the thread in which the profiler's steps are; without steps, the thread with most
-        operators."""
+        """Returns the thread of the profiler's steps. Without steps, returns that of the
+        optimizers' steps or, without these, of DDP's forwards; without any of them, the thread with
+        most operators; None without operators."""
         for own in (self.steps, self.optimizers, self.forwards):
             if own:
                 return own[0].thread
@@ -306,9 +308,8 @@ class _Reader:
         trace.origin_ns = base_ns + round(1e3 * (self._origin_us or 0))
 
     def _join_launches(self) -> None:
-        """Finds out for each kernel when and by which thread it was launched, and whether it
-        belongs to a collective.
-        """
+        """Finds out for each event of the GPU when and by which thread it was launched, and for
+        each kernel whether it belongs to a collective. Then sorts the trace's lists by time."""
         trace = self.trace
         records = {one.external_id: one for one in trace.records if one.external_id >= 0}
         for one in trace.device:
@@ -332,7 +333,8 @@ class _Reader:
 
 
 def _integer(facts: Mapping[str, Any], name: str) -> int:
-    """Returns a whole number, which may be written as text; -1 if there is none."""
+    """Returns the whole number in the field `name`, where it may be written as text; -1 if there is
+    none."""
     value = facts.get(name)
     if isinstance(value, bool):
         return -1
@@ -344,5 +346,6 @@ def _integer(facts: Mapping[str, Any], name: str) -> int:
 
 
 def read_trace(path: str) -> Trace:
-    """Reads a file. Raises Refused, in one line with its name, if the file cannot be used."""
+    """Reads the trace in a file. Raises Refused, in one line with the file's path, if the file
+    cannot be used."""
     return _Reader(path).read()

@@ -1,4 +1,4 @@
-"""Reads a trace event by event, so that even a million events need little memory."""
+"""Reads the JSON of a trace event by event, so that a large file is never in memory as a whole."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Event = dict[str, Any]
 
 
 class Progress:
-    """Shows the progress of reading on a terminal. Writes nothing if stderr is no terminal."""
+    """Shows the progress of reading on a terminal. Writes nothing if `out` (by default stderr) is
+    no terminal."""
 
     def __init__(self, name: str, total_bytes: int, out: TextIO | None = None) -> None:
         self._out = sys.stderr if out is None else out
@@ -33,7 +34,8 @@ class Progress:
         self._shown = -1
 
     def at(self, position: int) -> None:
-        """Shows how much is read; `position`: the number of bytes read so far."""
+        """Shows which percentage of the file is read, if it has grown; `position`: the number of
+        the file's bytes read so far."""
         percent = min(100, 100 * position // self._total_bytes)
         if self._shows and percent > self._shown:
             self._shown = percent
@@ -48,7 +50,7 @@ class Progress:
 
 
 class _Text:
-    """The text of a file. Only a part of it is in memory at a time."""
+    """The text of a file, of which only a part is in memory at a time."""
 
     def __init__(self, path: str, read: Callable[[], bytes]) -> None:
         self._path = path
@@ -63,7 +65,8 @@ class _Text:
         self.events = 0
 
     def _more(self) -> bool:
-        """Reads more text. Returns whether there was any."""
+        """Reads more of the file's text, and drops what was used. Returns whether there was any
+        more."""
         if self._is_ended:
             return False
         chunk = self._read()
@@ -77,7 +80,8 @@ class _Text:
         return not self._is_ended
 
     def peek(self) -> str:
-        """Returns the next character that is not a space; empty at the end."""
+        """Skips white space, and returns the character after it, which the next read begins with;
+        empty at the end of the file."""
         while True:
             text, at = self._text, self._at
             while at < len(text) and text[at] in SPACE:
@@ -94,7 +98,8 @@ class _Text:
         self._at += 1
 
     def value(self) -> Any:
-        """Reads one whole JSON value, and returns it."""
+        """Reads one whole JSON value, and returns it. Raises Refused, with the place in the file,
+        if it is broken."""
         self.peek()
         while True:
             try:
@@ -164,8 +169,9 @@ def _fields(text: _Text, facts: dict[str, Any]) -> Iterator[Event]:
 def read_events(path: str, facts: dict[str, Any]) -> Iterator[Event]:
     """Yields the events of a trace's file, which may be compressed by gzip, whatever its name.
 
-    The other fields of the file are in `facts` when the iteration ends. Raises Refused, with the
-    place in the file, if the file is broken or is not a trace.
+    `facts` gets the file's fields beside the events, and has all of them when the iteration ends.
+    Raises Refused if the file cannot be read or is not a trace; if its JSON is broken, the error
+    names the line and the character.
     """
     if path.removesuffix(".gz").endswith((".pftrace", ".perfetto-trace")):
         raise Refused(

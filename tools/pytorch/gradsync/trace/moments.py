@@ -23,21 +23,21 @@ class Moments:
         return moment
 
     def done(self, moment: float) -> float:
-        """Returns when the device has done all work that was started before this moment."""
+        """Returns when the device has done all work that the host started before this moment."""
         return moment
 
     def spans_of(self, events: Sequence[Host]) -> Spans:
-        """Returns when the device executes the work of these events."""
+        """Returns when the device executes the work that the host starts during these events."""
         return union(one.span for one in events)
 
 
 class DeviceMoments(Moments):
-    """Tells when work is executed in training on a GPU, whose compute stream executes it some time
-    after the host has started it.
+    """Tells when work is executed in training on a GPU, whose compute stream (the one with most
+    kernels that compute) executes it some time after the host has started it.
 
-    A gradient is ready when the last kernel that was launched before it on this stream has ended.
-    The host's own event of the gradient is much earlier than this if the GPU runs behind the host,
-    and slightly later if the GPU waits for the host.
+    A gradient is ready when this stream has executed the last kernel that the host launched on it
+    before the end of the gradient's event on the host. This event is much earlier than that if the
+    GPU runs behind the host, and slightly later if the GPU waits for the host.
     """
 
     is_of_gpu = True

@@ -3,8 +3,8 @@ makes of one process: the times of a step that sends nothing, and when its gradi
 
 A Plan has the sizes of gradients in the order in which they are ready, and the number of gradients
 in each all-reduce. The sizes come from the shapes of AccumulateGrad's events, if shapes were
-recorded, or else from the copies out of buckets. The sizes of the gradients in a bucket must add up
-to the size of its all-reduce.
+recorded, or else from the GPU's copies out of buckets. The sizes of the gradients in a bucket must
+add up to the size of its all-reduce; otherwise the trace is refused.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SHARDING = ("all_gather", "reduce_scatter")
 
 @dataclass(frozen=True)
 class Gradient:
-    """The size of a gradient, and PyTorch's name of its dtype."""
+    """The size of a gradient in bytes, and PyTorch's name of its dtype, such as "float32"."""
 
     bytes: int
     dtype: str
@@ -68,9 +68,9 @@ class Plan:
 
 
 def write_recording(rank: Rank, path: str) -> Plan:
-    """Converts a rank's trace to a launch, and adds it to a recording. Raises Refused if no
-    recording can be made from the trace, or if the file cannot be used.
-    """
+    """Converts a rank's trace to a launch (one line of a recording), and adds it to the recording
+    in the file `path`. Raises Refused if no recording can be made from the trace, or if the file
+    cannot be used."""
     launch, plan = launch_of(rank)
     known = {name: getattr(launch, name) for name in ("parameters", *AGREEING_FIELDS)}
     check_usable(path, **known)
@@ -82,8 +82,8 @@ def write_recording(rank: Rank, path: str) -> Plan:
 
 
 def launch_of(rank: Rank) -> tuple[Launch, Plan]:
-    """Returns a launch of one process, with the times of a rank's trace, and the Plan of its
-    gradients."""
+    """Returns a launch (one line of a recording) of one process, with the times of a rank's trace,
+    and the Plan of its gradients. Raises Refused if the trace cannot be converted."""
     trace = rank.trace
     _refuse_what_cannot_be_rebuilt(rank)
     steps = _whole_steps(rank)
@@ -150,9 +150,9 @@ def _holds(bounds: Sequence[tuple[int, int]], size: int) -> bool:
 
 
 def _size_within(bounds: Sequence[tuple[int, int]]) -> int | None:
-    """Returns a bucket size within all of these bounds: the default size, or else the smallest
-    whole number of MiB, or else the smallest size. Returns None if there is no such size.
-    """
+    """Returns a bucket size in bytes within all of these bounds: the default size (25 MiB), or else
+    the smallest whole number of MiB, or else the smallest size. Returns None if there is no such
+    size."""
     least = max(least for least, _ in bounds)
     whole = -(-least // MIB) * MIB
     sizes = (DEFAULT_BUCKET_BYTES, whole, least)
@@ -182,9 +182,9 @@ def _refuse_what_cannot_be_rebuilt(rank: Rank) -> None:
 
 
 def _whole_steps(rank: Rank) -> list[StepEvents]:
-    """Returns the steps that have a forward, a backward and an optimizer. The first step, in which
-    the profiler starts, is left out if enough other steps remain.
-    """
+    """Returns the steps in which gradients were accumulated, nodes of backward ran and an optimizer
+    stepped. Leaves out the first of these steps, in which the profiler starts, if at least 3 others
+    remain. Raises Refused if there are fewer than 3."""
     trace = rank.trace
     steps = [_step_events(rank, window) for window in rank.windows if window.number is not None]
     whole = [one for one in steps if one.accumulations and one.nodes and one.optimizers]
@@ -215,8 +215,8 @@ def _step_events(rank: Rank, window: Window) -> StepEvents:
 
 
 def _plan_of(trace: Trace, events: StepEvents) -> Plan:
-    """Returns the Plan of one step's gradients. Raises Refused if sizes of gradients are unknown,
-    or if they do not add up to the sizes of the all-reduces."""
+    """Returns the Plan of one step's gradients. Raises Refused if backward has no all-reduce, if
+    sizes of gradients are unknown, or if they do not add up to the sizes of the all-reduces."""
     where = f"{trace.path}, step {events.window.number}"
     reductions = [one for one in events.collectives if one.kind == "all_reduce"]
     if not reductions:
@@ -238,8 +238,9 @@ def _plan_of(trace: Trace, events: StepEvents) -> Plan:
 
 
 def _gradients(trace: Trace, events: StepEvents) -> list[Gradient]:
-    """Returns the gradients in the order in which autograd accumulated them, with sizes from shapes
-    or from copies."""
+    """Returns the gradients of all passes of a step in the order in which autograd accumulated
+    them, with sizes from recorded shapes. Without shapes, returns those that a GPU copied out of
+    buckets, in the order of the copies. Returns an empty list if their sizes remain unknown."""
     by_shape = [(input_bytes(one.facts), _dtype(one)) for one in events.accumulations]
     if all(size is not None for size, _ in by_shape):
         return [Gradient(size or 0, dtype) for size, dtype in by_shape]
@@ -271,8 +272,8 @@ def _name_of(dtype: str) -> str:
 
 
 def _last_pass(gradients: Sequence[Gradient], total: int) -> list[Gradient]:
-    """Returns the gradients of the last backward pass: the last ones that together have this number
-    of bytes."""
+    """Returns the gradients of the last backward pass: the last ones that together have at least
+    `total` bytes, the bytes of all all-reduces of the step."""
     for i in range(len(gradients) - 1, -1, -1):
         total -= gradients[i].bytes
         if total <= 0:
@@ -281,9 +282,8 @@ def _last_pass(gradients: Sequence[Gradient], total: int) -> list[Gradient]:
 
 
 def _counts(sizes: Sequence[int], sent: Sequence[int | None]) -> tuple[int, ...] | None:
-    """Divides the sizes into consecutive groups that add up to the sent bytes, and returns the
-    number of sizes in each; None if that is impossible.
-    """
+    """Divides the sizes into consecutive groups whose sums are the numbers of bytes in `sent`, and
+    returns the number of sizes in each group; None if that is impossible."""
     sums = [0, *accumulate(sizes)]
     places = []
     for end in accumulate(size or 0 for size in sent):

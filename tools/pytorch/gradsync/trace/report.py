@@ -29,9 +29,9 @@ SHARED = 0.05  # of communication: more overlaps with other communication
 
 @dataclass(frozen=True)
 class RankReport:
-    """The times of one rank. `numbers`: the number that the profiler gives each step; None for a
-    trace without steps. `mean`: the mean times of a step, over the steps that are used.
-    """
+    """The times of one rank. `numbers`: the number that the profiler gives each step; for a trace
+    without steps, which counts as one step, [None]. `mean`: the mean times of a step, over the
+    steps that are used."""
 
     rank: int
     path: str
@@ -45,10 +45,13 @@ class RankReport:
 class SizeReport:
     """The collectives of one kind, group and size, in the steps that are used for means.
 
-    `count`: the number of these collectives on one rank, in all these steps. `mean_s`: the mean
-    time on a rank, with waiting. `pure_s`: the time without waiting; with one rank only, the
-    shortest time, which is an upper limit, or None if sizes are unknown. `waiting_s`: the mean wait
-    over ranks; None if unknown. `bus_bytes_per_s`: the bus bandwidth of nccl-tests, from `pure_s`.
+    `count`: the number of these collectives, in all these steps, on the rank that has most of them.
+    `mean_s`: the mean time of such a collective on a rank, with waiting. `pure_s`: its mean time
+    without waiting. If none of these collectives is aligned between ranks, as with one rank,
+    `pure_s` is the shortest time, which is an upper limit (`is_limit`), or None if the size is
+    unknown. `waiting_s`: the mean wait of a rank for the last one in such a collective; None if
+    unknown. `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if
+    unknown.
     """
 
     kind: str
@@ -64,11 +67,10 @@ class SizeReport:
 
 @dataclass(frozen=True)
 class CollectiveReport:
-    """One collective of all ranks. `step`: the profiler's number of the step. `counts`: whether the
-    step is used for means. `last_rank`: the rank that began the collective last. `pure_s`: the time
-    from this rank's beginning to the end of the collective. `waiting_s`: for how long each rank
-    waited for the last one.
-    """
+    """One collective on all ranks that took part. `step`: the profiler's number of the step; None
+    for a trace without steps. `counts`: whether the step is used for means. `last_rank`: the rank
+    that began the collective last. `pure_s`: the time from this rank's beginning to the end of the
+    collective. `waiting_s`: for how long each rank waited for the last one."""
 
     step: int | None
     counts: bool
@@ -82,10 +84,11 @@ class CollectiveReport:
 
 @dataclass(frozen=True)
 class WaitingReport:
-    """The waits of ranks for slower ranks. `by_rank_s`: how long each rank waits in a step.
-    `for_rank_s`: for each rank, the sum of the times that all other ranks wait for it in a step.
-    `last_counts`: the number of collectives that each rank began last.
-    """
+    """The waits of ranks for slower ranks, in the steps that are used for means. `by_rank_s`: for
+    each rank, how long it waits in a step, as a mean. `for_rank_s`: for each rank, the sum of the
+    times that all other ranks wait for it in a step, as a mean. `last_counts`: the number of
+    collectives that each rank began last, without ranks that began none last. `collectives`: the
+    number of all these collectives."""
 
     by_rank_s: dict[int, float]
     for_rank_s: dict[int, float]
@@ -99,7 +102,7 @@ class WaitingReport:
 
     @property
     def share(self) -> float:
-        """Returns which fraction of all waiting is for the rank awaited()."""
+        """Returns which fraction of all waiting is for the rank `awaited`; 0 if no rank waits."""
         total = sum(self.for_rank_s.values())
         return self.for_rank_s[self.awaited] / total if total else 0.0
 
@@ -110,10 +113,11 @@ class WaitingReport:
 
 @dataclass(frozen=True)
 class Report:
-    """`skipped`: the number of the first step, if means leave it out. If the ranks' traces begin
-    with different steps, this is the latest of their first steps. `waiting`: None if there is only
-    one rank, or if the ranks' collectives do not fit together; then `collectives` is empty.
-    """
+    """The result of `gradsync trace`, in seconds. `skipped`: the number of the first step, if means
+    leave it out; else None. If the ranks' traces begin with different steps, this is the latest of
+    their first steps. `collectives`: the collectives that are aligned between ranks; empty if there
+    is only one rank, or if the ranks' collectives do not fit together. `waiting`: None if none of
+    these is in a step that is used for means."""
 
     ranks: list[RankReport]
     has_gpu: bool
@@ -125,8 +129,9 @@ class Report:
 
 
 def is_counted(number: int | None, skipped: int | None) -> bool:
-    """Returns whether means use the step with this number. They leave out step `skipped` and the
-    steps before it, which only some ranks have. If `skipped` is None, they use all steps."""
+    """Returns whether means over steps use the step with this number. Means leave out step
+    `skipped` and the steps before it, which only some ranks have. If `skipped` is None, they use
+    all steps; they always use a step without a number."""
     return skipped is None or number is None or number > skipped
 
 
@@ -140,14 +145,15 @@ class Rank:
     collectives: list[Collective]
 
     def counted(self, skipped: int | None) -> list[int]:
-        """Returns the indices of the steps that are used for means."""
+        """Returns the indices in `windows` of the steps that are used for means."""
         return [i for i, one in enumerate(self.windows) if is_counted(one.number, skipped)]
 
 
 def read_ranks(paths: Sequence[str]) -> list[Rank]:
-    """Reads the trace of each rank. Raises Refused if a trace cannot be used, or if the traces are
-    not of different ranks of one run.
-    """
+    """Reads the trace of each rank, and returns the ranks in the order of their numbers. Raises
+    Refused if a trace cannot be used, or if the traces have different numbers of ranks in their
+    worlds, are of the same rank, or do not all tell their rank. If no trace tells its rank, its
+    place in `paths` is its number."""
     traces = [read_trace(path) for path in paths]
     for trace in traces[1:]:
         if trace.world_size != traces[0].world_size:
@@ -190,8 +196,8 @@ def report_of(ranks: Sequence[Rank]) -> Report:
 def _skipped(ranks: Sequence[Rank]) -> int | None:
     """Returns the number of the first step, if means must leave it out: the profiler starts at
     different times on different ranks, so this step may contain seconds of waiting that training
-    does not have.
-    """
+    does not have. Returns None if fewer than 2 later steps remain on a rank, or if a trace has no
+    steps."""
     numbers = [[window.number for window in rank.windows] for rank in ranks]
     known = [[number for number in own if number is not None] for own in numbers]
     if not all(known):
@@ -247,7 +253,7 @@ Key = tuple[str, Group, int | None]
 
 
 def _parts(rank: Rank, skipped: int | None) -> dict[Key, list[Collective]]:
-    """Returns a rank's collectives in the steps that are used, by kind, group and size."""
+    """Returns a rank's collectives in the steps that means use, by kind, group and size."""
     counts = set(rank.counted(skipped))
     result: defaultdict[Key, list[Collective]] = defaultdict(list)
     for part in rank.collectives:

@@ -1,7 +1,8 @@
 """Represents sets of moments as sorted lists of spans that do not touch each other.
 
-A span is a pair: the beginning and the end of a period of time. Adding the lengths of overlapping
-spans would count time twice, so each time that `gradsync trace` prints is the length of a set.
+A span is a pair: the beginning and the end of a period of time, in seconds. Adding the lengths of
+overlapping spans would count time twice, so the computation and the communication of a step that
+`gradsync trace` prints are lengths of sets.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def union(spans: Iterable[Span]) -> Spans:
 
 
 def clipped(spans: Spans, span: Span) -> Spans:
-    """Returns the moments of a set that are in a span. It is fast for long sets too."""
+    """Returns the moments of a set that are in a span. Finds them by bisection, because sets may be
+    long."""
     first = bisect.bisect_right(spans, span[0], key=lambda one: one[1])
     last = bisect.bisect_left(spans, span[1], key=lambda one: one[0])
     return both(spans[first:last], [span])

@@ -18,8 +18,8 @@ SOON_S = 50e-6  # a kernel that waits for another stream begins so soon after it
 class Window:
     """A step. `number`: the number that the profiler gives the step; None for a trace without
     steps. `host`: when the step begins and ends on the host. `begin` and `end`: the same on the
-    GPU, if there is one: when all work that was launched before these moments has ended.
-    """
+    GPU, if there is one: when all work that was launched before these moments has ended, but not
+    before these moments."""
 
     number: int | None
     host: Span
@@ -38,9 +38,10 @@ class StepTimes:
     `computation_s`, `communication_s` and `uncovered_s` (communication without concurrent
     computation) count a moment once, even if several kernels run at it. The time without
     computation has four parts: `lengthens_s`, communication for which the next computation waits;
-    `between_s`, copies out of buckets and their launches; `idle_s`, a GPU without work, because the
-    host has not launched the next kernel; and `rest_s`, all other time. These parts and
-    `computation_s` add up to the step.
+    `between_s`, on a GPU copies out of buckets and their launches, on a CPU copies into and out of
+    buckets and calls of collectives; `idle_s`, a GPU without work, because the host has not
+    launched the next kernel; and `rest_s`, all other time. These four parts and `computation_s` add
+    up to the step.
     """
 
     step_s: float
@@ -74,8 +75,8 @@ class DeviceClock:
 
 
 def windows_of(trace: Trace) -> list[Window]:
-    """Returns when each step of a trace begins and ends; for a trace without steps, takes the whole
-    trace as one step."""
+    """Returns when each step of a trace begins and ends. A trace without steps counts as one step,
+    from the first to the last event of the GPU or operator of the main thread."""
     clock = DeviceClock(trace.device)
     main = trace.main_thread()
     result = []
@@ -94,9 +95,9 @@ def windows_of(trace: Trace) -> list[Window]:
 
 
 def computation_of(trace: Trace) -> Spans:
-    """Returns when a rank computes: when a kernel of its GPU runs or, without a GPU, when its main
-    thread is in an operator that belongs neither to c10d nor to DDP's reducer.
-    """
+    """Returns when a rank computes: when a kernel of its GPU runs that does not communicate or,
+    without a GPU, when its main thread is in an operator, but not within one of c10d or of DDP's
+    reducer."""
     if trace.has_gpu:
         return union(one.span for one in trace.device if one.work is Work.COMPUTATION)
     operators = trace.operators.get(trace.main_thread(), [])
@@ -150,7 +151,8 @@ class Accountant:
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
         """Divides the gaps in a step's computation: returns when computation waits for
-        communication, when copies run, and when the GPU is idle."""
+        communication, when copies (on a CPU also calls of collectives) run, and when the GPU is
+        idle."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
         return self._gaps_of_cpu(window, gaps)
@@ -178,18 +180,17 @@ class Accountant:
         return lengthens, between, idle
 
     def _next_launch(self, moment: float, window: Window) -> float | None:
-        """Returns the launch time of the kernel that begins at this moment; None at the end of a
-        step.
-        """
+        """Returns when the host launched the kernel that begins at this moment; None at the end of
+        a step, or if no kernel begins any more."""
         i = bisect.bisect_left(self._begins, moment)
         if moment >= window.end or i == len(self._begins):
             return None
         return self._kernels[i].launched
 
     def _last_gradient(self, window: Window) -> float:
-        """Returns when the last gradient of a step is ready, on the host's clock. If the trace does
-        not tell this, returns when the optimizer begins instead.
-        """
+        """Returns when, on the host's clock, the last event of a step ends that is a node of
+        autograd, an accumulation of a gradient or a copy into a bucket. If the trace has none,
+        returns when the optimizer begins or, without an optimizer, when the step ends."""
         ends = [
             one.end
             for events in (self._trace.nodes, self._trace.accumulations, self._trace.into_buckets)
@@ -210,7 +211,8 @@ class Accountant:
 
     def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
         """Divides the main thread's time without computation: returns when computation waits for
-        communication, when copies run, and an empty set, because no GPU is idle."""
+        communication, when the main thread copies into or out of buckets or calls collectives, and
+        an empty set, because no GPU is idle."""
         between = both(clipped(self._transport, window.span), gaps)
         waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
         communication = clipped(self._communication, window.span)
@@ -219,8 +221,8 @@ class Accountant:
 
     def _until_a_collective_ended(self, begin: float, end: float) -> Spans:
         """Returns the part of a gap in which the next computation may have waited for a collective:
-        until the last collective in the gap ended.
-        """
+        from the beginning of the gap until the end of the last collective that ended in it; empty
+        if none did."""
         i = bisect.bisect_right(self._ends, end) - 1
         return [(begin, self._ends[i])] if i >= 0 and self._ends[i] > begin else []
 
@@ -233,7 +235,8 @@ def within(events: Sequence[Host], span: Span) -> list[Host]:
 
 
 def launched_within(device: Sequence[Device], spans: Spans) -> list[Device]:
-    """Returns the work that was launched in these spans of the host, in the same order."""
+    """Returns the work that was launched in these spans of the host, in the order of `device`.
+    Leaves out work whose launch the trace lacks."""
     begins = [begin for begin, _ in spans]
     result = []
     for one in device:

@@ -1,4 +1,4 @@
-"""Prints the result of `gradsync trace` as one screen of text."""
+"""Formats the result of `gradsync trace` as lines of text."""
 
 from __future__ import annotations
 

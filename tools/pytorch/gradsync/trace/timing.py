@@ -1,4 +1,5 @@
-"""Computes the times of a step's parts for a recording, with and without copies of gradients."""
+"""Computes the times of a step's parts for a recording, with and without copies of gradients into
+and out of buckets."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ NS = 1e9  # of a second
 
 @dataclass(frozen=True)
 class StepEvents:
-    """The events of one complete step on the host, ordered by time within each kind."""
+    """The events of one step on the host, ordered by time within each kind. `collectives`: only
+    those that were called in backward."""
 
     window: Window
     accumulations: list[Host]
@@ -41,9 +43,9 @@ class Timing:
         self._previous_end: float | None = None
 
     def steps(self, events: StepEvents) -> list[Step]:
-        """Returns the step in two forms: as a step without synchronisation, and as a probe, which
-        copies gradients.
-        """
+        """Returns two steps for a recording, made from one step of the trace: one without
+        synchronisation (UNSYNCHRONISED), and one that also copies gradients into and out of buckets
+        (PROBE)."""
         moments = self._moments
         gradients = events.accumulations[-self._gradients :]
         earlier = events.accumulations[: -len(gradients)]
@@ -84,9 +86,8 @@ class Timing:
         return result
 
     def _waits(self, window: Window) -> Spans:
-        """Returns when computation waits for communication, or when the main thread of a CPU starts
-        communication.
-        """
+        """Returns when computation waits for communication; on a CPU also when a thread of the host
+        is in a call of c10d."""
         waits = self._accountant.waits(window)
         if self._moments.is_of_gpu:
             return waits
@@ -95,7 +96,8 @@ class Timing:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The seconds of the consecutive parts of a step."""
+    """The seconds of the consecutive parts of a step: before backward, backward, copies out of
+    buckets, the rest until the optimizer, and the optimizer."""
 
     before: float
     backward: float
@@ -130,16 +132,17 @@ def _taken(span: Span, left_out: Spans) -> float:
 
 
 def _first_node(nodes: Sequence[Host], moment: float) -> float:
-    """Returns when the first node of a backward begins after this moment."""
+    """Returns the beginning of the first of these nodes of autograd that begins at or after this
+    moment; if there is none, the beginning of the last node."""
     return next((one.begin for one in nodes if one.begin >= moment), nodes[-1].begin)
 
 
 def _ends_of_copies(
     ready: Sequence[float], gradients: Sequence[Host], into: Sequence[Host], moments: Moments
 ) -> list[float]:
-    """Returns when each gradient has been copied into its bucket. Each gradient is copied before
-    the next gradient is ready.
-    """
+    """Returns when each gradient has been copied into its bucket. The copy of a gradient is the
+    first that begins after the gradient's event and before that of the next gradient. Without such
+    a copy, returns when the gradient is ready."""
     result = []
     for i, own in enumerate(gradients):
         following = gradients[i + 1].begin if i + 1 < len(gradients) else float("inf")
