@@ -75,7 +75,7 @@ class Work {
   // Returns the time during which the collective ran. Blocks the calling thread until the collective has
   // ended. Throws CollectiveError if it has failed.
   Interval interval() { return state_ == nullptr ? Interval{} : state_->interval(); }
-  // Returns whether the collective has completed or failed. Does not block.
+  // Returns true after the collective has ended, also if it has failed. Does not block.
   bool Done() const { return state_ == nullptr || state_->Done(); }
 
  private:
@@ -93,11 +93,11 @@ struct Request {
   // In an all-reduce and a broadcast, `input` and `output` are the same tensor. A barrier has no tensors.
   model::Tensor input{};
   model::Tensor output{};
-  // Backend hierarchical divides a collective into several requests, and sets `after`, `prepare` or
-  // `conclude` in some of them. Backend gloo sets `prepare` for tensors of a GPU. In other requests these
-  // members are empty. The request starts when the collective `after` has ended, and fails if `after` fails.
-  // The thread that runs the request calls `prepare` immediately before it runs the request, and `conclude`
-  // immediately after the request has succeeded.
+  // The request starts when the collective `after` has ended, and fails if `after` fails. The thread that
+  // runs the request calls the function `prepare` immediately before it runs the request, and `conclude`
+  // immediately after the request has succeeded. Each of these three members may be empty. Backend
+  // hierarchical, which divides a collective into several requests, sets some of them; backend gloo sets
+  // `prepare` for tensors of a GPU.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
@@ -148,16 +148,17 @@ class ProcessGroup {
   // hosts.
   virtual int num_hosts() const { return 1; }
   // Returns the process group of the ranks on this rank's host; null if all ranks are on one host. With
-  // several hosts, a group of MakeProcessGroup throws InvalidInput unless its backend is hierarchical and
-  // each host has several ranks. Without a job (World::job), backends other than hierarchical return null.
+  // several hosts, host_group() of a group that MakeProcessGroup made throws InvalidInput unless the backend
+  // is hierarchical and each host has several ranks. Without a job (World::job is null), backends other than
+  // hierarchical do not know the hosts, and return null.
   virtual ProcessGroup* host_group() { return nullptr; }
 
   // Returns a tensor, with undefined contents, in the kind of memory in which this backend's collectives are
   // fastest; use it for data that is sent repeatedly. Allocate is a collective: all ranks must call it in the
   // same order with equal shape and dtype, and it may block until they have. The tensor may outlive the
   // process group. Backend shm, alone or in backend hierarchical, throws CollectiveError if a rank cannot
-  // make the shared memory; the process group has then failed on all ranks. Other backends throw the errors
-  // of Tensor::Empty, and the process group stays usable.
+  // make the shared memory; the process group then fails on all ranks. Other backends throw the errors of
+  // Tensor::Empty, and the process group stays usable.
   virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
@@ -188,7 +189,7 @@ class ProcessGroup {
   // Returns when every rank has called Barrier and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
-  // Makes all unfinished and later collectives of this group fail, on this rank and on the other ranks; with
+  // Makes all unfinished and later collectives of this group fail, on this rank and on the other ranks. With
   // backend mpi the other ranks notice it only at their timeout. Abort may be called from any thread. It does
   // nothing in a process group of backend nccl, and in a HostGroup.
   virtual void Abort() {}
@@ -241,8 +242,8 @@ class GroupDecorator : public ProcessGroup {
 };
 
 // The process group of the ranks on this rank's host, made from the process group of all ranks. With this
-// group a sharding strategy keeps one copy of the vectors that it shards on each host: each rank of the host
-// stores one part of this copy. ReduceScatter reduces over the ranks of all hosts: first within each host,
+// group each host has a whole copy of the vectors that a sharding strategy divides: each rank of the host
+// stores one part of the copy. ReduceScatter reduces over the ranks of all hosts: first within each host,
 // then between the ranks of different hosts that have the same part. For bf16 tensors, the sum over a host's
 // ranks is rounded to bf16 before it is reduced between hosts. AllReduce, Broadcast, AllGather and Barrier of
 // a HostGroup are among the ranks of one host.

@@ -24,9 +24,9 @@ class NcclError : public std::runtime_error {
 
 // An NCCL communicator in nonblocking mode: NCCL's functions do not wait for other ranks, and after each call
 // this class polls the communicator until it is done or the timeout ends. However, NCCL's call that launches
-// a collective blocks while the CUDA stream's queue is full, forever if another rank is dead. Therefore no
-// lock is held during a call of NCCL, so that another thread can call Abort, as NCCL allows. The abort ends
-// NCCL's kernels, so the stream becomes empty, and the blocked function of this class throws NcclError.
+// a collective blocks while the CUDA stream's queue is full, forever if another rank is dead. Therefore this
+// class holds no lock during a call of NCCL, so that another thread can call Abort, as NCCL allows. The abort
+// ends NCCL's kernels, so the stream becomes empty, and the blocked function of this class throws NcclError.
 class NcclCommunicator {
  public:
   // Connects to the other ranks, and returns when all are connected. Throws CollectiveError if ranks are
@@ -39,8 +39,8 @@ class NcclCommunicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   // Enqueues the collective of `request` on the CUDA stream `stream`. Usually returns before the GPU has run
-  // it. The first collective of each kind (a barrier is an all-reduce) waits until the other ranks also issue
-  // it. Throws NcclError.
+  // it. The first call for each kind of collective blocks until the other ranks also make it; a barrier
+  // counts as an all-reduce. Throws NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
   // Throws NcclError if NCCL has reported an asynchronous error. Does nothing after Abort, and while another
   // thread is in a call of NCCL.
@@ -49,7 +49,7 @@ class NcclCommunicator {
   // second call does nothing.
   void Abort() noexcept;
 
-  // Returns "host:pid", with which NCCL begins this process's lines if NCCL_DEBUG=INFO is set.
+  // Returns "host:pid", with which NCCL begins this process's lines in its log if NCCL_DEBUG=INFO is set.
   const std::string& log_prefix() const { return log_prefix_; }
 
  private:

@@ -21,8 +21,9 @@ inline constexpr char kWithoutNccl[] =
 // wait for the end of the collective; only the Wait of a barrier blocks the calling thread until then. A
 // collective keeps its tensors alive until Wait has returned or the GPU has finished the collective;
 // otherwise the device's allocator could reuse their memory too early. Work::interval measures with CUDA
-// events, and converts their times to the host's clock with the last anchor before the collective, a time
-// read on both clocks (model/tensor/cuda_clock.h). Every Barrier takes a new anchor.
+// events, and converts their times to the host's clock with an anchor: a time read on both clocks
+// (model/tensor/cuda_clock.h). Every Barrier takes a new anchor; a collective uses the last anchor before its
+// issue.
 //
 // NCCL chooses the order of additions, which is not always rank order. The result of an all-reduce is bitwise
 // equal on all ranks.
@@ -31,12 +32,13 @@ inline constexpr char kWithoutNccl[] =
 // timeout after its start on the GPU, and for a call of NCCL that launches a collective and blocks longer
 // than the timeout. In these cases it aborts the communicator. Then all unfinished and later collectives fail
 // with an error that has the first failure as its cause. Until a call of Work::Wait, Work::interval or
-// Barrier throws this error, a rank's compute stream continues with undefined tensors. The destructor aborts
-// collectives in flight; if there are none, it waits for the other ranks at most for the timeout.
+// Barrier throws this error, a rank's compute stream continues with tensors of undefined contents. The
+// destructor aborts collectives in flight; if there are none, it waits for the other ranks at most for the
+// timeout.
 //
-// `first_cause` is ignored. GroupMaker (comm/group_options.h) describes the usual errors. This function also
-// throws InvalidInput for a device that is not a GPU and in a build without NCCL, and CollectiveError if NCCL
-// cannot connect the ranks.
+// The argument `first_cause` is ignored. MakeNcclGroup throws the errors that GroupMaker
+// (comm/group_options.h) describes. It also throws InvalidInput for a device that is not a GPU and in a build
+// without NCCL, and CollectiveError if NCCL cannot connect the ranks.
 std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 

@@ -34,8 +34,8 @@ std::string SignalName(int signal);
 // Returns a text such as "exited with status 7" or "was killed by signal 9 (SIGKILL)".
 std::string ToString(const ProcessEnd& end);
 
-// Changes that make a child process's environment from this process's environment: the new value of each
-// changed variable by the variable's name; nullopt removes the variable.
+// Differences between a child process's environment and this process's environment. The key is a variable's
+// name, and the value is its value in the child; nullopt removes the variable.
 using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
 struct ChildOptions {

@@ -30,14 +30,14 @@ void RaiseDescriptorLimit();
 
 // Opens the file `path` with open(2) and these `flags`. Only the owner can read and write a file that this
 // function creates. Throws std::system_error, which names the path. The descriptor is closed when this
-// process executes a program (close-on-exec), like the descriptors of MakePipe.
+// process executes a program (close-on-exec).
 FileDescriptor OpenFile(const std::string& path, int flags);
 
 struct Pipe {
   FileDescriptor read_end;
   FileDescriptor write_end;
 };
-// Makes a pipe. Throws std::system_error.
+// Makes a pipe with close-on-exec descriptors. Throws std::system_error if pipe2(2) fails.
 Pipe MakePipe();
 
 using Deadline = std::chrono::steady_clock::time_point;

@@ -14,8 +14,8 @@ struct LaunchOptions {
   // they may print the cause of the failure. LaunchSelf returns earlier if all ranks end within this time.
   std::chrono::milliseconds settle{1000};
   // Longest time from the end of the first rank to the end of the last rank; after it LaunchSelf stops the
-  // ranks that still run. So it ends a launch in which one rank hangs after all others have exited with 0. It
-  // has no effect if with_mpirun is true.
+  // ranks that still run. So a launch ends even if one rank hangs after all others have exited with 0.
+  // `finish` has no effect if with_mpirun is true.
   std::chrono::milliseconds finish{60'000};
   // Time from the signal that asks the ranks to stop (SIGTERM, or the signal that this process received)
   // until LaunchSelf kills the ranks that still run. If this process receives a second signal, LaunchSelf
@@ -39,7 +39,7 @@ struct LaunchOptions {
 // The first cause is the first rank that a signal killed before LaunchSelf stopped the ranks. If there is
 // none, it is the first rank that exited with a status other than 0 and 1, because a rank that exits with 1
 // has printed a cause, perhaps the failure of another rank. If there is no such rank either, it is the rank
-// that failed first, or, if none failed, the first rank that did not end in time.
+// that failed first, or, if none failed, the lowest-numbered rank that did not end in time.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
 // Each rank that finds bad arguments calls this function. Only the rank for which it returns true prints the

@@ -46,34 +46,36 @@ class PeerClosed : public PeerError {
 
 // Finds the rank that failed first.
 //
-// A rank on which a collective fails closes its connections, so a rank may lose a connection to a rank that
-// did not fail first. A rank that makes no progress may itself wait for another rank. Therefore a rank on
-// which a collective fails writes a note into the job's store before it closes its connections: which rank it
-// blames, and why. Before this rank throws CollectiveError, it reads the note of the rank that it blames,
-// then the note of the rank that this note blames, and so on. The last of the notes that it finds tells the
-// first cause. If this rank blames a rank without knowing its number, it searches the notes of all ranks for
-// one that blames no other rank; if there is none, it blames a rank that has written no note.
+// With backends gloo and shm, a rank on which a collective fails closes its connections. So a rank may lose a
+// connection to a rank that did not fail first. A rank that makes no progress may itself wait for another
+// rank. Therefore a rank on which a collective fails writes a note into the job's store before it closes its
+// connections: which rank it blames, and why. Before this rank throws CollectiveError, it reads the note of
+// the rank that it blames, then the note of the rank that this note blames, and so on. The last of the notes
+// that it finds tells the first cause. If this rank blames a rank without knowing its number, it searches the
+// notes of the other ranks for one that blames no rank; if there is none, it blames a rank that has written
+// no note.
 //
-// The job's store is in rank 0's process. After rank 0 has read the notes, it makes the job fail with the
-// cause that it found (Store::Fail), unless ranks blame each other in a circle; ranks that fail later report
-// this cause. If rank 0's process ends without that, a rank that has lost a connection, has found no note and
-// cannot write its own reports that rank 0 closed the connection. If the store does not answer within five
-// seconds, a rank that blames another rank reports that rank 0 made no progress. Ranks that have not joined a
-// job (World::job is null) have no store, so each of them reports only the failure that it has seen itself.
+// The job's store, which holds the notes, is in rank 0's process (comm/rendezvous/store.h). After rank 0 has
+// read the notes, it makes the job fail with the cause that it found (Store::Fail), unless ranks blame each
+// other in a circle; ranks that fail later report this cause. If rank 0's process ends without that, the
+// store is gone. A rank that then loses a connection cannot write its note, and reports that rank 0 closed
+// the connection. If the store does not answer a rank that blames another rank within five seconds, this rank
+// reports that rank 0 made no progress. Ranks that have not joined a job (World::job is null) have no store,
+// so each of them reports only the failure that it has seen itself.
 //
 // Thread-safe. A process group that is made of two inner groups (backend hierarchical) uses one FirstCause
 // object together with them.
 class FirstCause {
  public:
   // A rank that this rank blames may itself wait for another rank, and writes its note only when that wait
-  // fails. `patience` is the longest time that such a wait takes; Read waits for notes that much longer.
+  // fails. `patience` is the longest time that such a wait takes; Read may wait that much longer for notes.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
   // Writes the note about this rank's `failure` into the job's store. Takes at most six seconds: if the store
   // does not answer by then, the note may be missing. Only the first call on this object writes a note.
   void Write(const std::exception& failure);
   // Waits for the notes of other ranks, and returns the text of the first cause. Waits for notes for at most
-  // one second, plus `patience` unless this rank's own failure was a PeerClosed. If rank 0 does not answer,
-  // Read waits one second more. Call Read after Write.
+  // one second, plus `patience` unless this rank failed because a peer closed its connection (PeerClosed). If
+  // rank 0 does not answer, Read waits one second more. Call Read after Write.
   std::string Read();
 
  private:
@@ -82,15 +84,16 @@ class FirstCause {
     std::string cause;
   };
   // Reads the note of the rank that this rank blames, then the note of the rank that this note blames, and so
-  // on. Copies the cause from the last note that it finds into first_. If the notes lead back to this rank or
-  // to a rank whose note has been read, ranks blame each other in a circle: then copies this rank's own
-  // cause, and returns false. Otherwise returns true. Throws JobFailed if the job has failed (Store::Fail),
-  // and std::runtime_error if rank 0 cannot be reached.
+  // on. Copies the cause from the last note that it finds into the member first_. If the notes lead back to
+  // this rank or to a rank whose note has been read, ranks blame each other in a circle: then copies this
+  // rank's own cause, and returns false. Otherwise returns true. Throws JobFailed if the job has failed
+  // (Store::Fail), and std::runtime_error if rank 0 cannot be reached.
   bool Follow(Deadline deadline);
   // Finds the first cause if this rank's note blames a rank of unknown number. Reads the notes of the other
   // ranks in the order of their numbers, and copies the cause from the first note that blames no rank into
-  // first_. If there is no such note, and the own cause starts with kAnotherRank, first_ blames the
-  // lowest-numbered rank that has written no note. Throws the exceptions of Follow.
+  // the member first_. If there is no such note, and the cause in this rank's own note starts with
+  // kAnotherRank, first_ becomes this cause with "rank N" in place of kAnotherRank; N is the lowest-numbered
+  // rank that has written no note. Throws JobFailed and std::runtime_error as Follow does.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

@@ -26,33 +26,34 @@ struct RequestQueueOptions {
 
   int rank = 0;
   std::string_view backend;
-  // A process group that is made of other groups sets `divide`; its queue then has no communication threads
-  // and does not call `run`. The queue calls `divide` when a request is issued, unless the queue has failed.
-  // `divide` issues requests to the other groups, and returns the Work that ends when they have ended.
+  // A function that divides a request into requests to other process groups, and returns the Work that ends
+  // when these have ended. Backend hierarchical sets it. A queue with `divide` has no communication threads,
+  // and never calls `run`. The queue calls `divide` when a request is issued, unless the queue has failed.
   std::function<Work(const Request& request)> divide = {};
-  // Number of communication threads (without `divide`). At most this many requests run at one time.
+  // Number of communication threads; a queue with `divide` has none. At most this many requests run at one
+  // time, on communication threads and on threads in Work::Wait together.
   int num_threads = 1;
   // Runs a request to its end, or throws. `thread` is the number, from 0, of the communication thread that
   // calls this function, or kCaller for any other thread.
   std::function<void(const Request& request, int thread)> run;
-  // A function of the backend that makes running requests of this group fail on this rank. Backends gloo and
-  // shm do so by closing the group's connections, so running requests of the other ranks fail too.
+  // A function of the backend that makes the process group's running requests fail on this rank. Backends
+  // gloo and shm do so by closing the group's connections, so running requests of the other ranks fail too.
   std::function<void()> abort;
   // The object that writes a note about this rank's failure for the other ranks, and finds the rank that
   // failed first. If `is_part` is true, this group is inside a larger group: its queue only writes the note,
   // and the queue of the larger group finds the rank that failed first.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // Returns whether the thread that calls Work::Wait should run the request, for example because that takes
-  // less time than waking a communication thread. `begin` may be empty. The queue calls it when a request is
-  // issued, if no other request is unfinished, the queue has not failed, the request has no `prepare`, and
-  // its `after` has ended. `begin` may do the part of the request for which other ranks wait, such as sending
-  // this rank's data. If it returns true, Issue wakes no communication thread: the thread that calls
-  // Work::Wait runs the request, unless a communication thread has started it.
+  // `begin` returns whether the thread that calls Work::Wait should run the request, for example because that
+  // takes less time than waking a communication thread. `begin` may be empty. The queue calls it when a
+  // request is issued, if no other request is unfinished, the queue has not failed, the request has no
+  // `prepare`, and its `after` has ended. `begin` may do the part of the request for which other ranks wait,
+  // such as sending this rank's data. If it returns true, Issue wakes no communication thread: the thread
+  // that calls Work::Wait runs the request, unless a communication thread has started it.
   std::function<bool(const Request& request)> begin = {};
-  // If true, a thread in Work::Wait runs queued requests, in order, while the request for which it waits is
-  // not done. If false, it runs queued requests only if `begin` returned true for the request for which it
-  // waits, or if `divide` is set.
+  // If true, a thread in Work::Wait runs queued requests, in order, until the request for which it waits is
+  // done or no further request can start. If false, it does so only if `begin` returned true for the request
+  // for which it waits, or in a queue with `divide`.
   bool waiters_help = false;
 };
 
@@ -93,12 +94,13 @@ class RequestQueue {
 
   bool CanRun() const { return !items_.empty() && std::ssize(running_) < options_.num_threads; }
   void RunThread(int index);
-  // Takes the first request from the queue, and runs it on the calling thread, whose number for `run` is
-  // `thread`. `lock` holds mutex_ before and after the call, but not while the request runs.
+  // Takes the first request from the queue, and runs it on the calling thread. `thread` is the argument of
+  // that name for `run`. `lock` holds mutex_ before and after the call, but not while the request runs.
   void RunNext(std::unique_lock<std::mutex>& lock, int thread);
   // Runs queued requests on the calling thread until `item` is done, or, in a queue with communication
   // threads, until no further request can start. Other threads may run some of the requests. The caller must
-  // add 1 to num_helpers_ before the call; this function subtracts 1 when it ends.
+  // add 1 to num_helpers_, the number of threads in this function, before the call; the function subtracts 1
+  // when it ends.
   void RunUpTo(const Item& item);
   void ThrowIfFailed();
 
@@ -119,8 +121,8 @@ class RequestQueue {
   std::vector<std::thread> threads_;
 };
 
-// A process group whose collectives a queue runs. The destructor of a derived class must first reset queue_,
-// because the queue's threads use the derived object.
+// A process group that runs its collectives in a RequestQueue, the member queue_. The destructor of a derived
+// class must first reset queue_, because the queue's threads use the derived object.
 class QueueGroup : public ProcessGroup {
  public:
   Work Issue(Request request) override { return queue_->Issue(std::move(request)); }
