@@ -35,8 +35,8 @@ struct RankProgram {
   // reference to it. Throws InvalidInput if an input file that the flags name (such as --weights) cannot be
   // used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
-  // Answers a question for which no ranks are needed (such as the memory estimate), and prints the answer. If
-  // `answer` returns true, the program ends without a measurement. `answer` may be empty: then the program
+  // Answers a question for which no ranks are needed (such as the memory estimate), and prints the answer.
+  // Returns whether the program ends then, without a measurement. `answer` may be empty: then the program
   // measures.
   std::function<bool(const comm::World& world)> answer = {};
 };

@@ -29,9 +29,9 @@ Command AnswerCommand(const char* argv0, const std::string& records, const std::
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
 // The command exits with status kNo if the half-width of a confidence interval of the latest set of launches
-// is unknown, or larger than `precision` times the baseline strategy's step time. The intervals are those of
-// the differences of each strategy's step time to the baseline strategy's and to that of a strategy without
-// communication.
+// (LaunchId::set) is unknown, or larger than `precision` times the baseline strategy's step time. The
+// intervals are those of the differences of each strategy's step time to the baseline strategy's and to that
+// of a strategy without communication.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
 // A command for --choose, to be run after the first launch (the first start of all ranks). It prints one line
 // with the flags --variants and --steps for the later launches, which leave out variants (strategies with
