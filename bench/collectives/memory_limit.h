@@ -16,10 +16,11 @@ inline constexpr char kMemoryLimitGroup[] = "shm";
 
 // An all-reduce of f32 sums in shared memory, without copies. //bench:all_reduce can measure it beside the
 // backends, for comparison, because the memory of the host limits its speed. Each rank maps the vectors of
-// all ranks into its memory. Each rank adds its share of the elements of these vectors, about 1 / number of
-// ranks, in a plain loop, and writes the sums into all vectors. Before and after the loop, ranks wait for
-// each other by spinning on counters. Issue runs this all-reduce, whatever the kind of the collective, if the
-// output is the tensor that was allocated last. It passes all other collectives to the wrapped group.
+// all ranks into its address space. Each rank adds its share of the elements of these vectors, about 1 /
+// number of ranks, in a plain loop, and writes the sums into all vectors. Before and after the loop, ranks
+// wait for each other by spinning on counters. Issue runs this all-reduce, whatever the kind of the
+// collective, if the output is the tensor that was allocated last. It passes all other collectives to the
+// wrapped group.
 class MemoryLimit : public comm::GroupDecorator {
  public:
   // `group` must outlive this object.

@@ -35,9 +35,9 @@ struct RankProgram {
   // reference to it. Throws InvalidInput if an input file that the flags name (such as --weights) cannot be
   // used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
-  // Answers a question for which no ranks are needed (such as the memory estimate), and prints the answer.
-  // Returns whether the program ends then, without a measurement. `answer` may be empty: then the program
-  // measures.
+  // If the flags ask a question for which no ranks are needed (such as the memory estimate), prints the
+  // answer and returns true; then the program ends without a measurement. Otherwise returns false. `answer`
+  // may be empty: then the program measures.
   std::function<bool(const comm::World& world)> answer = {};
 };
 
