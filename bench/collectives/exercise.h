@@ -33,8 +33,9 @@ class Exercise {
   // these collectives together. Call Prepare first.
   int64_t Measure(PhaseTimer& timer, int64_t count);
 
-  // Returns the number of wrong elements in this rank's outputs. Call it after Prepare and Measure with the
-  // count 1; a second all-reduce would add the sums of the first, and its result is not known here.
+  // Returns the number of wrong elements in this rank's outputs. Call it after Prepare and Measure with
+  // `count` = 1: a second all-reduce would add the sums of the first, and CountWrongElements does not know
+  // that result.
   int64_t CountWrongElements() const;
   int64_t num_checked() const { return std::ssize(requests_) * requests_.front().output.numel(); }
 

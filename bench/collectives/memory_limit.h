@@ -14,12 +14,13 @@ inline constexpr int kMaxMemoryLimitRanks = 16;
 // The backend through which the ranks of a MemoryLimit connect. It requires that all ranks are on one host.
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
-// An all-reduce of f32 sums in shared memory, without copies. The speeds of backends are compared with its
-// speed, as a limit that the memory of one host sets. All ranks map the vectors of all ranks. Each rank adds
-// its share of the elements of these vectors, about 1 / number of ranks, in a plain loop, and writes the sums
-// into all vectors. Before and after the loop, ranks wait for each other by spinning on counters. Every
-// collective on the tensor that was allocated last becomes this all-reduce; collectives on other tensors are
-// passed to the wrapped group.
+// An all-reduce of f32 sums in shared memory, without copies. //bench:all_reduce can measure it beside the
+// backends, for comparison, because the memory of the host limits its speed. Each rank maps the vectors of
+// all ranks into its address space. Each rank adds its share of the elements of these vectors, about 1 /
+// number of ranks, in a plain loop, and writes the sums into all vectors. Before and after the loop, ranks
+// wait for each other by spinning on counters. Issue runs this all-reduce, whatever the kind of the
+// collective, if the output is the tensor that was allocated last. It passes all other collectives to the
+// wrapped group.
 class MemoryLimit : public comm::GroupDecorator {
  public:
   // `group` must outlive this object.
@@ -29,7 +30,8 @@ class MemoryLimit : public comm::GroupDecorator {
   // Allocates a tensor whose memory all ranks map. Throws std::system_error on a rank that cannot make, open
   // or map the memory, and CollectiveError if the wrapped group cannot broadcast the memory's path.
   model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override;
-  // The all-reduce in shared memory throws std::runtime_error if a rank does not arrive within the timeout.
+  // Throws std::runtime_error if a rank does not arrive at the all-reduce in shared memory within the
+  // timeout.
   comm::Work Issue(comm::Request request) override;
 
  private:

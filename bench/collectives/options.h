@@ -32,10 +32,10 @@ struct AllReduceOptions {
   std::vector<std::string> GroupBackends() const;
 };
 
-// Throws InvalidInput, naming the flag, if a size is not a whole number of elements (or, for reduce_scatter
-// and all_gather, of elements for each rank), if there are so many ranks that the dtype cannot hold the sums
-// of the test inputs exactly, or if --backend has memory_limit and the flags ask for more than sums of f32,
-// by all-reduce, one at a time, on at most kMaxMemoryLimitRanks ranks.
+// Throws InvalidInput, naming the flag, if a size of --sizes is not a multiple of an element's size (for
+// reduce_scatter and all_gather: of one element for each rank), or if there are so many ranks that the dtype
+// cannot hold the sums of the test inputs exactly. For --backend=memory_limit also throws unless the flags
+// ask for all-reduces of f32 sums, one in flight, on at most kMaxMemoryLimitRanks ranks.
 void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world);
 // Throws TooLittleMemory if the buffers of this host's ranks need more memory, by estimate, than
 // AvailableMemoryBytes returns.

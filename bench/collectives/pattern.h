@@ -5,9 +5,8 @@
 #include "comm/process_group.h"
 #include "model/tensor/tensor.h"
 
-// Test inputs for collectives, as in nccl-tests' verifiable/: element i of rank r is r plus a number from 1
-// to 8 that depends on i. The sums over at most MaxExactWorldSize ranks are exact in any order of addition,
-// so the results are known.
+// Test inputs for collectives: element i of rank r is r plus a number from 1 to 8 that depends on i. The sums
+// over at most MaxExactWorldSize ranks are exact in any order of addition, so the right results are known.
 namespace gradsync::bench {
 
 // Returns the largest number of ranks for which this dtype holds the sums of all ranks' inputs exactly; for
@@ -19,9 +18,10 @@ int MaxExactWorldSize(model::DType dtype);
 void FillPattern(const model::Tensor& tensor, int rank);
 
 // Returns how many elements of a CPU tensor differ from the sum or the mean (`op`) of all ranks' test inputs
-// (FillPattern). Element i of the tensor is compared with element `first` + i of the inputs' sum or mean. If
-// the number of ranks is not a power of two, an element of a mean counts as right if its relative error is at
-// most 2^-23 (bf16: 2^-7). Throws InvalidInput unless `op` is sum or mean, and the dtype f32, f64 or bf16.
+// (FillPattern). Element i of the tensor, rounded to f32, is compared with element `first` + i of the inputs'
+// sum or mean. If the number of ranks is not a power of two, an element of a mean counts as right if its
+// relative error is at most 2^-23 (bf16: 2^-7). Throws InvalidInput unless `op` is sum or mean, and the dtype
+// f32, f64 or bf16.
 int64_t CountWrong(const model::Tensor& tensor, comm::ReduceOp op, int world_size, int64_t first = 0);
 
 // Returns how many elements of a CPU tensor differ from the test input that FillPattern writes for rank

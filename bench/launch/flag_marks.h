@@ -22,8 +22,8 @@ inline constexpr FlagMarks kOutput{1 << 4};
 // mark is not compared then: its value may differ by host (--interface), or other code compares it
 // (--world_size).
 inline constexpr FlagMarks kOfOneHost{1 << 5};
-// The flag may be given together with --max_memory, which only estimates memory. Flags without this mark are
-// refused together with --max_memory, because they would have no effect.
+// Flags without this mark are refused together with --max_memory, with which the program only estimates
+// memory: they would have no effect.
 inline constexpr FlagMarks kNeedsMemory{1 << 6};
 // Flags with the mark kOfTransformers or kOfSequences affect only language models, and are refused for other
 // models. kOfTransformers: the flag sets a size of the model. kOfSequences: the flag is about the text or the

@@ -9,8 +9,8 @@
 namespace gradsync::bench {
 
 // Returns, for a record, what connects the ranks: the name and kind of a network interface, or else "memory",
-// "other" (unknown) or "none" (one rank). Also returns a number of bytes per second that no collective of the
-// group can reach.
+// "other" (unknown) or "none" (one rank). Also returns a bus bandwidth, in bytes per second, that is higher
+// than any that the group can reach: a higher measured one must be wrong.
 LinkFields DescribeLink(const comm::ProcessGroup& group);
 
 // Returns the kind of a network interface: "loopback", "veth", "ethernet", "infiniband" or "other".

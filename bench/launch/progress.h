@@ -19,7 +19,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Counts one more step, and shows the progress line if it is time for it. The line begins with `what`.
+  // Counts one more step. Shows the progress line if the last one is old enough: 0.2 s on a terminal,
+  // otherwise `line_every_ns`. The line begins with `what`.
   void Step(std::string_view what);
 
  private:

@@ -43,8 +43,8 @@ void SetLaunch(const std::string& set, int64_t index);
 // the file for its records, the progress line, and the first fault (AddFault).
 class Rank {
  public:
-  // Lets this thread, and all threads that it starts later, compute denormal numbers as zeros. `options` must
-  // outlive the Rank. Throws InvalidInput if the device does not exist.
+  // The constructor makes this thread, and all threads that it starts later, treat denormal numbers as zeros.
+  // `options` must outlive the Rank. Throws InvalidInput if the device does not exist.
   Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
        ControlGroups control_groups = ControlGroups());
 
@@ -67,9 +67,10 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // Opens this rank's file for records, and sets the fields that all its records have in common: those of
-  // `record`, the options, the machine, and an id of the launch, equal on all ranks. All ranks must call
-  // this. Throws InvalidInput if the file cannot be made or is not empty.
+  // Opens this rank's file for records. Makes a record for each backend (RecordOf), to which the benchmark
+  // adds what it measures. It has the values of `record`, the device, numbers of threads and seed, facts
+  // about the machine and the backend's process group, and an id of the launch, equal on all ranks. All ranks
+  // must call this. Throws InvalidInput if the file cannot be made or is not empty.
   void SetRecords(Record record);
   // If control groups limit the CPU time of this process, adds two counts to `facts`: the periods of the CPU
   // quota since the call of SetRecords, and the periods in which the quota was used up, so that threads had

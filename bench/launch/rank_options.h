@@ -15,8 +15,8 @@
 
 namespace gradsync::bench {
 
-// The flags that all benchmarks with ranks have. TrainingOptions adds the flags of `repeats`, `precision` and
-// `choose`.
+// The flags that all benchmarks with ranks have. Only //bench:ddp and //bench:compare have the flags of
+// `repeats`, `precision` and `choose`.
 struct RankOptions {
   model::Device::Type device = model::Device::Type::kCpu;
   int64_t world_size = 2;
@@ -27,13 +27,14 @@ struct RankOptions {
   int64_t seed = 0;
   std::string out = {};
   std::optional<int64_t> repeats = {};  // number of launches, for programs that have the flag
-  // If set, the program starts its ranks two to num_launches() times, one after the other, until the
-  // differences to the baseline strategy, and the costs of strategies, are known precisely. `precision` is
-  // the largest allowed half-width of their confidence intervals, as a fraction of the baseline's step time.
+  // If set, the program starts its ranks two to num_launches() times, one after the other. It stops when it
+  // knows precisely how much longer each strategy's step is than the baseline strategy's, and than a step
+  // without communication. `precision` is the largest allowed half-width of the confidence intervals of these
+  // differences, as a fraction of the baseline's step time.
   std::optional<double> precision = {};
-  // If true, the ranks are started num_launches() times. The first time all variants (strategies with
-  // options) are measured; later the baseline and `none`, and those that the first time did not show to be
-  // slower.
+  // If true, the ranks are started num_launches() times. The first time, all variants (strategies with
+  // options) are measured. Later, the baseline, the strategy without communication (`none`) and those
+  // variants are measured that the first time did not show to be slower than another.
   bool choose = false;
   // `computes` is false for a program that only communicates, which has no flag --threads_per_rank.
   // `computes` must be set before the call of AddTo, which adds the flags.

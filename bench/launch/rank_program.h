@@ -35,18 +35,18 @@ struct RankProgram {
   // reference to it. Throws InvalidInput if an input file that the flags name (such as --weights) cannot be
   // used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
-  // Answers a question for which no ranks are needed (such as the memory estimate), and prints the answer. If
-  // `answer` returns true, the program ends without a measurement. `answer` may be empty: then the program
-  // measures.
+  // If the flags ask a question for which no ranks are needed (such as the memory estimate), prints the
+  // answer and returns true; then the program ends without a measurement. Otherwise returns false. `answer`
+  // may be empty: then the program measures.
   std::function<bool(const comm::World& world)> answer = {};
 };
 
 // The main function of a benchmark program. Reads the flags. If torchrun, mpirun or srun started the process,
 // it runs one rank. If a user started it, it starts all ranks as new processes of the same program; it
 // repeats this, with another seed, as often as --repeats, --precision and --choose say. At the end, unless
-// --answer=false, it prints the answer of //tools:summarize on one screen; if a launcher started ranks on
-// several hosts, it prints the command for this instead. Returns the exit status: kDone (success), kFailed
-// (the program or a rank failed), kBadArguments, or kLacking (TooLittleMemory).
+// --answer=false, it lets //tools:summarize print the results on one screen; if a launcher started ranks on
+// several hosts, it prints the command with which the user can do so. Returns the exit status: kDone
+// (success), kFailed (the program or a rank failed), kBadArguments, or kLacking (TooLittleMemory).
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

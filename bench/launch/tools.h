@@ -25,24 +25,26 @@ comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 // The command prints the results on one screen; if `set` is not empty, only those of the launches of this set
 // (LaunchId::set).
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set = "");
-// The command writes all tables into `file`, in the format "markdown", "csv" or "json".
+// The command writes all tables of results into `file`, in the format "markdown", "csv" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
 // The command exits with status kNo if the half-width of a confidence interval of the latest set of launches
-// is unknown, or larger than `precision` times the baseline strategy's step time. The intervals are those of
-// the strategies' differences to the baseline and of their costs.
+// (LaunchId::set) is unknown, or larger than `precision` times the baseline strategy's step time. The
+// intervals are those of the differences of each strategy's step time to the baseline strategy's and to that
+// of a strategy without communication.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
 // A command for --choose, to be run after the first launch (the first start of all ranks). It prints one line
-// with the flags --variants and --steps for the later launches, which leave out strategies that are shown to
-// be slower, and one line with the fastest strategy so far.
+// with the flags --variants and --steps for the later launches, which leave out variants (strategies with
+// options) that are shown to be slower than another, and one line with the fastest variant so far.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
-// Returns a command that runs //tools:report, which writes an HTML page of figures into `file`. The command
-// exits with status kLacking if matplotlib is missing. Throws InvalidInput if //tools:report is missing.
+// Returns a command that runs //tools:report, which writes an HTML page with tables and figures into `file`.
+// The command exits with status kLacking if matplotlib is missing. Throws InvalidInput if //tools:report is
+// missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 
-// TypedAnswer and TypedNext return texts for users. That of TypedAnswer is the command that prints the
-// results on one screen again; that of TypedNext names the programs that make a report (//tools:report) and
-// print all tables (//tools:summarize).
+// TypedAnswer and TypedNext return texts for users. The text of TypedAnswer is the command that prints the
+// results on one screen again. The text of TypedNext names the programs that make a report (//tools:report)
+// and print all tables (//tools:summarize).
 std::string TypedAnswer(const std::string& records);
 std::string TypedNext(const std::string& records);
 

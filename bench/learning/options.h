@@ -27,12 +27,13 @@ struct LearningRateSchedule {
   std::string ToString() const;
 };
 
-// Returns the Kind of the flag --lr_schedule, whose value has the format of ToString.
+// Returns the Kind (functions that parse and print values) of the flag --lr_schedule, whose value has the
+// format of LearningRateSchedule::ToString.
 Kind<LearningRateSchedule> LearningRateSchedules();
 
 // The command line of //bench:convergence, which trains a language model with each variant (a strategy with
-// options); the losses of variants are then compared. `training` has the flags that //bench:convergence
-// shares with //bench:ddp.
+// options); //tools:summarize then compares the losses of variants. `training` has the flags that
+// //bench:convergence shares with //bench:ddp.
 struct ConvergenceOptions {
   ConvergenceOptions();
 

@@ -40,8 +40,8 @@ class Trial {
 
   TrialStep Step();
   // Returns, on every rank, the mean loss over sequences of the held-out text, in nats per byte. The ranks
-  // divide the --held_out_windows sequences, and each rank computes the loss of its sequences with its own
-  // copy of the model.
+  // divide the --held_out_windows sequences among themselves, and each rank computes the loss of its
+  // sequences.
   double MeasureHeldOutLoss();
 
  private:

@@ -8,8 +8,8 @@
 #include "bench/training/variant.h"
 #include "model/base/flags.h"
 
-// Implements the flag --tune: which combinations of option values (settings) of a variant are tried.
-// //bench:convergence then trains the variant with the setting that had the lowest mean held-out loss.
+// The flag --tune of //bench:convergence: for each variant, which combinations of option values (settings)
+// are tried. Then the variant is trained with the setting that had the lowest mean held-out loss.
 namespace gradsync::bench {
 
 struct TunedOption {

@@ -64,17 +64,18 @@ class PyTorchPeer {
   // `bucket_bytes` has the bucket size in bytes of each strategy, by the strategy's name. The Python process
   // makes the PyTorch models of these strategies (some share one), with the weights of rank 0's `model`. It
   // compiles the model of each strategy whose name ends with kCompiledSuffix by torch.compile. `config` has
-  // the sizes of the model and of batches, the optimizer, its learning rate and the dtype.
+  // the sizes of the model, the shape of a batch, the optimizer, its learning rate and the dtype.
   void Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const model::Model& model);
 
-  // Returns facts for the record of a strategy of PyTorch: the environment variables of malloc; the sizes in
-  // bytes of the buckets of its DistributedDataParallel, if it has one; and, if its model is compiled, what
-  // torch.compile was applied to and the time that compiling took.
+  // Returns facts for the record of a strategy of PyTorch: the environment variables of malloc and, if the
+  // strategy uses DistributedDataParallel, the sizes in bytes of its buckets. If its model is compiled, there
+  // are two more facts: what torch.compile was applied to, and the time in ns of compiling and of two forward
+  // and backward passes.
   const FactFields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
-  // Lets PyTorch take `num_steps` steps with this strategy on one batch, and returns the mean time of each
-  // part of a step.
+  // Lets PyTorch take `num_steps` steps with this strategy on one batch. Returns the mean times of the parts
+  // of a step, such as forward.
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
 
   // The Python process takes one training step from the weights of rank 0's `model` of Begin. Returns the

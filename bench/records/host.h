@@ -51,8 +51,8 @@ void ResetPeakResidentBytes();
 std::optional<int64_t> PeakResidentBytes();
 
 // Finds the first line of a file that starts with `key`, and returns the rest of the line, without characters
-// of `separators` at its ends; empty if there is no such line. Of "MemAvailable: 23456 kB", with the
-// separators ": kB", it returns "23456".
+// of `separators` at its ends; empty if there is no such line. For the line "MemAvailable: 23456 kB", the key
+// "MemAvailable" and the separators ": kB", it returns "23456".
 std::string ReadEntry(const std::string& path, std::string_view key, const char* separators);
 
 // Returns the NUMA node of the CPU on which the calling thread runs; empty if unknown.

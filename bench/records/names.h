@@ -12,8 +12,8 @@ namespace gradsync::bench {
 // values of scope kSetting and kTrial are equal; values of scope kRun may differ.
 //
 //   kSetting  what variants share if they are compared: model, batch, dtype, device, threads
-//   kTrial    which trial of a variant: its seed
-//   kRun      how the launch measured: number of steps, seed
+//   kTrial    which trial of a variant: the seed of its weights and batches
+//   kRun      how the launch measured: number of steps, seed of the launch
 enum class Scope { kSetting, kTrial, kRun };
 
 enum class RecordPart { kConfig, kSamples, kChecks, kFacts, kLink, kPublished };
@@ -27,8 +27,9 @@ using enum Scope;
 // kKnown is a whole number or the text "unknown".
 enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four have the order of Value's alternatives
 
-// The programs that write records, as bits. //bench:ddp is kDdp for gradsync's strategies, and kPeers for
-// PyTorch's strategies (peers); kLearning is //bench:convergence.
+// The programs that write records, as bits. //bench:ddp and //bench:compare count as kDdp if a record is
+// about a strategy of gradsync, and as kPeers if it is about one of PyTorch (a peer). kLearning is
+// //bench:convergence.
 enum Writer : unsigned { kSome = 0, kAllReduce = 1, kDdp = 2, kPeers = 4, kLearning = 8 };
 inline constexpr unsigned kTraining = kDdp | kPeers, kBenchmarks = kAllReduce | kTraining;
 

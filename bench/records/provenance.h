@@ -11,8 +11,8 @@ namespace gradsync::bench {
 // The caller sets `gpu`, `clock` and `base_command`.
 Provenance CollectProvenance(int argc, const char* const* argv);
 
-// Returns a command's argument as a shell needs it: in quotes if it has other characters than letters, digits
-// and _-+=,./:@%.
+// Returns a command's argument as a shell needs it: in quotes if it is empty or has other characters than
+// letters, digits and _-+=,./:@%.
 std::string Quoted(std::string_view argument);
 
 // Sets the fields `gradsync_commit` and `dirty` from a text in the format of BuildStamp().

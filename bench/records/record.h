@@ -59,8 +59,8 @@ class Fields {
   std::vector<std::pair<std::string, Value>> entries_;
 };
 
-// The values of one part of a record, such as its configuration. A call with a literal as name that names.h
-// does not list for this part does not compile.
+// The values of one part of a record, such as its configuration. A call does not compile if its name is a
+// literal that names.h does not list for this part.
 template <RecordPart kPart>
 class FieldsOf : public Fields {
  public:
@@ -87,7 +87,7 @@ using CheckFields = FieldsOf<RecordPart::kChecks>;
 using FactFields = FieldsOf<RecordPart::kFacts>;
 using LinkFields = FieldsOf<RecordPart::kLink>;
 
-// Series of measured integers, by the names that names.h lists for samples.
+// Series of measured integers, each under a name that names.h lists for samples.
 class SampleSeries {
  public:
   using Name = SampleName;
@@ -168,8 +168,8 @@ struct Record {
   // measured. `variant` and `config` are equal on all ranks.
   Variant variant;
   ConfigFields config;
-  // Measured times and counts. All series of a record have equal length: one entry per timed step, turn of
-  // several steps, or collective.
+  // Measured times and counts. All series of a record have equal length: one entry for each timed step, for
+  // each turn (several steps in a row) or for each timed iteration of a collective.
   SampleSeries samples;
   // Statistics ("mean_ns", "std_ns" of the population, "median_ns", "p90_ns", "n" for the number of steps,
   // ...) by the name of the measured time. Only records that were made from publications have them, because a
@@ -215,11 +215,12 @@ class RecordWriter {
   // Adds a record, to be written by the next Write. Returns its number, with which Continue adds more data.
   int64_t Begin(const Record& record);
   void Continue(int64_t of, const Record& more);
-  // Writes all data that Begin and Continue have added since the last Write. If the process is killed later,
-  // these data are not lost. Throws std::runtime_error, with the path and the reason, if this fails.
+  // Writes into the file all data that Begin and Continue have added since the last Write. If the process is
+  // killed later, these data are not lost. Throws std::runtime_error, with the path and the reason, if this
+  // fails.
   void Write();
-  // Writes all data that Begin and Continue have added since the last Write, and returns only when the data
-  // are on disk, so that they survive a crash of the machine.
+  // Writes into the file as Write does, and returns only when the data are on disk, so that they survive a
+  // crash of the machine.
   void WriteToDisk();
 
   const std::string& path() const { return path_; }

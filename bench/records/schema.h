@@ -23,8 +23,8 @@ std::vector<std::string> WrongTypes(const Record& record);
 // program that wrote `record`, and that `record` lacks.
 std::vector<std::string> MissingSamples(const Record& record);
 
-// Returns the lines of WrongTypes(record), a line for each name that the schema does not have, and a line for
-// each name that the schema requires of the program that wrote `record`, and that is missing. `record` must
+// Returns the lines of WrongTypes(record), a line for each name in `record` that the schema does not have,
+// and a line for each missing name that the schema requires of the program that wrote `record`. `record` must
 // be complete: the program has finished it.
 std::vector<std::string> SchemaFaults(const Record& record);
 
