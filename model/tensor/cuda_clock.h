@@ -13,9 +13,10 @@ namespace gradsync::model {
 // microseconds per second, so an anchor is accurate only for a few seconds.
 class CudaAnchor {
  public:
-  // Waits until the compute stream is empty, then records an event and waits for it; the GPU is assumed to
-  // have reached the event in the middle of this time. Of three such round trips the shortest is used. The
-  // error is at most half of this round trip, some microseconds, plus the resolution of the event's time.
+  // Waits until the compute stream is empty. Then makes three round trips: in each, records an event in the
+  // stream and blocks the CPU until the GPU has reached it. Uses only the shortest round trip, and assumes
+  // that the GPU reached the event halfway between its begin and end. The error is at most half of this round
+  // trip (some microseconds), plus the resolution of the event's time.
   explicit CudaAnchor(CudaDevice& device);
 
   // Returns the time when the GPU reached the event, in ns of std::chrono::steady_clock. The event must have
