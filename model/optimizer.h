@@ -47,8 +47,8 @@ inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is
 // needs whole matrices: its constructors throw InvalidInput for a part of a matrix.
 class Optimizer {
  public:
-  // The smallest parts that can be updated independently of the rest: elements, or, with kMatrix, matrices
-  // (IsMatrix) and the elements of all other parameters.
+  // The smallest parts that an optimizer can update independently of the rest. With kElement they are single
+  // elements; with kMatrix they are whole matrices (IsMatrix), and single elements of all other parameters.
   enum class Unit { kElement, kMatrix };
 
   virtual ~Optimizer() = default;

@@ -96,8 +96,8 @@ class Parameter {
     any_row_ = false;
     touched_rows_.clear();
   }
-  // Declares that a gradient has been written or added to grad(). If `rows` (i32 row numbers) are given, what
-  // was written or added is zero in all other rows.
+  // Declares that a gradient has been written or added to grad(). If `rows` (i32 indices of rows) are given,
+  // what was written or added is zero in all other rows.
   void MarkGrad(const Tensor& rows = {}) {
     has_grad_ = true;
     if (rows.defined()) touched_rows_.push_back(rows);
@@ -109,7 +109,7 @@ class Parameter {
     ResetGrad();
     has_grad_ = true;
   }
-  // Returns the numbers of the rows of grad() that may be nonzero, as i32 tensors, possibly with repetitions.
+  // Returns the indices of the rows of grad() that may be nonzero, as i32 tensors, possibly with repetitions.
   // Returns null if all rows may be nonzero.
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 

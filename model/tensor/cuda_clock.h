@@ -28,9 +28,9 @@ class CudaAnchor {
   int64_t host_ns_ = 0;
 };
 
-// Keeps the newest CudaAnchor of a device. CudaDevice::Resource<CudaClock>() returns this object. Any thread
-// may call anchor(), but only the thread that runs the rank's model may call Anchor(), because it uses the
-// device.
+// Keeps the newest CudaAnchor of a device. CudaDevice::Resource<CudaClock>() returns the device's CudaClock,
+// and makes it at the first call. Any thread may call anchor(), but only the thread that runs the rank's
+// model may call Anchor(), because it uses the device.
 class CudaClock {
  public:
   explicit CudaClock(Device& device);

@@ -22,8 +22,8 @@ struct CUevent_st;
 // bounds), a later call throws CudaError, and the message names this later call.
 namespace gradsync::model {
 
-// Thrown if a call of the CUDA runtime, or of a library such as cuBLAS, fails, or if no kernel can do the
-// work (such as a grid that is too large).
+// Thrown if a call of the CUDA runtime, or of a library such as cuBLAS, fails, or if no kernel can compute an
+// operation (for example, because it needs more blocks than a grid may have).
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
