@@ -13,8 +13,8 @@ namespace gradsync::model::kernels {
 
 // Computes convolutions on the CPU by oneDNN. oneDNN's primitives (prepared convolutions) are made once per
 // shape and types. T is float or BF16. For BF16, Forward, WeightGrad and InputGrad do nothing and return
-// false if this CPU has no instructions for BF16, or if oneDNN's implementation is slow or known to be wrong;
-// otherwise they return true.
+// false if this CPU has no instructions for BF16, or if oneDNN's implementation is missing, slow or known to
+// be wrong; otherwise they return true.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
