@@ -33,9 +33,9 @@ class Model {
   // order.
   virtual std::span<Parameter* const> parameters() const = 0;
   // Returns groups of parameters (units) in forward order. Strategies that shard parameters, like PyTorch's
-  // fully_shard, gather a unit from all ranks before it is used, and reuse its memory afterwards. So each
-  // operation must read parameters of at most one unit, and forward must read no parameter of a unit after
-  // one of a later unit. Forward may read parameters that are in no unit at any time.
+  // fully_shard, gather a unit from all ranks before it is used, and may reuse its memory for other units
+  // afterwards. So each operation must read parameters of at most one unit, and forward must read no
+  // parameter of a unit after one of a later unit. Parameters that are in no unit may be read at any time.
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};
   }

@@ -47,8 +47,8 @@ inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is
 // needs whole matrices: its constructors throw InvalidInput for a part of a matrix.
 class Optimizer {
  public:
-  // The smallest parts that can be updated independently of the rest: elements, or, with kMatrix, matrices
-  // (IsMatrix) and the elements of all other parameters.
+  // The smallest parts that an optimizer can update independently of the rest. With kElement they are single
+  // elements; with kMatrix they are whole matrices (IsMatrix), and single elements of all other parameters.
   enum class Unit { kElement, kMatrix };
 
   virtual ~Optimizer() = default;
@@ -59,9 +59,9 @@ class Optimizer {
   // before any change, if a gradient is missing.
   void Step(double grad_scale = 1);
   // Advance and Apply do the work of Step for some parameters at a time, so that a parameter can be updated
-  // as soon as its gradient is complete. In each step, call Advance once, and then Apply once for each
-  // parameter that this optimizer updates. Apply skips other parameters. Apply throws InvalidInput, before
-  // any change, if one of the parameters that it updates has no gradient.
+  // as soon as its gradient is complete. In each step, call Advance once, and then pass each parameter
+  // that this optimizer updates to Apply once. Apply skips other parameters. Apply throws InvalidInput,
+  // before any change, if one of the parameters that it updates has no gradient.
   void Advance() { ++num_steps_; }
   void Apply(std::span<Parameter* const> params, double grad_scale = 1);
 
@@ -71,7 +71,7 @@ class Optimizer {
 
   // Returns a new optimizer with the same rule, options and learning rate that updates only `parts` and has
   // taken no step. Throws InvalidInput if a part is not inside its parameter, if its `grad` or `value` has a
-  // wrong size, dtype or device, and for the reasons of the constructors.
+  // wrong size, dtype or device, or, in Muon, if it has only some elements of a matrix.
   virtual std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const = 0;
 
   // Returns the state tensors, such as AdamW's moments, for checkpoints; writing to them changes the state.
@@ -88,12 +88,12 @@ class Optimizer {
   void Reset();
 
  protected:
-  // `states` has the names of a parameter's state tensors, such as "exp_avg": at most two.
+  // `states` are the names of the state tensors that each parameter may have: at most two, such as "exp_avg".
   Optimizer(std::string_view name, Unit unit, std::vector<std::string_view> states, std::vector<Part> parts,
             double learning_rate);
 
   // Updates `parts` and their state tensors by Rule, such as kernels::AdamW. `factors` are the values of the
-  // rule's members, such as the learning rate.
+  // rule's members in their order, such as the learning rate.
   template <template <class> class Rule, class... Factors>
   void Run(std::span<const Part* const> parts, double grad_scale, Factors... factors);
   const Tensor& FirstStateOf(const Part& part);
@@ -185,7 +185,7 @@ class Muon : public AdamW {
     bool in_bf16 = false;
   };
 
-  // Throws InvalidInput for the same reasons as AdamW, and unless 0 <= momentum < 1.
+  // Throws InvalidInput unless 0 <= momentum < 1 and AdamW's constructors accept options.adamw.
   Muon(std::span<Parameter* const> params, const Options& options);
   Muon(std::vector<Part> parts, const Options& options);
 
@@ -196,17 +196,17 @@ class Muon : public AdamW {
   void Update(std::span<const Part* const> parts, double grad_scale) override;
   template <class T>
   void UpdateMatrix(const Part& part, double grad_scale);
-  // The matrix factor * tensor, which is not multiplied out.
+  // Represents the matrix factor * tensor, without computing this product.
   struct Scaled {
     Tensor tensor;
     double factor;
   };
-  // Returns the matrix `u`, orthogonalized by Muon's five iterations of x, with factors of type T. Overwrites
-  // `u`.
+  // Returns the matrix `u`, orthogonalized by the five iterations of x in Muon's comment. T is the type of
+  // the matrices that they multiply. Overwrites `u`.
   template <class T>
   Scaled Orthogonalize(const Tensor& u);
-  // Returns a temporary tensor of this shape and dtype, not initialised, on the device of `like`. Its memory
-  // is kept for later calls with the same i.
+  // Returns a temporary tensor of this shape and dtype, not initialised, on the device of `like`. A later
+  // call with the same `i` returns the same memory if it is large enough.
   Tensor Workspace(size_t i, const Tensor& like, Shape shape, DType dtype);
 
   const Options options_;

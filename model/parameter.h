@@ -49,16 +49,16 @@ class Parameter {
   void PlaceValue(Tensor place);
   // Makes `place` the memory of the tensor that ForwardValue() returns: the copy in bf16 if the parameter has
   // one, else the value. For a copy, ForwardValue() no longer rounds the value, so the code that fills
-  // `place` must write rounded values there. If `place` is undefined, the parameter's own memory is used
-  // again.
+  // `place` must write rounded values there. If `place` is undefined, ForwardValue() returns the
+  // parameter's own memory again.
   void PlaceForwardValue(Tensor place);
   // Sets a function that every ForwardValue() calls first, for example to wait until the parameter's values
   // have been received. An empty `on_read` removes the function.
   void SetOnRead(ReadHook on_read) { on_read_ = std::move(on_read); }
   void TakeBack();
   bool has_copy() const { return copy_.defined(); }
-  // Returns the bytes of the parameter's own memory that holds the value (if neither PlaceValue nor
-  // PlaceForwardValue has set another place) and the copy (if PlaceForwardValue has set no other place).
+  // Returns the bytes of the value and of the copy in the parameter's own memory. A value that PlaceValue has
+  // placed elsewhere does not count. After PlaceForwardValue, neither value nor copy counts.
   size_t own_bytes() const;
   // Returns the number of calls of MutableValue() and BeginUpdate() and of changes by PlaceValue and
   // PlaceForwardValue. Backward compares it to detect that a value has changed since forward.
@@ -66,7 +66,7 @@ class Parameter {
   // Returns the tensor that operations read: the copy in bf16 if the parameter has one, else the value.
   const Tensor& ForwardValue() const;
 
-  // What an optimizer writes: the value, and the value rounded to bf16 (undefined if the parameter has no
+  // The tensors that an optimizer writes: the value, and its copy in bf16 (undefined if the parameter has no
   // copy).
   struct Update {
     const Tensor& value;
@@ -78,8 +78,8 @@ class Parameter {
     return {value(), copy_};
   }
 
-  // Returns the gradient's tensor. If PlaceGrad has not set its memory, the first call allocates it, without
-  // initialising the elements.
+  // Returns the tensor for the parameter's gradient. If PlaceGrad has not set its memory, the first call
+  // allocates it, without initialising the elements.
   const Tensor& grad();
   // Makes `place` the gradient's memory, usually a view into a communication buffer; no elements are copied.
   // If `place` is undefined, the next grad() allocates memory. Throws InvalidInput if the shape, dtype or
@@ -96,8 +96,8 @@ class Parameter {
     any_row_ = false;
     touched_rows_.clear();
   }
-  // Declares that a gradient has been written or added to grad(). If `rows` (i32 row numbers) are given, what
-  // was written or added is zero in all other rows.
+  // Declares that a gradient has been written or added to grad(). If `rows` (i32 indices of rows) are given,
+  // what was written or added is zero in all other rows.
   void MarkGrad(const Tensor& rows = {}) {
     has_grad_ = true;
     if (rows.defined()) touched_rows_.push_back(rows);
@@ -109,7 +109,7 @@ class Parameter {
     ResetGrad();
     has_grad_ = true;
   }
-  // Returns the numbers of the rows of grad() that may be nonzero, as i32 tensors, possibly with repetitions.
+  // Returns the indices of the rows of grad() that may be nonzero, as i32 tensors, possibly with repetitions.
   // Returns null if all rows may be nonzero.
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 

@@ -5,11 +5,11 @@
 #include "model/tensor/kernel.h"
 
 // Causal softmax attention. For BF16, scores, probabilities and sums are f32, except that cuDNN
-// (attention_cudnn.h) rounds probabilities.
+// (attention_cudnn.h) rounds probabilities to bf16.
 //
-// The (seq, seq) matrices of scores and probabilities are not kept for backward. Our own kernels compute them
-// for at most 64 rows at a time, and compute them again in backward from each row's log-sum-exp
-// (FlashAttention, arXiv:2205.14135).
+// The (seq, seq) matrices of scores and probabilities are not kept for backward. In our own kernels a CPU
+// thread or a CUDA block computes at most 64 rows of them at a time. Backward computes them again from q, k
+// and each row's log-sum-exp (FlashAttention, arXiv:2205.14135).
 //
 // On CUDA, CausalAttention and CausalAttentionGrad throw InvalidInput for a head_dim above 128.
 namespace gradsync::model::kernels {

@@ -7,12 +7,12 @@
 // probabilities and their gradients are rounded to bf16 before matrix products.
 namespace gradsync::model::kernels {
 
-// These functions return true if cuDNN has computed the operation, and false if nothing was computed. cuDNN
-// is used only if it supports the shape, head_dim is a multiple of 8 and at most 128, and all bf16 arrays
-// start at multiples of 16 bytes. For the gradients, all of dq, dk and dv must also be wanted, and overwrite
-// their memory instead of adding to it. cuDNN is not used if it needs more than 4 GiB of scratch memory:
-// deterministic gradients need 2 bytes for each pair of positions of each head. The functions throw CudaError
-// if cuDNN fails.
+// The functions ByCudnn return true if cuDNN has computed `op`, and false if nothing was computed. cuDNN is
+// used only if it supports the shape, head_dim is a multiple of 8 and at most 128, and all bf16 arrays start
+// at multiples of 16 bytes. For the gradients, all of dq, dk and dv must also be wanted, and overwrite their
+// memory instead of adding to it. cuDNN is not used if it needs more than 4 GiB of scratch memory. The
+// scratch memory for deterministic gradients grows with the square of the sequence length. ByCudnn throws
+// CudaError if a call of cuDNN fails.
 bool ByCudnn(Device& device, const CausalAttention<BF16>& op);
 bool ByCudnn(Device& device, const CausalAttentionGrad<BF16>& op);
 

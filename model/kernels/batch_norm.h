@@ -24,7 +24,8 @@ struct BatchNormInputs {
   bool relu;
 };
 
-// Computes y, and each channel's mean and r, which BatchNormGrad reads. Updates the running averages:
+// Computes y, and for BatchNormGrad each channel's mean and r = 1 / sqrt(variance + eps). Updates the running
+// averages:
 //
 //   running_mean += momentum * (mean - running_mean)    ++num_batches_tracked
 //   running_var += momentum * (unbiased variance - running_var)

@@ -39,8 +39,8 @@ int64_t PreferredChannelBlock();
 
 // On the CPU, oneDNN computes convolutions in f32. f64 uses plain loops on one thread, which are slow. oneDNN
 // also computes BF16 if the CPU has instructions for it (AVX-512 BF16), except for shapes that it computes
-// slowly or wrongly. Otherwise each call converts its bf16 inputs to temporary f32 arrays, and is slower than
-// a call for f32. Sums of bf16 products are f32.
+// slowly, wrongly or not at all. Otherwise each call converts its bf16 inputs to temporary f32 arrays, and is
+// slower than a call for f32. Sums of bf16 products are f32.
 //
 // On CUDA, cuDNN computes all types, with bitwise equal results in every run. f32 uses TF32 only if
 // CudaDevice::allow_tf32() is true. BF16 is converted to f32 and multiplied with TF32, which represents bf16

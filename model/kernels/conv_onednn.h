@@ -13,8 +13,8 @@ namespace gradsync::model::kernels {
 
 // Computes convolutions on the CPU by oneDNN. oneDNN's primitives (prepared convolutions) are made once per
 // shape and types. T is float or BF16. For BF16, Forward, WeightGrad and InputGrad do nothing and return
-// false if this CPU has no instructions for BF16, or if oneDNN's implementation is slow or known to be wrong;
-// otherwise they return true.
+// false if this CPU has no instructions for BF16, or if oneDNN's implementation is missing, slow or known to
+// be wrong; otherwise they return true.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
@@ -27,7 +27,7 @@ class OneDnnConvs {
   template <class T>
   bool WeightGrad(const ConvShape& shape, const T* x, const T* dy, float* dweight, bool accumulate);
 
-  // Writes the gradient of the convolution's input to dx. Dx is T or float.
+  // Writes the gradient of the convolution's input to dx. Dx, the type of its elements, is T or float.
   template <class T, class Dx>
   bool InputGrad(const ConvShape& shape, const T* weight, const T* dy, Dx* dx);
 
@@ -75,8 +75,8 @@ class OneDnnConvs {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  // Maps each key to a WeightReader or WeightWriter; to nullopt if oneDNN's primitive for this key cannot be
-  // used.
+  // Has the WeightReader or WeightWriter of each key that was used before; nullopt if oneDNN's primitive for
+  // the key is missing or too slow.
   template <class Made>
   using Cache = std::map<Key, std::optional<Made>>;
 

@@ -5,9 +5,9 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels of a table lookup. On the CPU, ids must be in [0, vocab), which the kernels do not check. On CUDA,
-// Embedding gives a row of NaN for an id outside [0, vocab), and reports the id's position in
-// CudaDevice::wrong_indices(); EmbeddingGrad ignores such an id.
+// Kernels that look up rows of a table by their ids, and compute the table's gradient. On the CPU, ids must
+// be in [0, vocab), which the kernels do not check. On CUDA, Embedding gives a row of NaN for an id outside
+// [0, vocab), and reports the id's position in CudaDevice::wrong_indices(); EmbeddingGrad ignores such an id.
 namespace gradsync::model::kernels {
 
 // Computes y[i] = table[ids[i]].

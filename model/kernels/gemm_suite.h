@@ -10,7 +10,7 @@
 #include "model/kernels/gemm.h"
 #include "model/tensor/tensor.h"
 
-// Checks of Gemm kernels for the tests of the CPU and of CUDA.
+// Functions that check results of Gemm kernels, for the tests on the CPU and on CUDA.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -39,8 +39,8 @@ struct Padded {
   void Set(int64_t i, int64_t j, double value) {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
-  // Returns a copy of the matrix, with its NaN, on a device. The copy is not aligned to 16 bytes, because the
-  // kernels must not need this.
+  // Returns a copy of the matrix, with the NaN after each row, in memory of `device`. The copy does not start
+  // at a multiple of 16 bytes, because the kernels must not need this.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
     Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});
@@ -57,9 +57,9 @@ struct GemmCase {
   bool a_transposed, b_transposed, accumulate;
 };
 
-// Calls multiply(a, b, c, c_stride) on the device and compares c with plain loops. `c_before` has the values
-// of c before the call. If `adds`, c must become the matrix Padded(m, n, 2) plus the product a b, else only
-// the product.
+// Calls multiply(a, b, c, c_stride) on the device, and expects that c equals the result of plain loops.
+// `c_before` has the values of c before the call. The expected result is the product a b, plus the matrix
+// Padded<C>(m, n, 2) if `adds`.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {

@@ -22,7 +22,8 @@ struct RmsNorm {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient of RmsNorm for its weight: dweight = the sum over all rows of dy * x * r.
+// Computes the gradient of RmsNorm for its weight: dweight = the sum over all rows of dy * x * r, with the
+// row's r = 1 / sqrt(mean(x^2) + eps).
 template <class T>
 struct RmsNormWeightGrad {
   const T* x;
@@ -35,7 +36,8 @@ struct RmsNormWeightGrad {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient of RmsNorm for x: dx = r * (g - x * r^2 * mean(g * x)), where g = dy * weight.
+// Computes the gradient of RmsNorm for x: dx = r * (g - x * r^2 * mean(g * x)), where g = dy * weight and r =
+// 1 / sqrt(mean(x^2) + eps) of the row.
 template <class T>
 struct RmsNormInputGrad {
   const T* x;

@@ -27,8 +27,8 @@ std::unique_ptr<MemorySource> HostMemory();
 // the first training steps, a step usually gets all its tensors from kept blocks, without a call of the
 // source (MemorySource). Thread safe.
 //
-// Requested sizes are rounded up to a multiple of 64 bytes, and from 1 KiB on by less than an eighth. A kept
-// block is reused for a request of its own rounded size, or of a rounded size that it exceeds by at most an
+// Requested sizes below 1 KiB are rounded up to a multiple of 64 bytes; larger sizes are rounded up by less
+// than an eighth. A kept block serves a request if it has the rounded size, or exceeds it by at most an
 // eighth. Such simple matching is enough, because training steps usually request the same sizes.
 class CachingAllocator {
  public:

@@ -13,9 +13,10 @@ namespace gradsync::model {
 // microseconds per second, so an anchor is accurate only for a few seconds.
 class CudaAnchor {
  public:
-  // Waits until the compute stream is empty, then records an event and waits for it; the GPU is assumed to
-  // have reached the event in the middle of this time. Of three such round trips the shortest is used. The
-  // error is at most half of this round trip, some microseconds, plus the resolution of the event's time.
+  // Waits until the compute stream is empty. Then makes three round trips: in each, records an event in the
+  // stream and blocks the CPU until the GPU has reached it. Uses only the shortest round trip, and assumes
+  // that the GPU reached the event halfway between its begin and end. The error is at most half of this round
+  // trip (some microseconds), plus the resolution of the event's time.
   explicit CudaAnchor(CudaDevice& device);
 
   // Returns the time when the GPU reached the event, in ns of std::chrono::steady_clock. The event must have
@@ -27,9 +28,9 @@ class CudaAnchor {
   int64_t host_ns_ = 0;
 };
 
-// Keeps the newest CudaAnchor of a device. CudaDevice::Resource<CudaClock>() returns this object. Any thread
-// may call anchor(), but only the thread that runs the rank's model may call Anchor(), because it uses the
-// device.
+// Keeps the newest CudaAnchor of a device. CudaDevice::Resource<CudaClock>() returns the device's CudaClock,
+// and makes it at the first call. Any thread may call anchor(), but only the thread that runs the rank's
+// model may call Anchor(), because it uses the device.
 class CudaClock {
  public:
   explicit CudaClock(Device& device);

@@ -15,15 +15,15 @@ struct CUstream_st;
 struct CUevent_st;
 
 // NVIDIA GPUs. In a build without the CUDA toolkit, CudaDeviceCount() is 0, and the constructors of
-// CudaDevice, CudaStream, CudaEvent and PinnedBuffer throw InvalidInput, "built without CUDA".
+// CudaDevice, CudaStream, CudaEvent and PinnedBuffer throw InvalidInput ("... built without CUDA ...").
 //
 // A function throws CudaError if its CUDA call fails, except destructors and functions for which another
 // result is stated. Kernels run asynchronously: if a kernel fails on the GPU (such as by a read out of
 // bounds), a later call throws CudaError, and the message names this later call.
 namespace gradsync::model {
 
-// Thrown if a call of the CUDA runtime, or of a library such as cuBLAS, fails, or if no kernel can do the
-// work (such as a grid that is too large).
+// Thrown if a call of the CUDA runtime, or of a library such as cuBLAS, fails, or if no kernel can compute an
+// operation (for example, because it needs more blocks than a grid may have).
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -163,8 +163,9 @@ class CudaDevice : public Device {
   void Zero(void* target, size_t bytes) override;
   void Synchronize() override;
 
-  // The position plus one of a token id, and of a target, that a kernel found to be outside of the
-  // vocabulary; 0 if there is none. The struct is in pinned CPU memory, which kernels can write.
+  // The position plus one, in the flattened array of token ids or of targets, of an entry that a kernel found
+  // to be outside of the vocabulary; 0 if there is none. The struct is in pinned CPU memory, which kernels
+  // can write.
   struct WrongIndices {
     int64_t id, target;
   };
