@@ -9,6 +9,6 @@ inline constexpr int kBadArguments = 2;  // bad arguments, which one line on std
 // The exit status of `summarize` if a comparison with --baseline fails, for example because a row is slower,
 // or if the confidence interval of a difference is wider than --precision allows.
 inline constexpr int kNo = 3;
-inline constexpr int kLacking = 4;  // this machine lacks something: memory, matplotlib, PyTorch
+inline constexpr int kLacking = 4;  // this machine lacks something, such as memory, AVX2 or PyTorch
 
 }  // namespace gradsync
