@@ -14,19 +14,19 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor_ops.h"
 
-// A model with exactly known gradients. Each use of a parameter adds x + 15 floor(w / 16), times the factor
-// of Scaled, to each element of its gradient, where x is data (DataAt), and w is the element's value. For an
-// element with an even index, w is read in forward, for the others in backward. So a gradient shows whether
-// forward or backward read an outdated weight. Both summands are small multiples of 15, so that sums, and
-// means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error. (1/3, 1/5 and 1/6 are rounded, but by so
-// little that their products with a multiple of 15 round to the exact result.) Gradient descent with a
-// learning rate of 0.5 keeps weights small.
+// A model with exactly known gradients. Each use of a parameter adds x + 15 floor(w / 16) to each element of
+// its gradient, where x is data (DataAt), and w is the element's value. Backward of a loss that Scaled
+// returns multiplies what is added by Scaled's factor. For elements with an even index, w is read in forward;
+// for the others, in backward. So a gradient shows whether forward or backward read an outdated weight. Both
+// x and 15 floor(w / 16) are small multiples of 15, so that sums, and means over 1, 2, 3, 4, 5, 6 or 8 ranks,
+// have no rounding error. (1/3, 1/5 and 1/6 are rounded, but by so little that their products with a multiple
+// of 15 round to the exact result.) Gradient descent with a learning rate of 0.5 keeps weights small.
 namespace gradsync::ddp {
 
 class TestModel {
  public:
-  // Returns the rows of its parameter that the use-th use (a position in Loss's `uses`) reads, or nullopt if
-  // it reads all rows.
+  // Returns the numbers of the rows that a use of a parameter reads, or nullopt if it reads all rows. `use`
+  // is an index into the argument `uses` of Loss.
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
   // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows and
@@ -57,8 +57,8 @@ class TestModel {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // Returns what one use of parameter `param` adds to the gradient of its element i, if the use reads the
-  // value `weight` for this element.
+  // Returns what one use of parameter `param` adds to the gradient of its element i, without the factor of
+  // Scaled, if the use reads the value `weight` for this element.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
@@ -83,9 +83,9 @@ class TestModel {
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
-  // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If `rows`
-  // returns rows for the n-th use of a parameter with one column, this use adds 0 to the gradient of all
-  // other rows, and its operation passes the rows to OpGradient::Contribute.
+  // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If rows(use)
+  // returns row numbers, the parameter must have one column. The use then adds 0 to the gradient of all other
+  // rows, and passes the row numbers to OpGradient::Contribute.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));

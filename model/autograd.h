@@ -22,8 +22,8 @@
 //     });
 //   }
 //
-// A kernel that computes gradients writes or adds its result directly to the memory of the gradient. For a
-// parameter this is Parameter::grad(), which may be in a communication buffer (Parameter::PlaceGrad).
+// A kernel that computes a gradient writes or adds its result directly to the gradient's memory. A
+// parameter's gradient is Parameter::grad(), which may be in a communication buffer (Parameter::PlaceGrad).
 namespace gradsync::model {
 
 class OpGradient;
@@ -44,8 +44,9 @@ class Var {
 
   // Returns a Var for `value`, the output of the operation `name` (a string literal) for `inputs`. `backward`
   // is called at most once, when the gradient of `value` is complete, and is then destroyed, which releases
-  // the tensors that it has captured. It must contribute exactly once to the gradient of every input for
-  // which OpGradient::Needs is true; to those of parameters first, so that they are sent early.
+  // the tensors that it has captured. `backward` must contribute exactly once to the gradient of every input
+  // for which OpGradient::Needs is true. It should contribute to parameters first, so that their gradients
+  // are sent early.
   static Var FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward);
 
   const Tensor& value() const { return value_; }
@@ -58,8 +59,8 @@ class Var {
                        const std::function<void(Parameter&)>& on_ready,
                        const std::function<void(const Parameter&)>& on_use);
 
-  // Returns whether the tensor of this Var, an input of an operation, has been written since the operation
-  // read it in forward. Writes that neither Tensor::Version nor Parameter::version counts are not detected.
+  // For an input of an operation: returns whether its tensor has been written since the operation read it in
+  // forward. Writes that neither Tensor::Version nor Parameter::version counts are not detected.
   bool changed() const;
 
   Tensor value_;
@@ -70,8 +71,8 @@ class Var {
   std::shared_ptr<Node> node_;         // set for the output of an operation
 };
 
-// The argument of an operation's backward function, which reads the gradient of the output from it, and gives
-// it the gradients of the inputs.
+// The argument of an operation's backward function. The function reads the gradient of the operation's output
+// from it, and passes it the gradients of the inputs.
 class OpGradient {
  public:
   const char* name() const;
@@ -94,12 +95,12 @@ class OpGradient {
     Close(i, rows);
   }
 
-  // Contributes the output's gradient, with unchanged elements, to that of input i, without a copy if
-  // possible.
+  // Contributes the gradient of the output, in the shape of input i, to the gradient of input i, without a
+  // copy if possible.
   void PassThrough(int i);
 
-  // Used instead of Contribute for a kernel that computes the gradients of several inputs together: call Open
-  // for each input that needs a gradient, run the kernel, and call Close for each of these inputs.
+  // Open and Close replace Contribute for a kernel that computes the gradients of several inputs together.
+  // Call Open for each input that needs a gradient, run the kernel, and call Close for each of these inputs.
   Destination<Tensor> Open(int i);
   void Close(int i, const Tensor& rows = {});
 
@@ -120,8 +121,9 @@ using UseHook = std::function<void(const Parameter&)>;
 // frozen. Adds it to p.grad() if p.has_grad(), else overwrites p.grad().
 //
 // Calls on_ready exactly once for each parameter of `params` that is not frozen, as soon as its gradient is
-// complete and before another operation's backward runs. Parameters on which the loss does not depend follow
-// at the end, in the order of `params`; their gradient is set to zero unless they already had one.
+// complete and before another operation's backward runs. At the end, Backward calls on_ready for the
+// parameters on which the loss does not depend, in the order of `params`; their gradient is set to zero
+// unless they already had one.
 //
 // Before each operation's backward, calls on_use with every parameter, frozen or not, that is an input of the
 // operation, because its backward may read the parameter's memory again.

@@ -43,7 +43,7 @@ struct Stored {
   bool operator==(const Stored&) const = default;
 };
 
-// Returns random numbers with the shape, dtype and device of `output`.
+// Returns a tensor of random numbers with the shape, dtype and device of `output`.
 inline Tensor RandomLike(const Tensor& output) {
   const Tensor wide = Tensor::Empty(output.device(), output.shape(), WideDType(output.dtype()));
   FillTruncatedNormal(wide, 1.0, /*seed=*/5, /*stream=*/0);
@@ -59,7 +59,7 @@ inline std::vector<Stored> StoredGrads(const std::vector<Parameter*>& params) {
   return grads;
 }
 
-// The output of a test case, and the gradients of its inputs if the gradient of the output is dy.
+// The output of a test case, and the gradients of its inputs for dy, a random gradient of the output.
 struct CaseResult {
   std::vector<double> dy;
   Stored output;
@@ -67,7 +67,7 @@ struct CaseResult {
 };
 
 // Runs forward and backward of the operation of case c. If `displaced` is 2 i, the value of input i is not
-// aligned to 16 bytes; if it is 2 i + 1, the gradient of input i. By default all arrays are aligned.
+// aligned to 16 bytes. If it is 2 i + 1, the gradient of input i is not. By default all arrays are aligned.
 inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype,
                           size_t displaced = SIZE_MAX) {
   const auto displace = [](const Tensor& tensor) {
@@ -102,8 +102,8 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
 }
 
 // Computes the gradients of a graph that applies the operation twice to the same inputs, so that each
-// gradient is a sum of two contributions. If `intermediate`, the inputs that have the dtype `dtype` are
-// outputs of another operation, not parameters.
+// gradient is a sum of two contributions. If `intermediate` is true, the inputs that have the dtype `dtype`
+// are outputs of another operation, not parameters.
 inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool intermediate) {
   const DevicePtr device = c.device();
   std::deque<Parameter> params;
@@ -119,10 +119,10 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
   return StoredGrads(list);
 }
 
-// Returns the largest allowed error of a result, relative to the result's 2-norm. Rounding makes an error of
-// about sqrt(L) eps in a sum of L = longest_sum random terms, where eps is that of f32 or f64. Results in f32
-// and f64 may have 16 times this error. A result in bf16 is rounded once, by at most 2^-8, and may have 4
-// times this error.
+// Returns the largest allowed error of a result, relative to 1 + the result's 2-norm (ExpectClose). Rounding
+// makes an error of about sqrt(L) eps in a sum of L = longest_sum random terms, where eps is that of f32 or
+// f64. Results in f32 and f64 may have 16 times this error. Rounding to bf16 changes a value by at most 2^-8
+// of it; results in bf16 may have 4 times this error.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
@@ -143,8 +143,9 @@ inline void ExpectClose(const Stored& got, const std::vector<double>& want, int6
   EXPECT_LE(std::sqrt(error), Tolerance(got.dtype, longest_sum) * (1 + std::sqrt(norm))) << what;
 }
 
-// Checks that a case's results are correct if one array, the value or the gradient of any input, is not
-// aligned to 16 bytes. Many CUDA kernels access 16 bytes at a time, and must not do so for such arrays.
+// Checks that each case's results stay the same, within the tolerance, if one array, the value or the
+// gradient of an input, is not aligned to 16 bytes. Many CUDA kernels access 16 bytes at a time, and must not
+// do so for such arrays.
 inline void ExpectArraysMayBeginAnywhere(const std::vector<FunctionCase>& cases) {
   for (const FunctionCase& c : cases) {
     for (const DType dtype : c.dtypes) {
@@ -216,7 +217,7 @@ inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   constexpr int64_t kVocab = 300;
   const auto compute = [&](DType dtype, double offset) {
     // These logits, with `offset` added, are exact in f32. In bf16 they would be rounded, so for bf16 all
-    // logits are equal.
+    // logits are equal to `offset`.
     std::vector<float> values;
     for (int64_t i = 0; i < kVocab; ++i)
       values.push_back(static_cast<float>(offset + (dtype == DType::kBF16 ? 0 : 1.0 / 64 * (i * 37 % 101))));
@@ -264,16 +265,16 @@ inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
 
   x.ResetGrad();
   const Var attended = CausalAttention(x, x, x, 1);
-  // The second position's scores for the first and the second position are -1e8 and 1e8, before the division
-  // by sqrt(head_dim).
+  // Before the division by sqrt(head_dim), the second position has the attention scores -1e8 for the first
+  // position and 1e8 for itself.
   EXPECT_EQ(attended.value().ToVector<float>(), values);
   Backward(Project({attended}, ones), list);
   for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));
 }
 
-// Checks that Rope's result does not depend on the sequences of earlier calls. A longer sequence than in
-// these calls makes a longer table of cosines and sines on the device; a shorter one reads a part of the
-// table.
+// Checks that Rope's result does not depend on the lengths of the sequences in earlier calls. A longer
+// sequence than in these calls makes a longer table of cosines and sines on the device; a shorter one reads a
+// part of the table.
 inline void ExpectRopeIsTheSameAfterOtherLengths(const std::function<DevicePtr()>& new_device) {
   const auto rotate = [](const DevicePtr& device, int64_t seq, double theta) {
     const Tensor x = Tensor::Empty(device, {1, seq, 8}, DType::kF32);
@@ -315,8 +316,8 @@ TEST_P(FunctionGradientTest, EqualsCentralDifferences) {
   EXPECT_TRUE(CheckGradients(GetParam().function, MakeInputs(GetParam(), CpuDevice(), DType::kF64)));
 }
 
-// Tests on CUDA do not instantiate FunctionThreadsTest and FunctionGradientTest, which GoogleTest would
-// report as an error.
+// Tests on CUDA do not instantiate FunctionThreadsTest and FunctionGradientTest. Without these macros
+// GoogleTest would report this as an error.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionThreadsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionGradientTest);
 

@@ -16,8 +16,8 @@
 // Common code of the differentiable operations: runs their kernels and checks their inputs.
 namespace gradsync::model {
 
-// Converts a tensor to a kernel's pointer argument; null for an undefined tensor. Throws InvalidInput if the
-// pointer's type does not match the tensor's dtype.
+// Converts a tensor to a pointer to its elements, for a kernel's argument; null for an undefined tensor.
+// Throws InvalidInput if the pointer's type does not match the tensor's dtype.
 class Data {
  public:
   explicit Data(const Tensor& tensor) : tensor_(tensor) {}
@@ -39,12 +39,13 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
                    [&]<class T>() { kernels::Run(op, *like.device(), make.template operator()<T>()); });
 }
 
-// The tensor for an input's gradient, and whether to add to it. Converts to the Destination<T*> of a kernel's
-// arguments.
+// The tensor for the gradient of an operation's input, and whether to add to it or overwrite it. It converts
+// to Destination<T*>, which kernels take.
 using Grad = Destination<Tensor>;
 
-// If the gradient of input i is needed, computes it by the kernel that make.operator()<T>(grad) returns.
-// `rows`, if given, has the numbers of the rows (i32) that may be nonzero in this gradient.
+// If input i needs a gradient, runs the kernel that make.operator()<T>(grad) returns, which computes the
+// gradient into `grad`. T is the C++ type of like's dtype. `rows`, if given, has the numbers of the rows
+// (i32) that may be nonzero in this gradient.
 template <class Make>
 void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, const Tensor& rows = {}) {
   const auto write = [&](const Grad& grad) {
@@ -53,10 +54,10 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
   op.Contribute(i, write, rows);
 }
 
-// Computes the gradients of inputs 0 to N - 1 in one run of the kernel that make.operator()<T>(grad_0, ...,
-// grad_(N-1)) returns; grad_i is the destination of input i's gradient. `shared` says that several of these
-// inputs may be the same variable: then runs the kernel once for each input that needs a gradient, because
-// their gradients are then added up in the same memory.
+// Computes the gradients of the operation's inputs 0 to N - 1 in one run of the kernel that
+// make.operator()<T>(grad_0, ..., grad_(N-1)) returns. grad_i is the destination of input i's gradient. If
+// `shared` is true, several of these inputs may be the same variable, whose gradients are added up in one
+// memory. The kernel then runs once for each input that needs a gradient, and computes only this gradient.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {
@@ -84,7 +85,7 @@ void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const M
   }
 }
 
-// Prints a tensor's shape, dtype and device in an error message.
+// Formats a tensor's shape, dtype and device for an error message.
 struct Describe {
   const Tensor& tensor;
 
@@ -94,7 +95,7 @@ struct Describe {
   }
 };
 
-// If `ok` is false, throws InvalidInput with a message that describes the tensors a and b, and what the
+// If `ok` is false, throws InvalidInput. The message describes the tensors a and b, and says what the
 // operation `op` expects.
 inline void RequirePair(bool ok, std::string_view op, std::string_view a_name, const Tensor& a,
                         std::string_view b_name, const Tensor& b, std::string_view expected) {
@@ -106,8 +107,8 @@ inline bool SameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device();
 }
 
-// Returns whether b is on a's device, and b's dtype is that of a, or f32 if a is bf16. If a is an activation,
-// losses and parameters without a copy in bf16 have this dtype.
+// Returns whether b is on a's device and has the right dtype: f32 if a is bf16, else the dtype of a. RmsNorm,
+// for example, requires this of its input a and its weight b.
 inline bool WideOfSameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && b.dtype() == WideDType(a.dtype()) && a.device() == b.device();
 }

@@ -7,11 +7,11 @@
 
 // The differentiable operations of the transformer. All tensors of a call must be on one device. Except where
 // stated, floating-point tensors have the same dtype, f32, f64 or bf16, which is also the dtype of the
-// result. For other devices, dtypes or shapes, an operation throws InvalidInput.
+// result. An operation throws InvalidInput if the devices, dtypes or shapes of its tensors do not fit.
 //
 // With bf16 inputs, an operation computes in f32 and rounds its result to bf16 once; only attention by cuDNN
-// also rounds intermediate results. RmsNorm's weight, CrossEntropy's result, and the gradients of parameters
-// that have a copy in bf16 are then f32.
+// also rounds intermediate results. With bf16 inputs, RmsNorm's weight, CrossEntropy's result, and the
+// gradients of parameters that have a copy in bf16 are f32.
 //
 // In shapes, `...` means any number of leading dimensions, including none.
 //
@@ -27,12 +27,12 @@
 //   Scale            nothing
 //   CrossEntropy     logits, targets, two numbers per position
 //
-// On CUDA, a token id outside the vocabulary gives a row of NaN, and a target outside the vocabulary a loss
-// of NaN; the next call that waits for the GPU throws InvalidInput. On CUDA, CausalAttention throws
-// InvalidInput if head_dim is above 128.
+// On CUDA, Embedding returns a row of NaN for a token id outside the vocabulary, and CrossEntropy a loss of
+// NaN for a target outside it. The next call that waits for the GPU then throws InvalidInput. On CUDA,
+// CausalAttention throws InvalidInput if head_dim is above 128.
 //
 // In backward, an operation with a weight computes the gradient of the weight before those of other inputs.
-// An input that is not a parameter, and depends on none, gets no gradient.
+// An input that neither is a trained parameter nor depends on one gets no gradient.
 namespace gradsync::model {
 
 // Computes x weight^T without a bias. x is (..., in), weight is (out, in), and the result is (..., out).
@@ -44,8 +44,8 @@ Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
 // Returns the row weight[id] for each id. ids is (...) of i32, weight is (vocab, d), and the result is (...,
 // d). On the CPU, throws InvalidInput for an id outside [0, vocab). The gradient of weight is zero in the
-// rows whose ids do not occur. Parameter::touched_rows returns the ids that do, unless an operation such as
-// Linear reads weight too.
+// rows whose ids do not occur. After backward, Parameter::touched_rows of weight returns the ids that occur,
+// unless an operation such as Linear also reads weight.
 Var Embedding(const Tensor& ids, const Var& weight);
 
 // Root Mean Square Layer Normalization, arXiv:1910.07467: computes x / sqrt(mean(x^2) + eps) * weight, with

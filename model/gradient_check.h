@@ -11,18 +11,18 @@
 // inputs. CheckGradients runs only on the CPU, the other functions on every device.
 namespace gradsync::model {
 
-// A differentiable function. Equal inputs must always give equal outputs.
+// A differentiable function. For equal inputs it must always return equal outputs.
 using Function = std::function<Var(const std::vector<Var>& inputs)>;
 
 // Returns the sum over i of the inner products of outputs[i] and `weights`: a scalar loss that depends on all
-// outputs. Every output has as many elements as `weights`, in f32, f64 or bf16.
+// outputs. Every output must have the dtype (f32, f64 or bf16) and the number of elements of `weights`.
 Var Project(const std::vector<Var>& outputs, const Tensor& weights);
 
 // Returns a copy of x as the output of an operation, so that it is not a parameter but an intermediate value.
 Var Intermediate(const Var& x);
 
-// Allocates memory blocks of the tensors' sizes, fills them with NaN and frees them. The allocator reuses
-// these blocks, so an operation that reads such a block before it writes it computes NaN.
+// Allocates memory blocks of the tensors' sizes, fills them with NaN and frees them. The allocator reuses the
+// freed blocks, so an operation that reads such a block before it writes it computes NaN.
 void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 
 // Compares the gradients of fn with respect to all elements x of its inputs (f64) with the central

@@ -19,8 +19,9 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // Each rank updates one part of every bucket, and keeps the optimizer's state for this part only: "ZeRO",
 // arXiv:1910.02054, section 5. With p ranks, a bucket has p m elements, and rank r has the elements [r m, (r
 // + 1) m); parts may divide parameters. During backward a reduce-scatter of each bucket gives each rank its
-// part of the summed gradients. After the update ranks gather the weights, at once or in the next forward.
-// All steps have the same buckets, because the optimizer's state of an element cannot move to another rank.
+// part of the summed gradients. Ranks gather the updated weights of a bucket at once, or for the next
+// forward. All steps have the same buckets, because the optimizer's state of an element cannot move to
+// another rank.
 //
 // If `in_common` is true, ranks that share memory (ProcessGroup::AllocateShared) keep one copy of the weights
 // in it, and gather no weights. Two barriers in Update replace the gathers: the first when all ranks have
@@ -32,23 +33,23 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // between hosts.
 class ShardedStrategy : public OverlappedBuckets {
  public:
-  // Moves the weights to the parameters' own memory. If each rank keeps only a part of the weights, call
-  // CompleteValues before the strategy is destroyed; else the weights are lost.
+  // Copies weights that are in memory shared by ranks to the parameters' own memory. If each rank keeps only
+  // a part of the weights, call CompleteValues before the strategy is destroyed; else the weights are lost.
   ~ShardedStrategy() override;
 
   void BeginStep() override;
-  // Waits for the reductions of this pass's gradients, and begins the next pass.
+  // Waits for the reductions of this pass's gradients, and begins the next pass (micro-batch) of the step.
   void EndPass() override;
   // Returns the sum of the squares of the whole mean gradient, not only of `params`: sums the squares of this
-  // rank's parts, and adds the sums of all ranks with one all-reduce.
+  // rank's parts, and adds these sums over the ranks of `group_` with one all-reduce.
   double SquaredNorm(std::span<model::Parameter* const> params) override;
   void Update(model::Optimizer& optimizer, double grad_scale) override;
   std::vector<model::NamedTensor> State() override;
   void Reset() override;
   double loss_scale() const override { return 1.0 / (group_.size() * group_.num_hosts()); }
   bool places_values() const override { return !values_.empty(); }
-  // Returns the reduce-scatters and all-gathers of a step with as many passes as the last step had, without
-  // barriers.
+  // Returns the collectives of the last step: a reduce-scatter of each bucket in each pass (micro-batch) and,
+  // unless ranks share the weights, an all-gather of each bucket. Barriers are not listed.
   BucketPlan plan() const override;
 
   // Takes ownership of `group`, the group that the strategy was made with.
@@ -59,33 +60,34 @@ class ShardedStrategy : public OverlappedBuckets {
   // have equal size. If `in_common` is true, ranks that can share memory keep one copy of the weights.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
   // A derived class calls this at the end of its constructor. `own_grads` and `own_values` become the memory
-  // of this rank's parts of gradients and weights, one for each bucket. If `own_values` is empty, Update
-  // writes this rank's parts directly to each p.value(). Makes the optimizer that updates these parts, with
-  // the settings of `like`; if `like` is null, the first Update makes it with the settings of Update's
-  // optimizer.
+  // of this rank's parts of gradients and weights, with one tensor for each bucket. If `own_values` is empty,
+  // Update writes this rank's parts directly to each p.value(). SetParts makes the optimizer that updates
+  // these parts, with the settings of `like`; if `like` is null, the first Update makes it with the settings
+  // of Update's optimizer.
   void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
                 std::vector<model::Tensor> own_values = {});
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
   // Returns whether BeginStep has been called since the strategy was made, or since Reset. From then on
-  // values_ or own_values_, if not empty, hold the current weights, and not the parameters' own memory.
+  // values_ or own_values_, if not empty, hold the current weights; the parameters' own memory does not.
   bool has_begun() const { return has_begun_; }
-  // Returns the number of passes (micro-batches) that EndPass has ended in this step. EndPass does not end
-  // the last pass of a step.
+  // Returns the number of passes (micro-batches) that EndPass has ended in this step. EndPass is not called
+  // for the last pass of a step.
   size_t num_earlier_passes() const { return num_earlier_passes_; }
 
-  // Returns memory of the size of bucket i. Update gathers the bucket's new weights into it, unless SetParts
-  // got `own_values` or ranks share the weights. GatherGradients gathers gradients into it. The memory of
-  // bucket i must not overlap that of bucket i - 1.
+  // Returns memory of the size of bucket i. Update gathers the bucket's new weights into this memory, unless
+  // SetParts got `own_values` or ranks share the weights. GatherGradients gathers the bucket's gradients into
+  // it. The memory of bucket i must not overlap that of bucket i - 1.
   virtual model::Tensor GatherBuffer(size_t i) = 0;
   // Called when own_values_, the parts that SetParts got, have new weights: in the first BeginStep, and after
-  // each update. A derived class begins to send the parts here, or rounds them to bf16.
+  // each update. A derived class begins to gather the parts here, or rounds them to bf16 for later gathers.
   virtual void PublishValues() {}
-  // Makes every p.grad() the whole mean gradient over the ranks, with one all-gather for each bucket.
-  // Strategies that keep only this rank's parts of the gradients call it in CompleteGradients.
+  // Gathers the parts of the mean gradient with one all-gather for each bucket. Then p.grad() of every
+  // parameter is whole on every rank. Strategies that keep only this rank's parts of the gradients call this
+  // in CompleteGradients.
   void GatherGradients();
 
   int64_t part_numel(size_t i) const { return plan_.buckets[i].numel / group_.size(); }
-  // Returns this rank's part of `all`, which holds bucket i.
+  // Returns this rank's part of `all`, a tensor with all elements of bucket i, as a view.
   model::Tensor OwnPart(size_t i, const model::Tensor& all) const {
     return all.Slice(group_.rank() * part_numel(i), {part_numel(i)});
   }
@@ -98,8 +100,8 @@ class ShardedStrategy : public OverlappedBuckets {
   };
 
   void MakeOptimizer(const model::Optimizer& like);
-  // Copies this rank's parts of the weights from the parameters' own memory to own_values_. If is_alone_ is
-  // true, it then returns that memory to the system (on the CPU).
+  // Copies this rank's parts of the weights from the parameters' own memory to own_values_. If no other
+  // strategy trains the parameters (is_alone_), it then returns their own memory to the system (on the CPU).
   void TakeOwnValues();
   void ReleaseOwnMemory() const;
   // Copies this rank's part of bucket i's weights from p.value() of its parameters p to `own`.
@@ -120,10 +122,10 @@ class ShardedStrategy : public OverlappedBuckets {
   std::unique_ptr<model::Optimizer> optimizer_;  // set in the first update or earlier
 };
 
-// Makes a strategy of class S from the context. If the option of role kWithinHost is not 0 and there are
-// several hosts, the ranks of each host divide among themselves what the strategy shards, so every host has
-// all parts. Throws InvalidInput if the backend then has no groups of one host's ranks
-// (ProcessGroup::host_group).
+// Makes a strategy of class S from the context. If the strategy's option of role kWithinHost is not 0
+// (within=host) and there are several hosts, the ranks of each host divide among themselves what the strategy
+// shards, so every host has all parts. With this option and several hosts, throws InvalidInput if the backend
+// has no group of one host's ranks (ProcessGroup::host_group).
 template <class S>
 std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContext& context) {
   if (ValueOf(traits, Option::Role::kWithinHost, context.options) == 0 ||

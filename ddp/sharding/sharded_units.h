@@ -8,21 +8,22 @@
 
 namespace gradsync::ddp {
 
-// Each rank keeps one part of weights, gradients and optimizer state. The weights of a unit
-// (StrategyContext::units) are gathered before they are read (ddp/sharding/gathered_weights.h), unless ranks
-// share the weights. While backward computes a unit's gradients, they are views of a buffer. When backward
-// has finished with the unit, a reduce-scatter of this buffer gives each rank the sum over all ranks of its
-// part of the gradients; this happens in every pass (micro-batch) of a step. The buffers of two consecutive
-// units do not overlap; those of other units may.
+// A strategy in which each rank keeps one part of the gradients, of the optimizer's state and, unless ranks
+// share the weights, of the weights. The weights of a unit, a group of parameters such as a layer
+// (StrategyContext::units), are then gathered before they are read (ddp/sharding/gathered_weights.h). While
+// backward computes a unit's gradients, they are views of one buffer. When backward has finished with the
+// unit, a reduce-scatter of this buffer gives each rank the sum over all ranks of its part of the gradients.
+// This happens in every pass (micro-batch) of a step. The gradient buffers of two consecutive units do not
+// overlap; those of other units may.
 //
-// All ranks send all buckets in the same order, even if a rank does not use some parameters: when backward
-// leaves a unit, the gradients that are missing in it are set to zero.
+// All ranks reduce the gradients of all units in the same order, even if a rank does not use some parameters:
+// when backward leaves a unit, gradients of the unit that this rank has not computed are set to zero.
 class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
-  // Waits for the weights of the unit of `param`, which backward will read. Throws std::logic_error if
-  // backward has already reached a unit that forward runs before this unit.
+  // Called before backward reads `param`: waits until the weights of its unit are gathered. Throws
+  // std::logic_error if backward has already reached a unit that forward runs before this unit.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }
@@ -38,14 +39,16 @@ class ShardedUnits : public ShardedStrategy {
   BucketPlan plan() const override;
 
  protected:
-  // `window` is the largest number of units that are gathered at one time (see GatheredWeights). If
-  // `in_common` is true, ranks that can share memory have one copy of the weights.
+  // `window` is the largest number of units whose gathered weights are in memory at one time (see
+  // GatheredWeights). If `in_common` is true, ranks that can share memory keep one copy of the weights in it,
+  // and gather nothing.
   ShardedUnits(const PlanOfUnits& units, size_t window, bool in_common, const StrategyContext& context);
 
  private:
   void BeginPass();
-  // Called when backward has reached unit i, or, with i = num_units_, its end. Sends the gradients of the
-  // units that backward has left, and places the gradients of unit i, if there is one, in its buffer.
+  // Called when backward has reached unit i, or, with i = num_units_, its end. Starts the reduce-scatters of
+  // the units that backward has left. Makes the buffer of unit i, if there is one, the memory of its
+  // gradients.
   void EnterThrough(size_t i);
   void Leave(size_t i);
   comm::Work Send(size_t i) override;

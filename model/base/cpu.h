@@ -2,8 +2,8 @@
 
 namespace gradsync {
 
-// Which instruction sets a processor has. The programs need these three, because .bazelrc compiles them for
-// x86-64-v3; older processors lack them.
+// Which of three instruction sets a processor has. Programs need all three, because .bazelrc compiles them
+// for x86-64-v3. Older processors lack some of them.
 struct CpuFeatures {
   bool avx2 = false;
   bool fma = false;

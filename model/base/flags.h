@@ -26,7 +26,7 @@ std::vector<std::string> SplitCommas(std::string_view text);
 // Returns "" or, if one of `names` is similar to the mistyped `name`, a text such as "; did you mean core?"
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& names);
 
-// Describes the values that a command-line flag accepts: how to parse, print and list them.
+// Describes the values that a command-line flag accepts, and how to parse and print them.
 template <class T>
 struct Kind {
   std::string takes;  // for errors and the usage: "a byte count such as 4096"
@@ -48,8 +48,8 @@ Kind<int64_t> Elements();
 // Accepts durations from a millisecond to less than 1,000,000 hours, such as "500ms" or "2m".
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
-// Returns the Kind of a flag that takes one of the names in `named`, and has the value that is paired with
-// this name.
+// Returns the description (Kind) of a flag that accepts the names in `named`. Parsing a name gives the value
+// that is paired with it.
 template <class T>
 Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   std::vector<std::string> choices;
@@ -64,21 +64,21 @@ Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   };
   return {std::move(takes), parse, print, std::move(choices)};
 }
-// Returns the Kind of a flag that takes the name of an enumeration value, as the function Name(value) returns
-// it.
+// Returns the description (Kind) of a flag that accepts the names of `values`, as the function Name(value)
+// returns them.
 template <class T>
 requires std::is_enum_v<T> Kind<T> OneOf(std::initializer_list<T> values) {
   std::vector<std::pair<std::string, T>> named;
   for (const T value : values) named.emplace_back(Name(value), value);
   return OneOf<T>(std::move(named));
 }
-// Returns the Kind of a flag that takes a path. The path must not be empty, and is made absolute
-// (ResolvePath).
+// Returns the description (Kind) of a flag that accepts any path that is not empty. Parsing makes the path
+// absolute (ResolvePath).
 Kind<std::string> Path(std::string what);
-// Returns the Kind of a flag that takes any text that is not empty.
+// Returns the description (Kind) of a flag that accepts any text that is not empty.
 Kind<std::string> Text(std::string what);
 
-// Categories of flags, one bit each, which a program defines, such as "chooses where results are written".
+// Categories of flags, one bit each. A program defines its own, such as "chooses where results are written".
 // Refuse(FlagMarks), RefuseAllBut, Values and Given select flags by these bits instead of by lists of names.
 enum class FlagMarks : uint32_t { kNone = 0 };
 constexpr FlagMarks operator|(FlagMarks a, FlagMarks b) {
@@ -99,12 +99,13 @@ class FlagTable {
   // BeginGroup.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Sets the flags that plain --help explains in one line each. It then shows only the names of the other
-  // flags; without this call, it explains all flags.
+  // Sets the flags that plain --help explains, in one line each. Of the other flags plain --help then shows
+  // only the names. Without this call it explains all flags.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
-  // Adds a flag --name. Parse writes its value to `target`. Plain --help shows at most the first line of
-  // `help`, so this line must be a sentence that starts with what the flag does.
+  // Adds a flag --name. Parse writes the flag's value to `target` if the command line has the flag. Plain
+  // --help shows at most the first line of `help`, so this line must be a sentence that starts with what the
+  // flag does.
   template <class T>
   void Add(std::string name, T* target, const Kind<T>& kind, std::string help,
            FlagMarks marks = FlagMarks::kNone) {
@@ -151,9 +152,9 @@ class FlagTable {
 
   bool help_requested() const { return help_requested_; }
   bool given(std::string_view name) const;
-  // These functions throw InvalidInput if the command line has a flag that is not allowed: a flag of `names`,
-  // a flag with one of `marks`, or (RefuseAllBut) a flag with none of `marks`. The message is "--NAME: " and
-  // `reason`, such as "has no effect with --trace".
+  // Refuse and RefuseAllBut throw InvalidInput if the command line has a flag that is not allowed: a flag of
+  // `names`, a flag with one of `marks`, or (RefuseAllBut) a flag with none of `marks`. The message is
+  // "--NAME: " and `reason`, such as "has no effect with --trace".
   void Refuse(const std::vector<std::string_view>& names, std::string_view reason) const;
   void Refuse(FlagMarks marks, std::string_view reason) const;
   void RefuseAllBut(FlagMarks marks, std::string_view reason) const;

@@ -3,8 +3,8 @@
 namespace gradsync {
 
 // If the program was started with stdin, stdout or stderr closed, opens /dev/null (for reading only) in its
-// place. Otherwise the next file or connection that the program opens would get this descriptor, and the
-// program would print into it.
+// place. Otherwise the next file or connection that the program opens would get the closed stream's
+// descriptor, and the program would print into it.
 void KeepStandardStreams();
 
 // Flushes stdout and returns the exit status of the program. This is `status`, except if `status` is kDone

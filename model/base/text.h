@@ -20,9 +20,9 @@ std::string Listed(const std::vector<std::string>& items, const char* last = "an
 // has no minus sign.
 std::string Fixed(double value, int decimals);
 
-// Formats a finite number with about `digits` significant digits, and never rounds before the decimal point.
-// A number nearer to zero than kSmallestFixed, but not zero, is written as 1.2e-06, because many zeros after
-// the decimal point are difficult to read.
+// Formats a finite number with about `digits` significant digits, but keeps all digits before the decimal
+// point. A number nearer to zero than kSmallestFixed, but not zero, is written like 1.2e-06, because many
+// zeros after the decimal point are difficult to read.
 inline constexpr double kSmallestFixed = 1e-5;
 std::string Significant(double value, int digits);
 
