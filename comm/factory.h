@@ -58,9 +58,9 @@ std::vector<std::pair<std::string, std::string>> BackendLibraries();
 // Connects the ranks of options.world, and makes their process group. All these ranks must call this; it
 // returns when they are connected. If the environment variable GRADSYNC_NCCL_SHARE_GPU is 1, nccl accepts
 // more ranks than GPUs. NCCL then sends over sockets, so this mode is for tests and not for measurements of
-// speed. Throws InvalidInput where CheckBackend does, and for other wrong options. Throws CollectiveError if
-// ranks do not arrive at the rendezvous within the timeout (the text names these ranks), or if ranks disagree
-// on the number of ranks.
+// speed. Throws InvalidInput where CheckBackend does, and for other wrong `options`. Throws CollectiveError
+// if ranks do not arrive at the rendezvous within the timeout (the text names these ranks), or if ranks
+// disagree on the number of ranks.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm

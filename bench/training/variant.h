@@ -27,10 +27,10 @@ enum class OptimizerKind { kAdamW, kSgd, kMuon };
 inline constexpr std::string_view kOptimizerWords[] = {"given", "adamw", "sgd", "muon"};
 constexpr std::string_view Name(OptimizerKind kind) { return kOptimizerWords[1 + static_cast<size_t>(kind)]; }
 
-// A variant (a strategy with options, over a backend) whose names were checked, and the values of its
-// options. The inherited `options` leave out options that are set to their default. There are options of the
-// strategy, options of the benchmark itself (BenchOptions), and, if the strategy has buckets, their size in
-// one of three forms:
+// A variant: a strategy with options, over a backend. The names of strategy, options and backend were
+// checked, and the values of the options were read. The inherited `options` leave out options that are set to
+// their default. There are options of the strategy, options of the benchmark itself (BenchOptions), and, if
+// the strategy has buckets, their size in one of three forms:
 //
 //   bucket_bytes     in bytes
 //   bucket_elements  in elements of gradients

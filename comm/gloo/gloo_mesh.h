@@ -157,8 +157,7 @@ class Outgoing {
 class Incoming {
  public:
   Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);
-  // Starts to receive the next message, of exactly `bytes` bytes, into the constructor's `data`, at this
-  // offset.
+  // Starts to receive the next message, of `bytes` bytes, into the constructor's `data`, at this offset.
   void Expect(size_t offset_bytes, size_t bytes);
   // Returns when the next message has arrived: the n-th call of Wait belongs to the n-th call of Expect.
   // Throws PeerError.

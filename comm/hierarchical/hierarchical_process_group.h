@@ -17,14 +17,14 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 
 // Makes a process group for ranks of several hosts from two backends: an inner backend within each host, and
 // an outer backend between hosts. CPU tensors only. An all-reduce has three steps (Mikami et al., 2018: a
-// torus of two dimensions). First each rank reduces one share of the vectors of its host's ranks. Then ranks
-// with equal local ranks reduce this share between hosts. Finally the ranks of a host gather all shares. With
-// L ranks on each host, the network between hosts carries 1/L of the bytes of a long all-reduce by backend
-// gloo alone. In collectives of all ranks, long vectors are divided into chunks, so that the network carries
-// one chunk while other chunks are reduced in memory. A collective is divided when it is issued: all requests
-// for its chunks then go to the queues of the inner and the outer process group. A request that must wait for
-// another request's result names that request (Request::after). So this process group needs no thread of its
-// own.
+// torus of two dimensions). First each rank reduces one share of the vectors of its host's ranks. Then the
+// ranks that have the same number on their hosts reduce this share between the hosts. Finally the ranks of
+// each host gather all shares. With L ranks on each host, the network between hosts carries 1/L of the bytes
+// of a long all-reduce by backend gloo alone. In collectives of all ranks, long vectors are divided into
+// chunks, so that the network carries one chunk while other chunks are reduced in memory. A collective is
+// divided when it is issued: all requests for its chunks then go to the queues of the inner and the outer
+// process group. A request that must wait for another request's result names that request (Request::after).
+// So this process group needs no thread of its own.
 //
 // In collectives of all ranks, sums and means of bf16 are added up in f32, because a host's sum must not be
 // rounded before the hosts' sums are added. These sums have 4 bytes per element instead of 2, so for bf16 the

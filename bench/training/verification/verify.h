@@ -80,13 +80,13 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
 Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                  const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
-// Returns the largest allowed relative error of gradsync's strategies. The single process computes each
-// rank's gradient with the same kernels, so only the order in which these gradients are added differs. The
-// rounding error of a sum of n terms grows like u sqrt(n), where n is `num_terms`, the number of backward
-// passes of all ranks in a step. The unit roundoff u is 2^-53 for gradients in f64 and 2^-24 in f32;
-// gradients are f32 if `dtype`, that of the activations, is f32 or bf16. The result is 512 u sqrt(n): the
-// factor 512 covers gradients that nearly cancel, and AdamW, which divides by the gradient's size. By
-// comparison, a gradient that is zero or twice the expected one has an error of 1.
+// Returns the largest relative error that checks allow a gradsync strategy, compared with a single process.
+// The single process computes each rank's gradient with the same kernels, so only the order in which these
+// gradients are added differs. The rounding error of a sum of n terms grows like u sqrt(n), where n is
+// `num_terms`, the number of backward passes of all ranks in a step. The unit roundoff u is 2^-53 for
+// gradients in f64 and 2^-24 in f32; gradients are f32 if `dtype`, that of the activations, is f32 or bf16.
+// The result is 512 u sqrt(n): the factor 512 covers gradients that nearly cancel, and AdamW, which divides
+// by the gradient's size. By comparison, a gradient that is zero or twice the expected one has an error of 1.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
 // Returns the largest relative error that rounding may cause in a strategy of PyTorch, whose kernels add
