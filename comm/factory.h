@@ -15,8 +15,9 @@ namespace gradsync::comm {
 
 std::vector<std::string> BackendNames();
 
-// Throws InvalidInput for an unknown backend or option, and for a backend that does not support this type of
-// device or this world, or is not in this build. Makes no device. MakeProcessGroup makes the same checks.
+// Throws InvalidInput for an unknown backend, option or value of an option, and for a backend that does not
+// support this type of device or this world, or is not in this build. Makes no device object.
+// MakeProcessGroup makes the same checks.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
 // Checks only the name and the options of a backend. Throws InvalidInput with a text such as "backend gloo
@@ -29,34 +30,37 @@ void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
 // Properties of a backend that are known before a process group is made.
 struct BackendTraits {
-  // If true, a sum adds the elements of the ranks in rank order. Sums of bf16 elements are computed in f32,
-  // and only the final sum is rounded to bf16. A mean is the sum divided by the number of ranks, and is
-  // computed in f64 for f32 tensors. Backend hierarchical first adds the elements of each host's ranks, then
-  // these sums of the hosts; its mean is the mean of the hosts' means.
+  // If true, sums over the ranks add the ranks' elements in rank order. Sums of bf16 elements are computed in
+  // f32 and then rounded to bf16. A mean is the sum divided by the number of ranks; means of f32 elements are
+  // computed in f64 and then rounded to f32. Backend hierarchical first adds the elements of each host's
+  // ranks, and then adds the hosts' sums. Its mean is the mean of the hosts' means.
   //
-  // If false, the communication library chooses the order of at least the all-reduce, and rounds after each
-  // addition, also in bf16. A mean is then the rounded sum divided by the number of ranks. NCCL instead
-  // multiplies each element by the rounded reciprocal of the number of ranks before it adds.
+  // If false, a library's algorithm (in backends gloo_own, mpi and nccl) chooses the order of the additions,
+  // at least in all-reduces, and may round after each addition. In gloo_own and mpi, a mean is the rounded
+  // sum divided by the number of ranks. NCCL instead multiplies each element by the rounded reciprocal of the
+  // number of ranks before it adds.
   bool reduces_in_rank_order = true;
   bool needs_mpirun = false;     // mpirun or srun must start the ranks
   bool shares_memory = false;    // the ranks of a host can share tensors (AllocateShared)
   bool is_within_host = false;   // all ranks must be on one host
   bool has_host_groups = false;  // with several hosts there is a ProcessGroup::host_group
   bool has_threads = true;       // GroupOptions::num_threads has an effect
-  // The backend of torch.distributed with which benchmarks compare this backend.
+  // The backend of torch.distributed over which PyTorch communicates when benchmarks compare it with this
+  // backend.
   std::string_view pytorch_backend = "gloo";
 };
-// Throws InvalidInput for an unknown backend, also if it is the value of an option.
+// Throws InvalidInput if `backend` is unknown, or a backend that one of `options` names, such as "inner".
 BackendTraits TraitsOf(const std::string& backend, const BackendOptions& options = {});
 
 // Returns pairs of name and version of the communication libraries (NCCL, Open MPI) in this build.
 std::vector<std::pair<std::string, std::string>> BackendLibraries();
 
-// Joins the world (all ranks of the job), and makes the process group. Returns when all ranks have joined. If
-// the environment variable GRADSYNC_NCCL_SHARE_GPU is 1, nccl accepts more ranks than GPUs. NCCL then sends
-// over sockets, so this mode suits tests of function and not measurements. Throws InvalidInput where
-// CheckBackend does, and for other wrong options. Throws CollectiveError if ranks do not arrive within the
-// timeout (the text names these ranks), or if ranks disagree on the number of ranks.
+// Connects the ranks of options.world, and makes their process group. All these ranks must call this; it
+// returns when they are connected. If the environment variable GRADSYNC_NCCL_SHARE_GPU is 1, nccl accepts
+// more ranks than GPUs. NCCL then sends over sockets, so this mode is for tests and not for measurements of
+// speed. Throws InvalidInput where CheckBackend does, and for other wrong `options`. Throws CollectiveError
+// if ranks do not arrive at the rendezvous within the timeout (the text names these ranks), or if ranks
+// disagree on the number of ranks.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm

@@ -25,10 +25,12 @@ struct GroupOptions {
   // Number of communication threads, which is the number of collectives that can progress concurrently.
   // Backends shm and nccl do not use it; backend hierarchical gives it to its outer backend only.
   int num_threads = 2;
-  // A network interface ("eth0") or an address of this host, for gloo's connections to other ranks; other
-  // backends do not use it. If empty, gloo uses loopback if all ranks are on one host; else the network over
-  // which this host reaches a tcp:// rendezvous (the rendezvous's own host: another host), or, with a file://
-  // rendezvous, the address to which this host's name resolves.
+  // A network interface ("eth0") or an address of this host, for gloo's connections to other ranks. Backends
+  // shm, mpi and nccl do not use it. If it is empty and all ranks are on one host, gloo uses loopback. If it
+  // is empty and ranks are on several hosts, gloo uses this host's address towards other hosts. With a tcp://
+  // rendezvous, that is the address from which this host sends to the rendezvous, or, on the rendezvous's own
+  // host, to another host. With a file:// rendezvous, it is the address to which this host's name resolves,
+  // or, if that is loopback, the address of the default route.
   std::string interface_or_address{};
 };
 
@@ -38,7 +40,8 @@ class FirstCause;  // comm/queue/first_cause.h
 // that finds the rank that failed first. Backend hierarchical passes its own FirstCause if it makes both an
 // inner and an outer group. Else `first_cause` is null, and the function makes a FirstCause if it needs one.
 // The function returns when the ranks are connected. It throws InvalidInput for bad options, and
-// CollectiveError if ranks are missing. MakeProcessGroup checks that the backend supports the device.
+// CollectiveError if ranks are missing. It does not check whether the backend supports the device;
+// MakeProcessGroup does so before it calls the function.
 using GroupMaker = std::unique_ptr<ProcessGroup>(const GroupOptions& options, const model::DevicePtr& device,
                                                  std::shared_ptr<FirstCause> first_cause);
 

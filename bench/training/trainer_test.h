@@ -75,7 +75,7 @@ struct Rank {
   Trainer trainer;
 };
 
-// A process group in which each wait for a collective takes at least 1.5 ms.
+// A process group in which each call of Work::Wait takes at least 1.5 ms.
 class SlowGroup : public comm::GroupDecorator {
  public:
   using GroupDecorator::GroupDecorator;

@@ -27,19 +27,21 @@ enum class OptimizerKind { kAdamW, kSgd, kMuon };
 inline constexpr std::string_view kOptimizerWords[] = {"given", "adamw", "sgd", "muon"};
 constexpr std::string_view Name(OptimizerKind kind) { return kOptimizerWords[1 + static_cast<size_t>(kind)]; }
 
-// A variant (a strategy with options, over a backend) whose names were checked, and the values of its
-// options. The inherited `options` leave out options that are set to their default. There are options of the
-// strategy, options of the benchmark itself (BenchOptions), and, if the strategy has buckets, their size in
-// one of three forms:
+// A variant: a strategy with options, over a backend. The names of strategy, options and backend were
+// checked, and the values of the options were read. The inherited `options` leave out options that are set to
+// their default. There are options of the strategy, options of the benchmark itself (BenchOptions), and, if
+// the strategy has buckets, their size in one of three forms:
 //
 //   bucket_bytes     in bytes
 //   bucket_elements  in elements of gradients
 //   published_size   in the published experiment's unit: bytes for `core` and `core_update`, else elements
 struct TrainingVariant : Variant {
-  // Traits of the strategy; for a strategy of PyTorch, of the gradsync strategy with which it is compared.
+  // Traits of the variant's strategy. For a strategy of PyTorch, those of the gradsync strategy with which it
+  // is compared.
   const ddp::Traits* traits = nullptr;
   std::string floor = {};  // name of the strategy without communication; costs are measured from its time
-  // Values of options, except the size of buckets; defaults are left out.
+  // The variant's options by name, without the size of buckets and without options that have their default
+  // value. The value of an option with words is the index of the word.
   std::map<std::string, double, std::less<>> values = {};
   int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets
   // The names of the options that the variant's text sets, also of those that it sets to their default.
@@ -57,8 +59,8 @@ struct TrainingVariant : Variant {
   // A benchmark measures a variant in turns. In a turn, the variant takes lead_in_steps() untimed and then
   // turn_steps() timed steps, without barriers between them. The mean time of the timed steps is one sample.
   // A turn has several steps if the strategy averages weights only every few steps. It also has several steps
-  // if carries() is true: a step then ends before the strategy has gathered the new weights, the gathers
-  // delay the next step's forward, and the timed steps include this delay.
+  // if carries() is true: such a strategy ends a step before it has gathered the new weights. The gathers
+  // then delay the next step's forward, and the timed steps include this delay.
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::ValueOf(*traits, ddp::Option::Role::kCarry, strategy_options()) != 0; }
@@ -82,7 +84,7 @@ struct TrainingVariant : Variant {
 // implements.
 std::span<const ddp::Option> BenchOptions();
 
-// Returns the value of an option as it is written in a variant's text.
+// Returns the text that stands for `value` of `option` in a variant's text: a word or a number.
 std::string PrintValue(const ddp::Option& option, double value);
 
 // The backends and bucket sizes that MakeVariants adds to a variant's text that names none.
@@ -92,11 +94,11 @@ struct VariantDefaults {
   size_t element_bytes = 4;  // bytes of an element of a gradient
 };
 
-// Makes the variants of `texts`, in this order. A text without a backend becomes one variant for each default
-// backend, unless the strategy does not communicate; the same holds for the bucket size, if the strategy has
-// buckets. Throws InvalidInput, with a line that begins with --`flag`, for a malformed text, an unknown
-// strategy, option or backend, an option, value or backend that the strategy does not accept, and a variant
-// that occurs twice.
+// Makes the variants of `texts`, in this order. A text without a backend becomes one variant for each of
+// defaults.backends, unless the strategy does not communicate. A text without a bucket size becomes one
+// variant for each of defaults.bucket_bytes, if the strategy has buckets. Throws InvalidInput, with a line
+// that begins with --`flag`, for a malformed text, an unknown strategy, option or backend, an option, value
+// or backend that the strategy does not accept, and a variant that occurs twice.
 std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
                                           const VariantDefaults& defaults);
 

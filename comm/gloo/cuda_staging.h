@@ -9,8 +9,9 @@
 
 namespace gradsync::comm {
 
-// Waits until the event is done. Sleeps while it waits, so that other threads can use the core. Throws
-// std::runtime_error if the event is not done within the timeout, and CudaError.
+// Waits until the GPU has done the work that precedes `event`. The thread sleeps between queries of the
+// event, so that other threads can use the core. Throws std::runtime_error if the event is not done within
+// the timeout, and CudaError.
 void WaitOnHost(const model::CudaEvent& event, std::chrono::milliseconds timeout);
 
 // Runs collectives on tensors of a GPU with a backend that uses only host memory: copies the tensors through
@@ -22,11 +23,11 @@ class CudaStaging {
   CudaStaging(std::shared_ptr<model::CudaDevice> device, std::chrono::milliseconds timeout);
 
   // Copies the request's input to host memory, calls `collective` with a request on tensors in host memory,
-  // copies the output to the GPU, and returns when this copy is done. Does nothing for an empty request. The
-  // compute stream must have finished the tensors before this call. If `collective` throws, waits until no
-  // copy uses the tensors, and then rethrows the exception. Throws CudaError, CudaOutOfMemory, and
-  // std::runtime_error if a copy takes longer than the timeout. If this copy still runs after a second
-  // timeout, its memory is never freed, because the GPU may still use it.
+  // copies the output to the GPU, and returns when this copy is done. Does nothing for a request of 0 bytes.
+  // Before this call, the GPU must have finished all work on the request's tensors. If `collective` throws,
+  // waits until no copy uses the tensors, and then rethrows the exception. Throws CudaError, CudaOutOfMemory,
+  // and std::runtime_error if a copy takes longer than the timeout. If this copy still runs after a second
+  // timeout, the tensors on the GPU and in host memory are never freed, because the GPU may still use them.
   void Run(const Request& request, const std::function<void(const Request&)>& collective);
 
  private:
@@ -35,7 +36,8 @@ class CudaStaging {
   // Returns a host tensor with the shape and dtype of `tensor`, but not its values, in the pinned memory
   // `buffer`. Replaces `buffer` by a larger one if necessary.
   model::Tensor OnHost(const model::Tensor& tensor, Buffer& buffer) const;
-  // Returns when all copies on stream_ are done. Throws CudaError, or std::runtime_error at the timeout.
+  // Returns when all copies between GPU and host that this object has started (on stream_) are done. Throws
+  // CudaError, or std::runtime_error if they take longer than the timeout.
   void WaitForCopies() const;
   bool IsIdle() const;
 

@@ -11,23 +11,25 @@
 // The algorithms of collectives, over the TCP connections of a GlooMesh.
 //
 // All-reduce of short vectors: every rank sends its whole vector to every other rank, and reduces the vectors
-// of all ranks itself. This takes the delay of one message, or, above 4 KiB, of two, because each rank then
-// also confirms that it has everything. Vectors of up to ShortMessages::kMaxBytes are exchanged without gloo
-// if the mesh has short_messages(), and the caller waits for the result immediately after it issued the
-// collective.
+// of all ranks itself. This takes the delay of one message for vectors of up to 4 KiB. It takes that of two
+// messages for longer vectors, because each rank then also sends a confirmation that it has received
+// everything. Vectors of up to ShortMessages::kMaxBytes (4 KiB) are exchanged without gloo if the mesh has
+// short_messages(), and the caller waits for the result immediately after it issued the collective
+// (Waits::kAtOnce).
 //
 // All-reduce of long vectors: the vector is cut into one part per rank. A rank receives its part from all
 // other ranks, reduces it, and sends the result to all other ranks. A part is sent in segments: while one
 // segment is reduced, the next segment is received and the result of the previous segment is sent. In this
 // algorithm a rank sends as many bytes as in a ring all-reduce (Patarasuk and Yuan, 2009): 2 (size - 1) /
-// size times the bytes of the vector, where `size` is the number of ranks. But it takes two steps, where a
-// ring takes 2 (size - 1).
+// size times the bytes of the vector, where `size` is the number of ranks. But it takes two steps, one after
+// the other, where a ring takes 2 (size - 1).
 //
-// A barrier and a broadcast take log2(size) steps, rounded up. If the mesh has short_messages(), a barrier
-// whose caller waits immediately takes one step: each rank sends a short message to each other rank.
+// A barrier and a broadcast take at most log2(size) steps, rounded up. If the mesh has short_messages(), a
+// barrier whose caller waits immediately takes one step: each rank sends a short message to each other rank.
 //
-// Except in RunOwnAllReduce, a rank reduces the elements of all ranks in one pass, in rank order
-// (comm/queue/reduction.h). So the result is bitwise equal on all ranks, for any length and any segments.
+// Except in RunOwnAllReduce, the rank that computes an element of a result reduces all ranks' values of it in
+// one pass, in rank order (comm/queue/reduction.h). So the result is bitwise equal on all ranks, for any
+// length and any segments.
 namespace gradsync::comm {
 
 struct GlooTuning {
@@ -43,8 +45,8 @@ struct GlooTuning {
 // Memory into which one thread receives messages, kept from one collective to the next.
 class Scratch {
  public:
-  // Returns a pointer to at least `bytes` bytes with undefined contents. They stay valid until the next call
-  // of Get.
+  // Returns a pointer to at least `bytes` bytes with undefined contents. The memory stays valid until the
+  // next call of Get.
   std::byte* Get(size_t bytes);
 
  private:
@@ -57,12 +59,13 @@ class Scratch {
 // Returns the first of the eight slots (message tags) that a collective may use. A slot has the collective's
 // sequence number, a hash of the properties that must be equal on all ranks (Signature), and, in its three
 // low bits, the number of one of the collective's streams of messages. If ranks issue different collectives
-// with one number, the hashes almost always differ, so no rank takes the messages of the wrong collective.
+// with the same sequence number, the hashes almost always differ, and a rank then does not accept the
+// messages of the wrong collective.
 uint64_t BaseSlot(const Request& request);
 
-// Runs the collective on the calling thread. Collectives of one mesh may run concurrently if their sequence
-// numbers differ (modulo 2^32), except those that use ShortMessages. Throws PeerError, and with ShortMessages
-// std::runtime_error if ranks issue different collectives.
+// Runs the collective of `request` on the calling thread. Collectives of one mesh may run concurrently if
+// their sequence numbers differ (modulo 2^32), except those that use ShortMessages. Throws PeerError, and
+// with ShortMessages std::runtime_error if ranks issue different collectives.
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch);
 
 // Runs the all-reduce of backend `gloo_own`: gloo's own ring algorithm, which PyTorch's gloo backend also

@@ -34,24 +34,26 @@ struct BlockSigpipe : BlockSignals {
   }
 };
 
-// A rank's TCP connections to all other ranks, made by gloo.
+// A rank's TCP connections to all other ranks of a process group, made by gloo.
 //
 // Each pair of ranks has two connections, one for each direction. gloo locks a socket while it sends, so with
 // one connection its receiving thread would spin on the lock. Each message carries a 64-bit tag, which gloo
-// calls slot. A message is sent only after its receiver has asked for this slot, so a message that the
-// receiver does not expect yet cannot block other messages.
+// calls slot. A message is sent only after its receiver has asked for a message with this slot. So a message
+// that the receiver does not expect yet cannot block other messages.
 //
 // If a peer sends a message that this rank has not asked for, gloo ends this process. Such a message cannot
-// overwrite memory, because all buffers are of gloo's class UnboundBuffer.
+// overwrite memory: all buffers are of gloo's class UnboundBuffer, into which gloo writes only messages that
+// the receiver has asked for.
 class GlooMesh {
  public:
-  // Connects to all ranks, and returns when all have connected. The connections use the network of
-  // `interface_or_address`: a network interface or an address of this host; if empty, the constructor chooses
-  // (GroupOptions). On each connection on which it sends, this rank first proves that it belongs to the job.
-  // The proof is an HMAC, keyed with the job's secret, of this rank's number and a random number that the
-  // receiver published at the rendezvous. gloo's threads start with SIGPIPE blocked. Throws CollectiveError,
-  // which names the rank that failed first if it is known; InvalidInput for an interface or address that is
-  // unknown or that gloo cannot use, and for loopback if there are several hosts.
+  // Connects to all other ranks, and returns when all ranks have connected. The connections use the network
+  // of `interface_or_address`: a network interface or an address of this host; if empty, the constructor
+  // chooses (GroupOptions). On each connection on which it sends, this rank first proves that it belongs to
+  // the job. The proof is an HMAC, keyed with the job's secret, of this rank's number and a random number
+  // that the receiver published at the rendezvous. gloo's threads start with SIGPIPE blocked. Throws
+  // CollectiveError if ranks cannot connect, which names the rank that failed first if it is known;
+  // InvalidInput for an interface or address that is unknown or that gloo cannot use, and for loopback if
+  // there are several hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -59,32 +61,33 @@ class GlooMesh {
   GlooMesh& operator=(const GlooMesh&) = delete;
 
   int rank() const { return rank_; }
-  // Returns the rank in the whole job of rank `rank` of the mesh. Error messages use this number.
+  // Returns the number in the whole job of rank `rank` of the mesh. Error messages use it.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   // Returns the other ranks, starting after this one, so that ranks do not all send to one rank first.
   const std::vector<int>& others() const { return others_; }
-  // Returns the shortest timeout of all ranks. It limits each wait for a message, and every rank computes the
-  // length of segments from it.
+  // Returns the shortest timeout that a rank passed to the constructor. It limits each wait for a message.
+  // The length of segments depends on it and must be equal on all ranks, so all ranks use this timeout.
   std::chrono::milliseconds timeout() const { return timeout_; }
   // Returns the network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
 
-  // A barrier: returns when all ranks have called this. All must pass the same `slot`, the tag of its
-  // messages. Throws PeerError if a connection is lost or a rank is late.
+  // A barrier: returns when all ranks of the mesh have called this. All must pass the same `slot`, the tag of
+  // its messages. Throws PeerError if a connection is lost or a rank is late.
   void WaitForOthers(uint64_t slot);
   // Returns the separate connections for short messages; null if there are more than ShortMessages::kMaxRanks
   // ranks, or if `with_short_messages` was false in the constructor.
   ShortMessages* short_messages() const { return short_messages_.get(); }
 
-  // Returns the gloo context with the connections on which rank `from` sends to rank `to`. gloo's ring
-  // algorithm (backend gloo_own) uses only context(0, 1), for all its messages.
+  // Returns the gloo context (a set of one connection for each pair of ranks) on which rank `from` sends to
+  // rank `to`. gloo's ring algorithm (backend gloo_own) uses only context(0, 1), for all its messages.
   std::shared_ptr<gloo::Context> context(int from, int to) const;
   // Runs `action`, which calls gloo, and turns gloo's exceptions into PeerErrors that name no rank.
   void Call(const std::function<void()>& action) const;
 
-  // Closes all connections. From then on this rank's waits for messages throw PeerError. So do those of the
-  // other ranks, at the latest at their deadline.
+  // Closes all connections. From then on, a wait of this rank for a message that has not arrived throws
+  // PeerError. So does a wait of another rank for a message that this rank has not sent, at the latest at its
+  // deadline.
   void Abort() noexcept;
 
  private:
@@ -97,12 +100,13 @@ class GlooMesh {
   };
   using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer, Forget>;
 
-  // Connects to all ranks. `notes[r]` is the text that rank r published at the rendezvous: `head_bytes` bytes
-  // with a random nonce and a timeout, then its addresses.
+  // Connects to all other ranks. `notes[r]` is the text that rank r published for this rank at the
+  // rendezvous: `head_bytes` bytes with a random nonce and rank r's timeout, then the addresses at which rank
+  // r waits for this rank.
   void Connect(const std::vector<std::string>& notes, size_t head_bytes);
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
-  // Returns what stands between `name` and `end` in gloo's description of the device, such as "tcp, pci=,
-  // iface=lo, speed=-1, addr=[::1]"; empty if `name` is not in it.
+  // Returns the text between `name` and the next `end` in gloo's description of its network device, such as
+  // "tcp, pci=, iface=lo, speed=-1, addr=[::1]"; empty if `name` is not in it.
   std::string FromDevice(std::string_view name, std::string_view end) const;
   // Returns a gloo buffer over the memory `data`, for messages from rank `from` to rank `to`; this rank is
   // one of the two.
@@ -114,8 +118,8 @@ class GlooMesh {
   std::chrono::milliseconds timeout_;
   std::vector<int> others_;
   std::shared_ptr<gloo::transport::Device> device_;
-  // Two gloo contexts: this rank sends to ranks with higher numbers by the first, and to ranks with lower
-  // numbers by the second.
+  // Two gloo contexts, each with one connection to each other rank: this rank sends to ranks with higher
+  // numbers by the first, and to ranks with lower numbers by the second.
   std::vector<std::shared_ptr<Context>> contexts_;
   std::mutex mutex_;
   std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all existing buffers, for Abort
@@ -135,8 +139,8 @@ class GlooMesh {
 class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
-  // Starts to send a part of the constructor's `data`, which must not change until Wait returns. Throws
-  // PeerError.
+  // Starts to send `bytes` bytes of the constructor's `data` from this offset. They must not change until
+  // Wait returns. Throws PeerError.
   void Send(size_t offset_bytes, size_t bytes);
   // Returns when the operating system has accepted all messages of earlier Send calls. Throws PeerError.
   void Wait();
@@ -153,8 +157,7 @@ class Outgoing {
 class Incoming {
  public:
   Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);
-  // Starts to receive the next message, of exactly `bytes` bytes, into the constructor's `data`, at this
-  // offset.
+  // Starts to receive the next message, of `bytes` bytes, into the constructor's `data`, at this offset.
   void Expect(size_t offset_bytes, size_t bytes);
   // Returns when the next message has arrived: the n-th call of Wait belongs to the n-th call of Expect.
   // Throws PeerError.

@@ -15,12 +15,11 @@ namespace gradsync::comm {
 // A collective that makes no progress within the timeout, or loses the connection to a peer, fails. All
 // unfinished and later collectives of this rank then fail, with an error that names the rank that failed
 // first if it is known. This rank closes its connections, so the collectives of the other ranks also fail.
-// The destructor drops collectives that have not started, makes running ones fail, and waits for no other
-// rank.
+// The destructor makes unfinished collectives fail, and waits for no other rank.
 //
-// Tensors of a GPU are copied through host memory (comm/gloo/cuda_staging.h). A collective on such tensors
-// starts when the GPU has done the work that was on the compute stream when the collective was issued. When
-// Work::Wait returns, the result is in the GPU's memory.
+// Collectives on tensors of a GPU copy them through host memory (comm/gloo/cuda_staging.h). A collective on
+// such tensors starts when the GPU has done the work that was on the compute stream when the collective was
+// issued. When Work::Wait returns, the result is in the GPU's memory.
 //
 // Backend "gloo_own" differs from "gloo" only in its all-reduce, which uses gloo's own ring algorithm
 // (RunOwnAllReduce). GroupMaker (comm/group_options.h) describes `first_cause` and the errors.

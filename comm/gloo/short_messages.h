@@ -15,9 +15,9 @@
 
 namespace gradsync::comm {
 
-// Exchanges short messages between all ranks, over TCP connections of its own, without gloo. The thread that
-// calls Exchange writes and reads the messages itself, so no other thread must be woken. Use it only for
-// collectives that run one at a time, in the order in which they were issued.
+// Exchanges short messages between all ranks of a process group, over TCP connections of its own, without
+// gloo. The thread that calls Exchange writes and reads the messages itself, so no other thread must be
+// woken. Use it only for collectives that run one at a time, in the order in which they were issued.
 class ShortMessages {
  public:
   // The largest number of ranks for which a process group of backend gloo uses ShortMessages. With more ranks
@@ -35,13 +35,14 @@ class ShortMessages {
   ShortMessages(const World& world, const std::string& address, std::chrono::milliseconds timeout,
                 Rendezvous& rendezvous);
 
-  // Sends `bytes` bytes of `data` to all other ranks: at most kMaxBytes, equally many on all ranks. Returns
-  // pointers to the data of all ranks, in rank order, which stay valid until the next call of Exchange.
-  // `slot` is a number that identifies the collective, and is sent before the data. Throws PeerError if a
-  // rank is late or closes its connection; std::runtime_error if another rank's slot differs from `slot`.
+  // Sends `bytes` bytes of `data` to all other ranks, and receives equally many from each; they are at most
+  // kMaxBytes. Returns pointers to the data of all ranks, in rank order: `data` itself for this rank, and for
+  // the others memory that is valid until the next call of Exchange. `slot` is a number that identifies the
+  // collective; it is sent before the data. Throws PeerError if a rank is late or closes its connection;
+  // std::runtime_error if another rank's slot differs from `slot`.
   std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
-  // Closes the connections. From then on Exchange throws PeerError on this rank, and also on another rank
-  // unless it has already received this rank's message.
+  // Closes the connections. From then on Exchange throws PeerError on this rank. On another rank, Exchange
+  // throws PeerError if it still needs a message that this rank has not sent.
   void Abort() noexcept;
 
  private:

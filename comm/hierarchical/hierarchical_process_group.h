@@ -17,22 +17,24 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 
 // Makes a process group for ranks of several hosts from two backends: an inner backend within each host, and
 // an outer backend between hosts. CPU tensors only. An all-reduce has three steps (Mikami et al., 2018: a
-// torus of two dimensions). First each rank reduces one share of the vectors of its host's ranks. Then ranks
-// with equal local ranks reduce this share between hosts. Finally the ranks of a host gather all shares. With
-// L ranks on each host, the network between hosts carries 1/L of the bytes of a long all-reduce by backend
-// gloo alone. Long vectors, except those of a HostGroup, are divided into chunks, so that the network carries
-// one chunk while other chunks are reduced in memory. A collective is divided when it is issued: all requests
-// for its chunks go to the inner and the outer process group at once. A request that needs the result of
-// another request names it (Request::after). So this process group needs no thread of its own.
+// torus of two dimensions). First each rank reduces one share of the vectors of its host's ranks. Then the
+// ranks that have the same number on their hosts reduce this share between the hosts. Finally the ranks of
+// each host gather all shares. With L ranks on each host, the network between hosts carries 1/L of the bytes
+// of a long all-reduce by backend gloo alone. In collectives of all ranks, long vectors are divided into
+// chunks, so that the network carries one chunk while other chunks are reduced in memory. A collective is
+// divided when it is issued: all requests for its chunks then go to the queues of the inner and the outer
+// process group. A request that must wait for another request's result names that request (Request::after).
+// So this process group needs no thread of its own.
 //
-// Sums and means of bf16 are added up in f32, except in a HostGroup, because a host's sum must not be rounded
-// before the hosts' sums are added. These sums have 4 bytes per element instead of 2, so the network then
-// carries 2/L of the bytes that gloo alone would send.
+// In collectives of all ranks, sums and means of bf16 are added up in f32, because a host's sum must not be
+// rounded before the hosts' sums are added. These sums have 4 bytes per element instead of 2, so for bf16 the
+// network carries 2/L of the bytes that gloo alone would send.
 //
-// The inner and the outer group find late and lost ranks as their backends do alone, but the outer group's
-// timeout is doubled: a rank of another host may itself wait for a rank of its own host, and the error must
-// blame that rank. Allocate calls the inner group's Allocate. With one host only the inner backend is used,
-// and with one rank on each of several hosts only the outer backend. Error messages then name this backend.
+// The inner and the outer group find late and lost ranks as their backends do alone. But the outer group's
+// timeout is twice options.timeout: a rank of another host may be late because it waits for a rank of its own
+// host, and the error must blame the latter. ProcessGroup::Allocate returns memory of the inner group. With
+// one host only the inner backend is used, and with one rank on each of several hosts only the outer backend.
+// Error messages and Allocate then are those of the only backend.
 //
 // options.backend_options must contain "inner" and "outer", the names of the two backends. Throws the
 // exceptions of these backends; also InvalidInput if the hosts have different numbers of ranks.

@@ -7,7 +7,8 @@
 
 namespace gradsync::comm {
 
-// Returns the version at build time, such as "Open MPI 4.1.4"; empty in a build without Open MPI.
+// Returns the version of MPI with which this program was built, such as "Open MPI 4.1.4"; empty in a build
+// without Open MPI.
 std::string MpiVersion();
 // Text of the InvalidInput that MakeMpiGroup throws in a build without Open MPI.
 inline constexpr char kWithoutMpi[] =
@@ -27,10 +28,11 @@ inline constexpr char kWithoutMpi[] =
 // ends the other ranks. If a rank dies, mpirun's error message names it.
 //
 // MPI can be initialised only once in a process, and stays initialised until the process ends, so ranks
-// cannot be threads. MPI_Init waits for all ranks, so all must make their first MPI group at the same time.
+// cannot be threads. MPI_Init waits for all ranks of the job, so when one rank makes its first MPI group, all
+// others must do so too.
 //
-// Open MPI moves data only inside calls of MPI, so one of the options.num_threads communication threads polls
-// each running collective (MPI_Test).
+// Open MPI moves data only inside calls of MPI, so each running collective occupies one of the
+// options.num_threads communication threads, which calls MPI_Test until the collective ends.
 //
 // GroupMaker describes `first_cause` and the usual errors. This function also throws InvalidInput in a build
 // without Open MPI, and if the ranks that MPI knows are not those of options.world, for example because

@@ -25,18 +25,18 @@ class Verifier {
   Verifier(const TrainingPlan& plan, BatchSource& source, Trainer& trainer, Rank& rank)
       : plan_(plan), source_(source), trainer_(trainer), rank_(rank) {}
 
-  // Call this after the variant of `stepper` has taken its turn in timed round `round`. Returns whether all
-  // ranks have bitwise equal gradients. For a strategy that shards the optimizer's state, compares the whole
-  // weights of the ranks instead of their gradients. Throws std::runtime_error if ranks differ, unless the
-  // strategy lets ranks' weights differ by design. Must not be called for strategies of PyTorch. All ranks
-  // must call this.
+  // Call this after the variant of `stepper` has taken its turn in timed round `round`. Compares the ranks'
+  // gradients bitwise, or, for a strategy that shards the optimizer's state, the ranks' whole weights.
+  // Returns true if they are equal on all ranks. If they differ, returns false for a strategy that lets
+  // ranks' weights differ by design, and throws std::runtime_error on all ranks for any other strategy. Must
+  // not be called for strategies of PyTorch. All ranks must call this.
   bool SpotCheck(Stepper& stepper, int64_t round);
 
-  // Takes steps on a fixed batch of each rank, compares gradients and weights with the expected ones, and
-  // returns the errors for the benchmark's record. Takes no step if --verify=false, or for a strategy of
-  // PyTorch for which no tolerance is known. If the result is wrong, and not by design (as without
-  // communication), calls Rank::AddFault, so that the program ends with an error after its last measurement.
-  // All ranks must call this.
+  // Takes steps on a fixed batch of each rank, compares the gradients, the weights or both with the expected
+  // ones, and returns the errors for the benchmark's record. Takes no step if --verify=false, or for a
+  // strategy of PyTorch for which no tolerance is known. If the result is wrong, calls Rank::AddFault, so
+  // that the program ends with an error after its last measurement. Accepts any result of strategy `none`,
+  // which does not communicate. All ranks must call this.
   CheckFields Check(Stepper& stepper);
 
  private:
@@ -49,8 +49,9 @@ class Verifier {
   Trainer& trainer_;
   Rank& rank_;
   // What the expected gradients in reference_ depend on. If the next strategy's check has an equal key, it
-  // uses the gradients in reference_ again; otherwise they are computed anew. `loss_scale` is 1 if the number
-  // of ranks is a power of two.
+  // uses the gradients in reference_ again; otherwise they are computed anew. `loss_scale` is
+  // Stepper::loss_scale(), by which the loss is multiplied before backward. But it is 1 if the number of
+  // ranks is a power of two: scaling then rounds nothing, so the gradients suit all strategies.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
@@ -76,8 +77,8 @@ Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& tr
 
 // In a round, every variant that is being measured takes one turn. Returns whether ranks compare their
 // gradients or weights (Verifier::SpotCheck) after the turn of variant number `variant` in timed round
-// `round`. For each variant this is true in one of every `rounds_per_check` rounds, which is drawn at random
-// from `seed`.
+// `round`. In each block of `rounds_per_check` successive rounds this is true in one round for each variant,
+// which is drawn at random from `seed`.
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed);
 
 }  // namespace gradsync::bench

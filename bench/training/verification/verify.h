@@ -24,8 +24,9 @@ std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params)
 // How well a strategy's gradients and weights agree with the expected ones. The error of a tensor is |found -
 // expected| / |expected| in Euclidean norms, and infinite if a number is not finite. |expected| is replaced
 // by 0.01 r sqrt(n) if that is larger, where n is the tensor's number of elements and r the root mean square
-// of all elements of all expected tensors. So a gradient whose expected value is zero up to rounding does not
-// fail. `grad_rel_error` and `param_rel_error` are the largest error of all tensors and ranks.
+// of all elements of all expected tensors. So a gradient that should be zero, and is not because of rounding,
+// does not count as wrong. `grad_rel_error` is the largest error of the gradients on all ranks, and
+// `param_rel_error` that of the parameters.
 //
 // Verify compares gradients with those of one process. It compares a parameter with what the optimizer makes
 // of the strategy's own gradients, and not of the single process's, because AdamW turns a gradient that is
@@ -48,13 +49,14 @@ struct Agreement {
 
 void SetChecks(const Agreement& agreement, CheckFields& checks);
 
-// Returns a line with the variant, the tensor with the largest error, and this error; or, if only ranks
-// differ from each other, a line that says so. Returns an empty text if agreement.passed().
+// Returns a line with the variant, the gradient with the largest error, and this error. If the gradients are
+// right, the line names the parameter with the largest error. If only ranks differ from each other, the line
+// says so. Returns an empty text if agreement.passed().
 std::string DescribeFault(const std::string& variant, const Agreement& agreement);
 
-// Returns the ranks whose tensors differ from those that most ranks have. If several values are equally
-// frequent, the tensors of the lowest rank that has one of them are taken as correct. Compares one 64-bit
-// hash of all tensors of each rank. Returns the same ranks on all ranks. All ranks must call this.
+// Returns the ranks whose tensors differ from those that most ranks have. If several versions of the tensors
+// are equally frequent, the lowest rank that has one of them counts as correct. Compares one 64-bit hash per
+// rank, over all its tensors. Returns the same ranks on all ranks. All ranks must call this.
 std::vector<int> RanksThatDiffer(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
                                  const model::DevicePtr& device);
 
@@ -70,20 +72,21 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
   return RanksThatDiffer(tensors, group, device).empty();
 }
 
-// Call this after a step. Compares the gradients of `params` with the expected gradients `reference`. Then
-// calls `step_again`, and compares the values that `params` had before this call with those after it, which
-// are the expected ones. `step_again` must restore the weights that `params` had before the step, and repeat
-// the optimizer's step with the gradients in `params`. Returns the same errors on all ranks. Throws
-// CollectiveError, and InvalidInput if `params` is empty.
+// Call this after a training step. Compares the gradients of `params` with the expected gradients
+// `reference`. Then calls `step_again`, and compares the values that `params` had before this call with those
+// after it, which are the expected ones. `step_again` must restore the weights that `params` had before the
+// step, and repeat the optimizer's step with the gradients in `params`. Returns the same errors on all ranks.
+// Throws CollectiveError, and InvalidInput if `params` is empty.
 Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                  const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
-// Returns the largest allowed relative error of gradsync's strategies. The single process computes each
-// rank's gradient with the same kernels, so only the order in which these gradients are added differs. The
-// rounding error of a sum of n terms (`num_terms`: the backward passes of all ranks) grows like u sqrt(n),
-// where the unit roundoff u is 2^-24 for gradients in f32 (also if the activations, `dtype`, are bf16) and
-// 2^-53 in f64. A factor of 512 covers gradients that nearly cancel, and AdamW, which divides by the
-// gradient's size. By comparison, a gradient that is zero or twice the expected one has an error of 1.
+// Returns the largest relative error that checks allow a gradsync strategy, compared with a single process.
+// The single process computes each rank's gradient with the same kernels, so only the order in which these
+// gradients are added differs. The rounding error of a sum of n terms grows like u sqrt(n), where n is
+// `num_terms`, the number of backward passes of all ranks in a step. The unit roundoff u is 2^-53 for
+// gradients in f64 and 2^-24 in f32; gradients are f32 if `dtype`, that of the activations, is f32 or bf16.
+// The result is 512 u sqrt(n): the factor 512 covers gradients that nearly cancel, and AdamW, which divides
+// by the gradient's size. By comparison, a gradient that is zero or twice the expected one has an error of 1.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
 // Returns the largest relative error that rounding may cause in a strategy of PyTorch, whose kernels add
