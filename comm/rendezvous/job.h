@@ -27,8 +27,8 @@ using Terms = std::vector<std::pair<std::string, std::string>>;
 std::string DescribeMissingRanks(const World& world, std::chrono::milliseconds timeout,
                                  const std::function<bool(int rank)>& has_arrived);
 
-// Calls `action`. If `action` throws a std::runtime_error, throws a CollectiveError that names this rank and
-// the cause.
+// Calls `action`, and returns its result. If `action` throws a std::runtime_error, throws a CollectiveError
+// that names this rank and the cause.
 template <class Action>
 auto WithRendezvousErrors(const World& world, const Action& action) {
   std::string cause;

@@ -45,7 +45,7 @@ std::string LoopbackAddress(Deadline deadline);
 bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);
 // Returns whether `host` is a name other than "localhost" that resolves only to loopback on this host. A
-// host's own name often does so, but resolves to another address on other hosts.
+// host's own name often resolves only to loopback there, but to another address on other hosts.
 bool IsLoopbackOnlyHere(const std::string& host, Deadline deadline);
 
 std::string ErrorText(int error);

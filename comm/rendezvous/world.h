@@ -19,8 +19,8 @@ inline int MemberName(const std::vector<int>& members, int index) {
 struct World {
   int rank = 0;
   int size = 1;
-  // This rank's number among the ranks on its host, and the number of these ranks. If local_size is 0, the
-  // launcher has not set the number, and local_rank may be wrong; JoinJob corrects both.
+  // This rank's number, from 0, among the ranks on its host, and the count of these ranks. If local_size is
+  // 0, the launcher has not set this count, and local_rank may be wrong; JoinJob corrects both.
   int local_rank = 0;
   int local_size = 1;
   // Where the ranks meet: "file:///shared/directory" or "tcp://host:port". May be empty only if `size` is 1.

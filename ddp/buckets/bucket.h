@@ -11,7 +11,7 @@
 namespace gradsync::ddp {
 
 // The size of a cache line in bytes. PlanUnits and PlanPlaced start each gradient on a cache line of its
-// bucket, because kernels store whole vectors.
+// bucket, because kernels store whole SIMD vectors.
 inline constexpr size_t kLineBytes = 64;
 
 // Parameters whose gradients or weights one collective sends. All parameters of a bucket have one dtype.
@@ -84,9 +84,9 @@ BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLim
 BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 
 // Returns a plan of PlanBuckets in which each gradient starts on a cache line of its bucket, because kernels
-// that write gradients into the buckets store whole vectors. With `small_first` the limit of the first bucket
-// is 1 MiB. With `small_last` the limit of a bucket is max(1 MiB, bytes of the gradients in later buckets).
-// No limit exceeds `bucket_bytes`.
+// that write gradients into the buckets store whole SIMD vectors. With `small_first` the limit of the first
+// bucket is 1 MiB. With `small_last` the limit of a bucket is max(1 MiB, bytes of the gradients in later
+// buckets). No limit exceeds `bucket_bytes`.
 BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes, bool small_first,
                       bool small_last);
 
