@@ -8,10 +8,10 @@ namespace gradsync::comm {
 
 // Makes a process group for ranks of one host, which reduces in memory that all ranks have mapped. CPU
 // tensors only. On each rank, collectives run in the order of issue, on one communication thread or on the
-// thread that calls Work::Wait. An all-reduce works in place if the tensors of all ranks come from the same
-// collective call of Allocate; other tensors and short ones (ShmCollectives) are copied.
+// thread that calls Work::Wait. An all-reduce works in place if the tensors of all ranks are from the same
+// Allocate, which all ranks call together; other tensors and short ones (ShmCollectives) are copied.
 //
-// In every collective the ranks check that all of them run the same collective, which otherwise fails.
+// A collective fails on all ranks if they do not all run the same collective.
 //
 // If a rank makes no progress within the timeout, or ends before it has done its part of a collective, this
 // collective and all unfinished and later ones fail. A rank that waits in a collective notices the death of
