@@ -27,8 +27,8 @@ using Terms = std::vector<std::pair<std::string, std::string>>;
 std::string DescribeMissingRanks(const World& world, std::chrono::milliseconds timeout,
                                  const std::function<bool(int rank)>& has_arrived);
 
-// Calls `action`. If `action` throws a std::runtime_error, throws a CollectiveError that names this rank and
-// the cause.
+// Calls `action`, and returns its result. If `action` throws a std::runtime_error, throws a CollectiveError
+// that names this rank and the cause.
 template <class Action>
 auto WithRendezvousErrors(const World& world, const Action& action) {
   std::string cause;
@@ -42,15 +42,17 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
   throw CollectiveError(Join("rank ", world.NameOf(world.rank), ": ", cause));
 }
 
-// One rank's membership in a job, whose ranks have connected to rank 0 and compared their settings (Terms).
+// One rank's membership in a job, whose ranks have connected to rank 0, which has compared their settings
+// (Terms).
 //
 // With a rendezvous tcp://host:port, rank 0 listens at this address. With file:///directory, rank 0 keeps its
-// address in a file there until all ranks have joined or it gives up. With file:///directory, rank 0 listens
-// on loopback if the launcher says that all ranks are on this host, else at the address by which other hosts
-// most likely reach this host (OwnAddress). The other ranks connect to rank 0, each side proves that it knows
-// the job's secret (comm/rendezvous/protocol.h), and rank 0 compares the settings of all ranks. Rank 0
-// rejects processes of a job with another name or secret, and a second process of the same rank. With
-// file:///directory, it also rejects processes that have read the file of another start (run) of rank 0.
+// address in a file there until all ranks have joined or the job fails. With file:///directory, rank 0
+// listens on loopback if local_size says that all ranks are on this host; else at the address by which other
+// hosts most likely reach this host (OwnAddress). The other ranks connect to rank 0, each side proves that it
+// knows the job's secret (comm/rendezvous/protocol.h), and rank 0 compares the settings of each rank with its
+// own. Rank 0 rejects processes of a job with another name or secret, and a second process of the same rank.
+// With file:///directory, it tells a process that has read the file of another start (run) of rank 0 to
+// connect again.
 class Job {
  public:
   // The constructor returns when all ranks have joined. Throws InvalidInput for a malformed url
@@ -64,14 +66,14 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   // Returns, for each rank, a text that identifies its host (HostOf). Ranks with equal texts count as ranks
-  // of one host, which reach each other over loopback.
+  // of one host.
   const std::vector<std::string>& hosts() const { return hosts_; }
   // Returns the store through which ranks exchange values. The store is in rank 0's process. It cannot be
   // used after rank 0's Job has been destroyed.
   Store& store() { return *store_; }
-  // Returns a unique prefix for the keys with which the next process group of the ranks `members` exchanges
-  // values in the store. These ranks get the same prefix if they make the process groups that have exactly
-  // these members in the same order.
+  // Returns a prefix for the keys with which the next process group of the ranks `members` exchanges values
+  // in the store. No other process group of the job gets this prefix. All `members` get the same prefix if
+  // each of them makes its process groups of exactly these members in the same order.
   std::string NextGroup(const std::vector<int>& members);
 
  private:
@@ -80,7 +82,7 @@ class Job {
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
   // Returns whether another process already serves as rank 0 at `place` (the rendezvous); it may be rank 0 of
   // an earlier start of this job that has not ended. Throws Refused if such a process is still there one
-  // second after the first call that found one, or if that process rejects this one.
+  // second after the first call that found one, or if it has another job name or secret.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 
@@ -94,13 +96,13 @@ class Job {
   std::map<std::vector<int>, int> num_groups_;  // number of groups with these members
 };
 
-// Joins the job: the ranks check that their settings (`terms`), number of ranks and program are equal, and
-// find out which ranks share a host. All ranks must call this before any of them makes a process group, or
-// none: without it, each process group forms a job of its own. Raises this process's limit of open
-// descriptors to its maximum, because each rank needs up to four for each other rank. Returns a copy of
-// `world`, with the new Job in `job`, and with the local_rank and local_size that follow from the hosts of
-// the ranks. Process groups that are made with this copy use this Job. If `world` has only one rank, does
-// nothing and returns `world`. Throws the exceptions of Job's constructor.
+// Joins the job: rank 0 checks that the settings (`terms`), the number of ranks and the program's executable
+// are equal on all ranks, and each rank learns which ranks share a host. All ranks must call this before any
+// of them makes a process group, or none: without it, each process group forms a job of its own. Raises this
+// process's limit of open descriptors to the hard limit, because each rank needs up to four for each other
+// rank. Returns a copy of `world`, with the new Job in `job`, and with the local_rank and local_size that
+// follow from the hosts of the ranks. Process groups that are made with this copy use this Job. If `world`
+// has only one rank, does nothing and returns `world`. Throws the exceptions of Job's constructor.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
 // Returns, for each rank of `world`, a text that identifies its host (Job::hosts), or one empty text if

@@ -34,9 +34,9 @@ void SendAtOnce(const FileDescriptor& socket);
 
 // Returns the address of this host from which packets to `peer` would be sent. Sends nothing to `peer`.
 std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
-// Returns the address at which other hosts most likely reach this host: the address of its name, or, if the
-// name means only loopback or no address of this host, the address from which packets leave by the default
-// route. Returns loopback if there is no such address.
+// Returns the address at which other hosts most likely reach this host: the address to which this host's name
+// resolves. If the name means only loopback or no address of this host, returns the address from which
+// packets leave by the default route, or, without such a route, loopback.
 std::string OwnAddress(Deadline deadline);
 // Returns 127.0.0.1, or ::1 if loopback of this host has only that address.
 std::string LoopbackAddress(Deadline deadline);
@@ -45,7 +45,7 @@ std::string LoopbackAddress(Deadline deadline);
 bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);
 // Returns whether `host` is a name other than "localhost" that resolves only to loopback on this host. A
-// host's own name often does so, but resolves to another address on other hosts.
+// host's own name often resolves only to loopback there, but to another address on other hosts.
 bool IsLoopbackOnlyHere(const std::string& host, Deadline deadline);
 
 std::string ErrorText(int error);

@@ -7,8 +7,8 @@
 
 namespace gradsync::comm {
 
-// Where rank 0 listens. `run` is a random text that identifies one start of rank 0; it is empty at
-// tcp://host:port.
+// Where rank 0 listens. `run` is a random text that identifies one start of rank 0; it is empty if the
+// rendezvous is tcp://host:port.
 struct Rank0 {
   HostPort address;
   std::string run;
@@ -23,7 +23,7 @@ class Place {
 
   bool is_file() const { return !path_.empty(); }
   // Returns where rank 0 listens. With file:///directory, returns nullopt while there is no valid file of
-  // rank 0. Does not wait for a writer if the path is a FIFO.
+  // rank 0. If the file's path is a FIFO, Find does not wait for a writer.
   std::optional<Rank0> Find() const;
   // Writes the address and the run of rank 0 into this job's file, atomically; makes the directory if it does
   // not exist. Throws std::runtime_error if the file cannot be written.

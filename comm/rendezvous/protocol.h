@@ -9,12 +9,13 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// Messages between rank 0 and the other ranks. A frame is its type (1 byte), the length of its payload (4
-// bytes, big-endian) and the payload: fields separated by newlines. Only the last field may contain newlines.
+// Messages between rank 0 and the other ranks. Each message is a frame: its type (1 byte), the length of its
+// payload (4 bytes, big-endian) and the payload: fields separated by newlines. Only the last field may
+// contain newlines.
 //
 // The secret of a job is never sent. Each side makes a nonce (a random number), and proves that it knows the
 // secret by an HMAC-SHA256, keyed with the secret, of a text that contains both nonces. Rank 0 proves it
-// first, so a stranger in rank 0's place receives no such HMAC.
+// first, so a process that only pretends to be rank 0 receives no such HMAC.
 namespace gradsync::comm {
 
 enum class FrameType : char {
@@ -25,17 +26,17 @@ enum class FrameType : char {
   kGet = 'g',        // milliseconds, key; answered when the key is set, the time is over or the job fails
   // A call of Store::Meet. The fields of its payload are: milliseconds to wait, number of ranks that meet,
   // index of this rank, key, list of this rank's values (see Pack). Rank 0 answers when all these ranks have
-  // called Meet, the time is over, or the job has failed.
+  // called Meet, these milliseconds have passed, or the job has failed.
   kMeet = 'm',
-  kFail = 'f',    // cause; later requests are answered by kFailed, unless the job had failed before
-  kRefuse = 'r',  // cause, a bad argument; later requests are then answered by kRefused
+  kFail = 'f',    // cause with which the job fails, unless it has failed before
+  kRefuse = 'r',  // like kFail, but the cause is a bad argument of a rank
   kYes = 'y',     // hosts, a value, a list of values, or nothing
   kNone = '0',    // the key has not been set
   kLater = 'l',   // reason to retry later, such as another run at this place
   // The payload of kFailed and kRefused is the cause of the job's failure; kRefused means that the cause is a
-  // bad argument of a rank. After the failure, rank 0 answers the next request of each joined rank with one
-  // of them. If the job has failed, rank 0 also sends one of them, before it ends, to each rank that is still
-  // connected. Rank 0 closes the connection after it has sent kFailed, kRefused, kLater or kNo.
+  // bad argument of a rank. After the failure, rank 0 answers a joined rank's next kSet or kGet with one of
+  // these frames. If the job has failed, rank 0 also sends one of these frames, before it ends, to each rank
+  // that is still connected. Rank 0 closes the connection after it has sent kFailed, kRefused, kLater or kNo.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason
@@ -63,8 +64,8 @@ std::optional<std::vector<std::string>> Unpack(std::string_view text);
 
 // A connection between rank 0 and one other process, which carries frames (type and payload). Send and
 // Receive throw std::runtime_error if the deadline passes before they are done, or if the connection is lost;
-// the message calls the other side rank 0. After Send has thrown, later calls of Send throw too, but Receive
-// still works.
+// the exception's message always calls the other process "rank 0". After Send has thrown, later calls of Send
+// throw too, but Receive still works.
 class Channel {
  public:
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // a non-blocking socket

@@ -21,10 +21,10 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   // Waits until all ranks of the group have called Exchange, and returns, in rank order, the value that each
-  // rank gave for this rank. `own` is what this rank gives: own[r] is for rank r, or its only value is for
-  // all ranks. Throws CollectiveError, one line, if ranks are missing when the timeout has passed since
-  // construction ("rank 0: rank 1 did not arrive at file:///x within 60.0 s; arrived: 0, 2"), if rank 0 is
-  // gone, or if the job has failed.
+  // rank gave for this rank. `own` is what this rank gives: own[r] is for rank r; a list with one element
+  // gives this element to all ranks. Throws CollectiveError, one line, if ranks are missing when the timeout
+  // has passed since construction ("rank 0: rank 1 did not arrive at file:///x within 60.0 s; arrived: 0,
+  // 2"), if rank 0 is gone, or if the job has failed.
   std::vector<std::string> Exchange(const std::vector<std::string>& own);
 
   std::vector<std::string> hosts() const;

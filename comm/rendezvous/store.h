@@ -36,7 +36,7 @@ class JobFailed : public std::runtime_error {
 class Store {
  public:
   virtual ~Store() = default;
-  // Sets the value of `key`. A rank other than rank 0 waits until the deadline for rank 0's answer.
+  // Sets the value of `key`. A rank other than rank 0 waits for rank 0's answer, at most until the deadline.
   virtual void Set(const std::string& key, std::string_view value, Deadline deadline) = 0;
   // Waits until a rank has set the value of `key`, and returns the value; returns nullopt if no rank has set
   // it by the deadline.
@@ -47,8 +47,9 @@ class Store {
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
-  // Makes the job fail with `cause`, which rank 0 sends to each other rank in its next answer to that rank,
-  // or when rank 0 ends. Has no effect if rank 0 cannot be reached or if the job has failed before.
+  // Makes the job fail with `cause`, which rank 0 sends to each other rank in an answer to a later request of
+  // that rank, or when rank 0 ends. Has no effect if rank 0 cannot be reached or if the job has failed
+  // before.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
   // Returns the cause if this rank knows that the job failed because of a bad argument of a rank
   // (kBadArgument); else nullopt.

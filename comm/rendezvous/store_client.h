@@ -18,8 +18,8 @@ namespace gradsync::comm {
 class StoreClient : public Store {
  public:
   // Connects to rank 0, and checks that rank 0 knows the secret. Throws Refused if rank 0 does not know it or
-  // rejects this process. Throws std::runtime_error if the deadline passes before, or if no rank 0 of start
-  // `run` is there.
+  // rejects this process. Throws std::runtime_error if the deadline passes before, or if what listens at
+  // `rank0` is not rank 0 with this `run` (Rank0::run).
   StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
 
   // Joins the job; must be called before all other functions. When all ranks have joined, returns the

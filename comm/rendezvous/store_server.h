@@ -20,9 +20,10 @@
 namespace gradsync::comm {
 
 // The key-value store of a job, in rank 0's process. One thread accepts connections, and each connection has
-// a thread that answers its requests. Rejects clients of another job and clients without the secret. Closes a
-// connection on which a payload larger than the limits of protocol.h arrives. When a client connects while 64
-// others have not proved that they know the secret, rejects the oldest of these. Thread-safe.
+// a thread that answers its requests. The server rejects clients of another job and clients without the
+// secret. It closes a connection on which a payload larger than the limits of protocol.h arrives. When a
+// client connects while 64 others have not proved that they know the secret, it rejects the oldest of these.
+// Thread-safe.
 class StoreServer : public Store {
  public:
   struct Options {
@@ -37,7 +38,7 @@ class StoreServer : public Store {
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
   // The destructor first answers requests until all joined ranks have closed their connections, but for at
   // most one second. If the job has failed, the destructor then sends the cause to each rank that is still
-  // connected, so that a later request of this rank finds the cause.
+  // connected, so that this rank's next Set, Get or Meet throws JobFailed with the cause.
   ~StoreServer() override;
 
   // Waits until all ranks have joined, and returns the identity of each rank's host (HostOf), in rank order.
@@ -58,8 +59,8 @@ class StoreServer : public Store {
 
  private:
   struct Connection;
-  // State of the calls of Meet by several ranks with the same key. The last of these ranks that calls Meet
-  // wakes the others.
+  // The calls of Meet by several ranks with the same key, which wait for each other. The last of these ranks
+  // that calls Meet wakes the others.
   struct Meeting {
     std::vector<std::optional<std::vector<std::string>>> values;  // values by index
     int num_missing = 0;
@@ -70,15 +71,15 @@ class StoreServer : public Store {
   void WakeAll();
   void Accept();
   // If 64 connected clients have not yet proved that they know the secret, rejects the one that connected
-  // first. This client may connect again.
+  // first. The rejected client may connect again.
   void RejectOldest();
   void Serve(Connection& connection);
   // Checks a client's job, run and secret, and lets it join as a rank. Returns true when all ranks have
   // joined and this client has been sent kYes; returns false if the client does not become a rank of the job.
   bool Admit(Connection& connection);
   // Returns the answer to kJoin, a client's request to join as `rank`. Waits until all ranks have joined, the
-  // job has failed, or rank 0 ends. Returns kNo after one second if another client is this rank, and kLater
-  // if all ranks had joined before or if rank 0 ends.
+  // job has failed, or rank 0 ends. Returns kNo if another client is still connected as `rank` after one
+  // second, and kLater if all ranks had joined before or if rank 0 ends.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   void Answer(Connection& connection);
   // Returns the frame (kFailed or kRefused, with the cause) with which rank 0 answers a joined rank after the
@@ -86,10 +87,11 @@ class StoreServer : public Store {
   Frame CauseFrame() const {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }
-  // Before rank 0 closes a connection, sends a last frame for which the client has not asked. If the job has
-  // failed, a rank receives the cause, and finds it in its socket even if rank 0 has ended. A client that has
-  // not joined receives kLater, so that it tries again, if rank 0 ends or if RejectOldest has chosen this
-  // client; it would otherwise assume that rank 0 has died.
+  // Called before rank 0 closes a connection: may send a last frame for which the client has not asked. If
+  // the job has failed, a rank of the job receives the cause, which it can read from its socket even after
+  // rank 0 has ended. A client that has not joined receives kLater if rank 0 ends or if RejectOldest has
+  // chosen this client. After kLater the client connects again; without it, it would assume that rank 0 has
+  // died.
   void SendGoodbye(Connection& connection, bool is_rank);
   void MarkInformed(int rank);
 

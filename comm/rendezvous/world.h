@@ -19,8 +19,8 @@ inline int MemberName(const std::vector<int>& members, int index) {
 struct World {
   int rank = 0;
   int size = 1;
-  // This rank's number among the ranks on its host, and the number of these ranks. If local_size is 0, the
-  // launcher did not tell it, and local_rank may be wrong; JoinJob corrects both.
+  // This rank's number, from 0, among the ranks on its host, and the count of these ranks. If local_size is
+  // 0, the launcher has not set this count, and local_rank may be wrong; JoinJob corrects both.
   int local_rank = 0;
   int local_size = 1;
   // Where the ranks meet: "file:///shared/directory" or "tcp://host:port". May be empty only if `size` is 1.
@@ -30,7 +30,7 @@ struct World {
   std::string launcher = "none";
   std::string job_name{};    // the name of the job (see WorldFromEnvironment); may be empty
   std::string job_secret{};  // GRADSYNC_SECRET, which only the job's ranks know; empty if it is not set
-  // A text that identifies this host (GRADSYNC_HOST). If it is empty, HostOf makes such a text.
+  // A text that identifies this host (GRADSYNC_HOST). If this member is empty, HostOf makes such a text.
   std::string host{};
   // The numbers of this world's ranks in the whole job, which error messages use, if this world is a part of
   // a larger world (PartOf); else empty.
@@ -39,7 +39,8 @@ struct World {
   std::shared_ptr<Job> job{};
 
   int NameOf(int index) const { return MemberName(members, index); }
-  // launched_by_self and launched_by_other are both false for a process without a launcher.
+  // launched_by_self: this program started its ranks by LaunchSelf. launched_by_other: another launcher, such
+  // as torchrun, started them. Both are false for a process without a launcher.
   bool launched_by_self() const { return launcher == "self"; }
   bool launched_by_other() const { return !launched_by_self() && launcher != "none"; }
 };
@@ -50,32 +51,33 @@ struct World {
 // network namespace.
 std::string HostOf(const World& world);
 
-// Returns the value of an environment variable, or nullopt if it is not set.
+// A function that returns the value of an environment variable, or nullopt if it is not set.
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 
 // Returns the world that a launcher described in the environment; nullopt without a launcher. world.cc lists
 // the variables of each launcher. The function looks for the variables of LaunchSelf first, then for those of
-// torchrun, mpirun (of Open MPI or MPICH) and srun. A single task of Slurm counts as a process without a
-// launcher: it may be a shell in which a user starts this program.
+// torchrun, mpirun (of Open MPI or MPICH) and srun. A process that is the only task of a Slurm step counts as
+// a process without a launcher: it may be a shell in which a user starts this program.
 //
-// The variables of local rank and local size are optional. Without that of the local size, local_size is 0,
-// or 1 in a world of one rank. In a world of several ranks, JoinJob replaces both. The job's name is
-// GRADSYNC_JOB if it is set, else the launcher's name for the job, if there is one. If torchrun or Slurm has
-// restarted the job, the number of restarts is appended to this name. GRADSYNC_SECRET, of 16 bytes or more,
-// is the job's secret. GRADSYNC_HOST, if set, becomes World::host.
+// The variables of local rank and local size are optional. Without the variable of the local size, local_size
+// is 0, or 1 in a world of one rank. In a world of several ranks, JoinJob replaces local_rank and local_size.
+// The job's name is GRADSYNC_JOB if it is set, else the launcher's name for the job, if there is one. If
+// torchrun or Slurm has restarted the job, the number of restarts is appended to this name. GRADSYNC_SECRET,
+// if set, is the job's secret, and must have 16 bytes or more. GRADSYNC_HOST, if set, becomes World::host.
 //
 // The rendezvous is GRADSYNC_RENDEZVOUS if it is set. Else, if mpirun of Open MPI starts all ranks on one
-// host, it is in Open MPI's directory for the job. Else it is tcp://MASTER_ADDR:(MASTER_PORT + 1), because
-// torchrun's own store may listen on MASTER_PORT. mpirun and srun set none of these variables, so the user
-// must export GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, for all ranks, unless Open MPI's directory
-// is used. With a tcp:// rendezvous, rank 0 listens only on the addresses of the given host; 0.0.0.0 means
-// all addresses. If this host is given by a name other than localhost, and the name means loopback on rank 0,
-// as a host's own name often does, Job's constructor throws CollectiveError there, unless local_size says
-// that all ranks are on this host.
+// host, the rendezvous is a directory inside Open MPI's own directory for the job. Else it is
+// tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's own store may listen on MASTER_PORT. mpirun and
+// srun set neither GRADSYNC_RENDEZVOUS nor MASTER_ADDR. So the user must export GRADSYNC_RENDEZVOUS, or
+// MASTER_ADDR and MASTER_PORT, for all ranks, unless Open MPI's directory is used. With a tcp:// rendezvous,
+// rank 0 listens only on the addresses of the given host; 0.0.0.0 means all IPv4 addresses. If the given host
+// is a name that means only loopback on rank 0, as a host's own name often does, Job's constructor throws
+// CollectiveError on rank 0. It accepts such a name if it is localhost, or if local_size says that all ranks
+// are on one host.
 //
 // Throws InvalidInput, naming the variable, for a malformed or contradictory value, and for a world of
-// several ranks without a rendezvous. Also throws it if no launcher has started this process, but a variable
-// with settings for torchrun is set, such as PET_NNODES.
+// several ranks without a rendezvous. Also throws InvalidInput if no launcher has started this process, but a
+// variable with settings for torchrun is set, such as PET_NNODES.
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 

@@ -14,7 +14,8 @@
 
 namespace gradsync::comm {
 
-// Finds tensors in shared buffers: memory with a part for each rank, mapped by all ranks. Thread-safe.
+// Finds the shared buffer in which a tensor is. A shared buffer is memory that all ranks have mapped, with a
+// part for each rank. Thread-safe.
 class SharedBuffers {
  public:
   // Where a tensor is in a shared buffer. `buffer` is 0 if the tensor is in no buffer.
@@ -27,8 +28,8 @@ class SharedBuffers {
   void Add(const SharedMemory* memory, size_t bytes);
   void Remove(const SharedMemory* memory);
   Location Find(const void* data) const;
-  // Returns the address of `place` in the part of `rank`. Call this only for a buffer that has been added and
-  // not removed.
+  // Returns the address of `place` in the part of `rank`. The buffer of `place` must have been added by Add,
+  // and not removed by Remove.
   std::byte* At(int rank, const Location& place) const;
 
  private:
@@ -47,15 +48,17 @@ class SharedBuffers {
 // Runs the collectives of one rank, one at a time.
 //
 // Each rank begins a collective with a notice: a description of the collective in shared memory. Each rank
-// compares the notices of all ranks with that of rank 0, so ranks that issue different collectives fail. Each
-// rank has memory for two notices: it writes its next notice after it has read all ranks' previous notices,
-// so it overwrites only a notice that all ranks have read. The inputs are exchanged in one of three ways:
+// compares the notices of all ranks with that of rank 0, and the collective fails if they describe different
+// collectives. Each rank has memory for two notices, which it uses in turn. It writes a notice after it has
+// read the previous notices of all ranks, so the notice that it overwrites has been read by all ranks. The
+// inputs are exchanged in one of three ways:
 // - Short inputs are part of the notices, and each rank computes its own output from all inputs. An input is
-//   short if the inputs of all other ranks together, or their outputs if these are larger, have at most 64
-//   KiB, or 8 KiB if the input is in a shared buffer.
-// - Longer inputs that are all in one shared buffer are read in place. In an all-reduce each rank reduces its
-//   slice of all inputs, in rank order, and writes the result to the tensors of all ranks.
-// - Other inputs are copied, in chunks, through windows: buffers of fixed size that all ranks have mapped.
+//   short if the larger of a rank's input and output, times the number of other ranks, is at most 64 KiB, or
+//   8 KiB if the input is in a shared buffer.
+// - Longer inputs that are all in one shared buffer are read there, without a copy. In an all-reduce each
+//   rank reduces its slice of all inputs, in rank order, and writes the result to the tensors of all ranks.
+// - Inputs that are neither short nor in one shared buffer are copied, in chunks, through windows: buffers of
+//   fixed size that all ranks have mapped.
 class ShmCollectives {
  public:
   // Returns the number of bytes of shared memory that each rank needs for its notices and windows.
@@ -63,13 +66,13 @@ class ShmCollectives {
 
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
 
-  // Writes the notice of `request`. Returns true if the notice contains this rank's input, or the collective
-  // moves no data. Other ranks then need nothing else from this rank, unless another rank's notice does not
-  // contain its input.
+  // Writes this rank's notice of the collective `request` to shared memory. Returns true if the notice
+  // contains this rank's input, or the collective moves no data. If this is true on all ranks, the other
+  // ranks need nothing else from this rank.
   bool Begin(const Request& request);
-  // Runs the collective, which waits for the other ranks. Writes the notice first if Begin has not written
-  // it. Throws PeerError like ShmMesh::WaitForAll, and std::runtime_error if ranks issue different
-  // collectives.
+  // Runs the collective `request`, and waits for the other ranks. Writes this rank's notice first if Begin
+  // has not written it. Throws PeerError if another rank ends or makes no progress within the timeout, and
+  // std::runtime_error if ranks issue different collectives.
   void Run(const Request& request);
 
  private:

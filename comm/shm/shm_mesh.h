@@ -23,15 +23,16 @@ namespace gradsync::comm {
 FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 
 // Synchronises the ranks of one host through memory that all ranks have mapped. Each rank has a step counter
-// there: it counts points at which the rank may wait for others, not steps of training.
+// in this memory: it counts the rank's calls of Step, not steps of training.
 //
-// Each pair of ranks also has a socket. Rank 0 sends the file descriptors of shared memory over its sockets.
-// The system closes a process's sockets when the process ends for any reason, and so tells the other ranks.
+// Each pair of ranks also has a socket. Rank 0 sends the other ranks the file descriptors of shared memory
+// over its sockets. The system closes a process's sockets when the process ends for any reason, and so tells
+// the other ranks.
 class ShmMesh {
  public:
   // Allocates `area_bytes` of zeroed memory for every rank, and returns when all ranks have mapped the memory
-  // of all ranks. Throws CollectiveError, which tells the first cause, if ranks are missing or memory cannot
-  // be shared. Throws InvalidInput if the ranks are on several hosts, or if the rendezvous is malformed.
+  // of all ranks. Throws CollectiveError if ranks are missing or memory cannot be shared. Throws InvalidInput
+  // if the ranks are on several hosts, or if the rendezvous is malformed.
   ShmMesh(const World& world, size_t area_bytes, std::chrono::milliseconds timeout, FirstCause& first_cause);
   ShmMesh(const ShmMesh&) = delete;
   ShmMesh& operator=(const ShmMesh&) = delete;
@@ -46,30 +47,33 @@ class ShmMesh {
   // wrote to shared memory before it.
   void Step();
   // Sets how long WaitForAll spins before it sleeps, and whether it yields its CPU while it spins, so that
-  // the rank for which it waits may run there. With fewer CPUs than ranks, it spins only if it yields.
+  // the rank for which it waits may run there. With fewer CPUs than ranks, WaitForAll spins only if `yields`
+  // is true.
   void set_spin(std::chrono::nanoseconds spin, bool yields) {
     spin_ = spin;
     yields_ = yields;
   }
-  // Sets the time after which a sleeping rank checks again that the other ranks are alive.
+  // Sets the longest time that a rank sleeps in WaitForAll before it checks again whether another rank has
+  // ended.
   void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
-  // Returns when the step counter of every rank has reached this rank's counter. Throws PeerError, which
-  // names a rank that has ended, or whose counter has not reached this rank's counter within the timeout.
-  // After Abort on this rank, the PeerError names no rank.
+  // Returns when the step counter of every rank has reached this rank's counter. Throws PeerError if another
+  // rank ends or calls Abort before that, or if the timeout passes. The PeerError names the rank that has
+  // ended or is late; after Abort on this rank it names no rank.
   void WaitForAll();
   void Meet() {
     Step();
     WaitForAll();
   }
 
-  // Makes new shared memory, in which each rank has a part of at least `bytes`. Every rank must call this
-  // with equal `bytes`, in the same order, from one thread; collectives may run meanwhile. Throws PeerError
-  // if another rank has ended, or does not answer within the timeout. Throws std::runtime_error if ranks give
-  // different `bytes`, or the system refuses memory.
+  // Makes new shared memory, in which each rank has a part of at least `bytes`. All ranks must make these
+  // calls in the same order, with equal `bytes`, each rank on one thread; collectives may run meanwhile. Rank
+  // 0 makes the memory and sends it to the others. Throws PeerError if rank 0 has ended or sends nothing
+  // within the timeout, and on rank 0 if another rank has ended. Throws std::runtime_error on a rank whose
+  // `bytes` differ from rank 0's, or if the system refuses memory.
   std::unique_ptr<SharedMemory> Share(size_t bytes);
 
   // From now on, WaitForAll throws PeerError on this rank if it would have to wait, and on another rank if it
-  // waits for a step that this rank has not made.
+  // waits for a call of Step that this rank has not made.
   void Abort() noexcept;
 
  private:
@@ -87,11 +91,11 @@ class ShmMesh {
   void Connect(Rendezvous& rendezvous, const std::string& secret, Deadline deadline);
   Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(control_->part(rank)); }
   bool HasReached(int rank, uint32_t steps) const;
-  // Sleeps until `rank` makes another step, any rank calls Abort, or `at_most` has passed. Returns
-  // immediately if the counter of `rank` has already reached this rank's counter.
+  // Sleeps until `rank` calls Step again, any rank calls Abort, or `at_most` has passed. Returns immediately
+  // if the counter of `rank` has already reached this rank's counter.
   void Sleep(int rank, std::chrono::nanoseconds at_most) const;
-  // Throws PeerError if a rank has ended or called Abort before it made `steps` steps, or if this rank has
-  // called Abort.
+  // Throws PeerError if another rank has ended or called Abort before its step counter reached `steps`, or if
+  // this rank has called Abort.
   void ThrowIfGone(uint32_t steps) const;
   void SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadline deadline) const;
   FileDescriptor ReceiveFile(int rank, size_t expected_bytes, Deadline deadline) const;

@@ -7,21 +7,21 @@
 namespace gradsync::comm {
 
 // Makes a process group for ranks of one host, which reduces in memory that all ranks have mapped. CPU
-// tensors only. Collectives run in order, on one communication thread or on the thread that calls Work::Wait.
-// An all-reduce works in place if all ranks got their tensors from the same call of Allocate; other tensors
-// and short ones (ShmCollectives) are copied.
+// tensors only. On each rank, collectives run in the order of issue, on one communication thread or on the
+// thread that calls Work::Wait. An all-reduce works in place if the tensors of all ranks are from the same
+// Allocate, which all ranks call together; other tensors and short ones (ShmCollectives) are copied.
 //
-// In every collective the ranks check that all of them run the same one, and fail if they do not.
+// A collective fails on all ranks if they do not all run the same collective.
 //
 // If a rank makes no progress within the timeout, or ends before it has done its part of a collective, this
 // collective and all unfinished and later ones fail. A rank that waits in a collective notices the death of
 // another rank within about 50 ms. The system frees the shared memory when no process has it mapped any more.
 // If an allocation (Allocate) fails on one rank, the process group fails on all ranks. The process group's
-// destructor drops collectives that have not been started, and never waits for another rank.
+// destructor makes unfinished collectives fail, and does not wait for other ranks.
 //
-// Returns when all ranks are connected. Throws CollectiveError if ranks are missing or memory cannot be
-// shared, and InvalidInput for bad options or ranks of several hosts. `device` is not used: MakeProcessGroup
-// checks that it is the CPU.
+// MakeShmGroup returns when all ranks are connected. Throws CollectiveError if ranks are missing or memory
+// cannot be shared, and InvalidInput for bad options or ranks of several hosts. `device` is not used:
+// MakeProcessGroup checks that it is the CPU.
 std::unique_ptr<ProcessGroup> MakeShmGroup(const GroupOptions& options, const model::DevicePtr& device,
                                            std::shared_ptr<FirstCause> first_cause);
 

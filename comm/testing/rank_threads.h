@@ -27,14 +27,14 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
     int ranks_per_host = 0);
 
-// Like the MakeGroups above, but rank r uses devices[r], and the backend gets options.
+// Like the MakeGroups above, but rank r uses devices[r], and the backend gets `backend_options`.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, const std::vector<model::DevicePtr>& devices,
     std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0,
     const BackendOptions& backend_options = {});
 
-// Returns "local", and every backend whose ranks can be threads that use the CPU. Tests loop over this list,
-// so that they also test a new backend without a change.
+// Returns "local", and every backend whose ranks can be threads of one process that use CPU tensors. Tests
+// loop over this list, so that they also test a new backend without a change.
 std::vector<std::string> ThreadBackends();
 
 // Returns the `ranks_per_host` that tests of strategies pass to MakeGroups: 2 for a backend with
@@ -45,17 +45,17 @@ struct TestedWorld {
   std::string backend;
   int size;
 };
-// Returns the pairs of backend and number of ranks with which a test of ThreadBackends() runs. A backend
-// whose ranks must be on one host gets each number of ranks in `in_memory`, and so does "local"; other
-// backends, which are slower, get each number in `others`. A backend with ProcessGroup::host_group instead
-// gets four ranks on two hosts, or two ranks on one host if this machine has no network; it is left out if
-// `others` is empty.
+// Returns the pairs of backend and number of ranks with which a test runs; the backends are those of
+// ThreadBackends(). "local" and each backend whose ranks must be on one host are paired with each number in
+// `in_memory`; other backends, which are slower, with each number in `others`. A backend with
+// ProcessGroup::host_group is only paired with 4 (two ranks on each of two hosts), or with 2 if this machine
+// has no network; it is left out if `others` is empty.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
 // Returns the address from which this host sends to other hosts; empty if there is no network.
 std::string OuterAddress();
 
-// Returns "tcp://host:port", with a port that was just free. `host` is an address of this host.
+// Returns "tcp://host:port", with a port that was just free. `host` must be an address of this host.
 std::string FreeTcpUrl(const std::string& host = "127.0.0.1");
 
 }  // namespace gradsync::comm

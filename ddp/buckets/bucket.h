@@ -11,7 +11,7 @@
 namespace gradsync::ddp {
 
 // The size of a cache line in bytes. PlanUnits and PlanPlaced start each gradient on a cache line of its
-// bucket, because kernels store whole vectors.
+// bucket, because kernels store whole SIMD vectors.
 inline constexpr size_t kLineBytes = 64;
 
 // Parameters whose gradients or weights one collective sends. All parameters of a bucket have one dtype.
@@ -19,13 +19,13 @@ struct Bucket {
   std::vector<model::Parameter*> params;
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
-  // If not 0, ranks send something else than the bucket's gradients: some rows of its only gradient
-  // (TouchedRows), the largest elements (`topk`) or a bf16 copy (`bf16_wire`). messages_bytes is then the
-  // size of what the collective gives to each rank: the messages of all ranks, or the copy.
+  // If not 0, ranks do not send the bucket's gradients themselves, but some rows of its only gradient
+  // (TouchedRows), the largest elements (strategy topk) or a bf16 copy (strategy bf16_wire). messages_bytes
+  // is then the size in bytes of the collective's output: the messages of all ranks, or the copy.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
-  // 1, or, if ranks send the bucket through a comm::HostGroup, the number of hosts. The collective then runs
-  // within each host, and a reduce-scatter also reduces its parts between the hosts.
+  // The number of hosts if the ranks send the bucket through a comm::HostGroup; else 1. In a HostGroup the
+  // collective runs within each host, and a reduce-scatter then also reduces its parts between the hosts.
   int num_hosts = 1;
   // True if the bucket holds weights as operations read them (Parameter::ForwardValue): the bf16 copies if
   // the parameters have them. In such a bucket either all parameters have a bf16 copy, or none has.
@@ -36,7 +36,8 @@ struct Bucket {
   }
   const model::DevicePtr& device() const { return params.front()->device(); }
   size_t bytes() const { return static_cast<size_t>(numel) * SizeOf(dtype()); }
-  // Returns the bytes of an all-reduce's tensor, an all-gather's output or a reduce-scatter's input.
+  // Returns the size in bytes of the tensor of the bucket's all-reduce, the output of its all-gather or the
+  // input of its reduce-scatter.
   size_t sent_bytes() const { return messages_bytes > 0 ? messages_bytes : bytes(); }
   // Returns the part of `storage`, the memory of this bucket, that belongs to params[i], as a view.
   model::Tensor View(const model::Tensor& storage, size_t i) const {
@@ -44,10 +45,11 @@ struct Bucket {
   }
 };
 
-// Returns the least number of bytes that each rank sends, on average, in a collective on a vector of `bytes`
-// bytes: (p - 1) / p * bytes for a reduce-scatter, all-gather or broadcast, and 2 (p - 1) / p * bytes for an
-// all-reduce. p is world_size / num_hosts, the number of ranks between which the collective runs. With
-// several hosts, the result for a reduce-scatter includes the all-reduce of its parts between the hosts.
+// Returns the least number of bytes, as a mean over the ranks, that a rank must send in a collective on a
+// vector of `bytes` bytes: (p - 1) / p * bytes for a reduce-scatter, all-gather or broadcast, and 2 (p - 1) /
+// p * bytes for an all-reduce. p is world_size / num_hosts, the number of ranks between which the collective
+// runs. With several hosts, the result for a reduce-scatter includes the all-reduce of its parts between the
+// hosts.
 double SentBytes(comm::Collective collective, double bytes, int world_size, int num_hosts = 1);
 
 // The buckets in the order in which they are sent. A parameter is in several buckets if several collectives
@@ -56,18 +58,19 @@ struct BucketPlan {
   std::vector<Bucket> buckets;
 
   int64_t numel() const;
-  // Returns the least number of bytes that each of `world_size` ranks sends, on average, in the collectives
-  // of all buckets together.
+  // Returns the least number of bytes, as a mean over `world_size` ranks, that a rank must send in the
+  // collectives of all buckets together.
   double SentBytes(int world_size) const;
 };
 
 struct BucketLimits {
   size_t bytes;        // maximum size of a bucket of several parameters
   size_t first_bytes;  // maximum size of the first bucket, if it has several parameters
-  // A bucket of several parameters has at most max(last_bytes, bytes of the gradients after it in the plan),
-  // so that the rest of backward can hide the sending of the bucket.
+  // A bucket of several parameters has at most max(last_bytes, bytes of the gradients in later buckets):
+  // while backward computes those gradients, the bucket is sent.
   size_t last_bytes;
-  // Gradients start at multiples of this number of bytes in a bucket. The gaps are also sent.
+  // Each gradient starts at a multiple of this number of bytes from the start of its bucket. The gaps between
+  // the gradients are also sent.
   size_t alignment_bytes = 1;
 };
 
@@ -81,15 +84,15 @@ BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLim
 BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 
 // Returns a plan of PlanBuckets in which each gradient starts on a cache line of its bucket, because kernels
-// that write gradients into the buckets store whole vectors. With `small_first` the limit of the first bucket
-// is 1 MiB. With `small_last` the limit of a bucket is max(1 MiB, bytes of the gradients after it in the
-// plan). No limit exceeds `bucket_bytes`.
+// that write gradients into the buckets store whole SIMD vectors. With `small_first` the limit of the first
+// bucket is 1 MiB. With `small_last` the limit of a bucket is max(1 MiB, bytes of the gradients in later
+// buckets). No limit exceeds `bucket_bytes`.
 BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes, bool small_first,
                       bool small_last);
 
-// Adds a bucket with only `param`, of which ranks send rows (Bucket::messages_bytes). `plan` has other
-// parameters of `order`. The new bucket comes directly before the first bucket whose last parameter is after
-// `param` in `order`.
+// Adds a bucket with only `param`, of whose gradient ranks send some rows (Bucket::messages_bytes). `order`
+// contains `param` and all parameters of `plan`. The new bucket comes directly before the first bucket whose
+// last parameter is after `param` in `order`, or, if there is none, at the end.
 void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model::Parameter* const> order,
                  BucketPlan& plan);
 
@@ -100,8 +103,8 @@ BucketPlan PlanSingles(std::span<model::Parameter* const> order);
 // first, because backward completes its gradients first.
 BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t bucket_bytes);
 
-// Lets the parameter keep its value in its own memory again (Parameter::TakeBack). Copies the value there if
-// it was in a bucket.
+// Lets the parameter keep its value in its own memory again (Parameter::TakeBack). If the value was in a
+// bucket, copies it from there.
 void KeepValue(model::Parameter& param);
 
 // Lets the plan's parameters keep their values in their own memory again. If `keeps` is true, copies the
@@ -113,21 +116,21 @@ void TakeBackValues(const BucketPlan& plan, bool keeps);
 std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 // Returns one uninitialised tensor of bytes, as large as the plan's largest bucket.
 model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group);
-// MakeStorage returns one zeroed buffer for all buckets of a plan, and PlaceBuffers returns the buckets as
-// views of this buffer, each on a cache line. For a plan of PlanPlaced, the buffer's size does not depend on
-// the order of parameters.
+// MakeStorage returns one zeroed tensor for all buckets of a plan. PlaceBuffers returns a view of this tensor
+// for each bucket; each view starts on a cache line. For a plan of PlanPlaced, the tensor's size does not
+// depend on the order of the parameters.
 model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
 // Returns a buffer for each bucket: a view of one zeroed tensor that is no larger than all buckets together,
-// each padded to cache lines. A bucket's memory may overlap that of earlier buckets, but not of the `window`
-// - 1 buckets directly before it. Returns no buffers for an empty plan.
+// each padded to cache lines. A bucket's buffer may overlap buffers of earlier buckets, but not those of the
+// (window - 1) buckets directly before it. Returns no buffers for an empty plan.
 std::vector<model::Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group);
-// Returns one buffer for each bucket, in memory that all ranks share (ProcessGroup::AllocateShared); no
-// buffers if the ranks share no memory. All ranks must call this.
+// Returns one buffer for each bucket, in memory that all ranks of `group` share
+// (ProcessGroup::AllocateShared); no buffers if these ranks share no memory. All these ranks must call this.
 std::vector<model::Tensor> MakeCommonBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 
 // Calls place(param, view) for each parameter of the plan. `buffers` has one buffer for each bucket, and
-// `view` is the parameter's part of it. Calls nothing if `buffers` is empty.
+// `view` is the parameter's part of it. If `buffers` is empty, does not call `place`.
 template <class Place>
 void ForEachPlace(const BucketPlan& plan, std::span<const model::Tensor> buffers, const Place& place) {
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -139,8 +142,9 @@ inline void PlaceGrads(const BucketPlan& plan, std::span<const model::Tensor> bu
   ForEachPlace(plan, buffers, [](model::Parameter& param, model::Tensor view) { param.PlaceGrad(view); });
 }
 
-// This PlaceGrads makes `buffer` the memory of one bucket's gradients, and copies existing gradients into it.
-// After ReleaseGrads, the bucket's gradients have new memory with undefined contents.
+// PlaceGrads(bucket, buffer) copies the bucket's existing gradients into `buffer`, and makes `buffer` the
+// memory of the bucket's gradients. ReleaseGrads(bucket) takes the gradients out of `buffer`: the next
+// Parameter::grad() allocates memory with undefined contents.
 void PlaceGrads(const Bucket& bucket, const model::Tensor& buffer);
 void ReleaseGrads(const Bucket& bucket);
 
