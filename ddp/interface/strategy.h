@@ -38,7 +38,8 @@ class Strategy {
   // as soon as its gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
   // Returns whether the caller must pass OnUse as the argument on_use of Backward, so that the strategy can
-  // act before backward reads a weight. For reads in forward, strategies set Parameter::SetOnRead themselves.
+  // act before backward reads a weight. For reads in forward, strategies set a hook themselves
+  // (Parameter::SetOnRead).
   virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
   // Returns whether the caller must call OnGradReady in every pass of a step, and EndPass after every pass
@@ -52,11 +53,12 @@ class Strategy {
   // Traits::agreement is kDrifts, it is the norm of this rank's own gradient. All ranks must call this,
   // between Finish and Update, and only if Traits::can_clip is true.
   virtual double SquaredNorm(std::span<model::Parameter* const> params);
-  // Updates the weights with the gradients times grad_scale; all ranks must call this. `optimizer` must be
-  // one for all parameters, and the same object in every step. A strategy that shards the optimizer's state
-  // makes its own optimizer for this rank's parts, with the settings of `optimizer` (Optimizer::ForParts).
-  // Later updates take only the learning rate and the number of steps from `optimizer`. A strategy of
-  // MakeStrategy throws InvalidInput for a scale other than 1 if Traits::can_clip is false.
+  // Updates the weights with the gradients times grad_scale; all ranks must call this. `optimizer` must be an
+  // optimizer for all parameters, and the same object in every step. A strategy that shards the optimizer's
+  // state makes its own optimizer for this rank's parts, with the settings of `optimizer`
+  // (Optimizer::ForParts). Later updates take only the learning rate and the number of steps from
+  // `optimizer`. A strategy of MakeStrategy throws InvalidInput for a scale other than 1 if Traits::can_clip
+  // is false.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
 
   // Returns whether the weights are, from the first BeginStep on, in memory that all ranks of a host share.

@@ -54,8 +54,8 @@ class GatheredWeights {
   // the f32 parts() to separate bf16 parts, which the gathers send; otherwise it does nothing.
   void PublishParts();
 
-  // Begins a step: starts to gather the parameters of no unit. From now on, a read of a parameter
-  // (Parameter::ForwardValue) waits for the gather of its bucket.
+  // Begins a step: starts to gather the parameters that are in no unit (PlanOfUnits::AtAnyTime). From now on,
+  // a read of a parameter (Parameter::ForwardValue) waits for the gather of its bucket.
   void BeginStep();
   // Begins a pass (forward and backward), whose forward gathers each unit anew. Forward may read parameters
   // until Enter(0) is called.
