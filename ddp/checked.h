@@ -7,8 +7,10 @@
 namespace gradsync::ddp {
 
 // Wraps `strategy`, which was made from `context`, with checks:
-// - OnGradReady, EndPass and Finish throw std::logic_error unless every parameter's gradient is ready exactly
-//   once between a call of BeginStep or EndPass and the next call of EndPass or Finish.
+// - OnGradReady throws std::logic_error for a parameter that is not in `context`, before the first BeginStep,
+//   and in its second call for a parameter since the last BeginStep or EndPass.
+// - EndPass and Finish throw std::logic_error if OnGradReady has not been called for all parameters since the
+//   last BeginStep or EndPass.
 // - If StrategyOptions::check_gradients is set, OnGradReady throws std::runtime_error if it finds NaN or
 //   infinity in the gradient.
 // - Update throws InvalidInput if grad_scale is not 1 and Traits::can_clip is false.

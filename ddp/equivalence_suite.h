@@ -38,7 +38,7 @@ struct Tested {
   friend void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.name(); }
 };
 
-// Returns the strategies whose gradients must equal those of a single process, without `none`.
+// Returns all strategies with Agreement::kExact: their gradients must equal those of a single process.
 inline std::vector<Tested> AveragingStrategies() {
   std::vector<Tested> all;
   for (const std::string& name : StrategyNames()) {
@@ -69,7 +69,7 @@ inline std::vector<std::string> SwitchesOf(const Tested& tested) {
 }
 
 // For every strategy of AveragingStrategies() that has switches (options whose only values are 0 and 1),
-// returns one Tested for each combination of their values.
+// returns one Tested (a strategy and values of options) for each combination of their values.
 inline std::vector<Tested> EveryCombination() {
   std::vector<Tested> all;
   for (const Tested& tested : AveragingStrategies()) {
@@ -93,8 +93,9 @@ struct Graph {
   // pass, counted through all steps. An index that occurs twice means that two layers share the parameter. If
   // this function is empty, a rank uses every parameter once.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  // Returns the rows of its parameter that use number `use` reads in pass `step`, as a lookup in an embedding
-  // does. If this function returns nullopt, or is empty, the use reads all rows.
+  // Returns which rows of its parameter a use reads in pass `step`, as a lookup in an embedding does. `use`
+  // is a position in the list that `uses` returns. If this function returns nullopt, or is empty, the use
+  // reads all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
   // Called during a rank's backward of pass `step`, before it computes a gradient; `use` is here the index of
   // the parameter to which this gradient belongs.
@@ -140,9 +141,9 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
   return model.Loss(rank, step, graph.uses ? graph.uses(rank, step) : model.Once(), visit, rows);
 }
 
-// Divides the parameters into units of at most `bytes` bytes, or of one larger parameter; strategies with
-// sharded weights need units. Forward must read the units one after the other, so a parameter is left out if
-// a rank reads it after a parameter of a later unit.
+// Groups parameters into units, each of which strategies with sharded weights gather together
+// (StrategyContext::units). A unit has at most `bytes` bytes, or only one parameter. Forward must read the
+// units one after the other, so a parameter is left out if a rank reads it after a parameter of a later unit.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);
@@ -175,7 +176,8 @@ inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, c
   return std::make_unique<model::AdamW>(model.params(), model::AdamW::Options{kRate});
 }
 
-// Subtracts kRate times the gradient from each unfrozen parameter, without the optimizer class of strategies.
+// Subtracts kRate times the gradient from each unfrozen parameter, without model::Sgd, with which strategies
+// train.
 inline void Descend(const TestModel& model) {
   for (model::Parameter* param : model::Trained(model.params())) {
     const model::Tensor update = param->grad().Clone();
@@ -234,7 +236,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   StrategyContext context = {.params = model->params(), .group = group, .options = {}};
   context.options.bucket_bytes = bucket_bytes;
   context.options.spoil_weights = device->is_cpu();
-  // is_alone is true for odd numbers of ranks; tests on the CPU use even and odd numbers.
+  // Tests with odd numbers of ranks set is_alone, tests with even numbers do not, so both cases are tested.
   context.options.is_alone = group.size() % 2 == 1;
   if (context.options.is_alone) context.optimizer = optimizer.get();
   context.options.values = tested.values;
@@ -272,8 +274,8 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   return {ValuesOf(*model), ReadFrom(*model), grads};
 }
 
-// Trains on all ranks, with one device for each rank. Fails unless the results of all ranks equal those of
-// SingleProcess bit for bit.
+// Trains on all ranks, with one device for each rank. Fails unless the weights and the last gradients of all
+// ranks equal those of SingleProcess bit for bit.
 inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const std::string& backend,
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());

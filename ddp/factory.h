@@ -15,7 +15,7 @@ namespace gradsync::ddp {
 std::vector<std::string> StrategyNames();
 
 // Returns the names of `none`, which sends nothing, and of the strategies whose gradients equal those of a
-// single process on the whole batch.
+// single process on the whole batch, except for rounding (Agreement::kExact).
 std::vector<std::string> ExactStrategyNames();
 // Returns the names of ExactStrategyNames() whose Update only calls Optimizer::Step, which updates all
 // weights (Traits::owns_update is false). All of these strategies except `none` all-reduce gradients.

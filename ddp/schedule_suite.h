@@ -162,8 +162,7 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Returns whether BeginStep of the strategy `name` moves all gradients out of the memory where they were
-  // before.
+  // Returns whether BeginStep of the strategy `name` gives all gradients other memory than they had before.
   bool PlacesGradients(const std::string& name) {
     Make(name);
     bool places = true;

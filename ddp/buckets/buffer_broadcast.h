@@ -14,8 +14,8 @@ class BufferBroadcast {
   // All `buffers` must be on one device.
   explicit BufferBroadcast(std::vector<model::Tensor> buffers);
 
-  // Returns when this rank's buffers equal those of rank 0. Sends nothing if there are no buffers. Throws
-  // CollectiveError if the broadcast fails.
+  // Copies the buffers of rank 0 to this rank's buffers. All ranks must call this. Sends nothing if there are
+  // no buffers. Throws CollectiveError if the broadcast fails.
   void Run(comm::ProcessGroup& group) const;
 
  private:

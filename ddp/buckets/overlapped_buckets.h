@@ -21,12 +21,12 @@ class OverlappedBuckets : public Strategy {
 
  protected:
   OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
-  // Replaces the plan by another plan for the same parameters. Call this when no bucket of a step has been
-  // sent, or when all its buckets have been received.
+  // Replaces the plan by another plan for the same parameters. Call this between steps: after all buckets of
+  // a step have been received, and before the next BeginStep.
   void SetPlan(BucketPlan plan);
-  // Returns the order in which gradients became ready on rank 0 in this step, which all ranks use, because
-  // they must send buckets in the same order. All ranks must call this, at the end of a step. Throws
-  // CollectiveError if the broadcast of the order fails.
+  // Returns the parameters in the order in which their gradients became ready on rank 0 in this step. All
+  // ranks fill buckets in this order, because they must send the same buckets. All ranks must call this, at
+  // the end of a step. Throws CollectiveError if the broadcast of the order fails.
   std::vector<model::Parameter*> AgreeOnReadyOrder();
 
   size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }
@@ -34,7 +34,7 @@ class OverlappedBuckets : public Strategy {
   // Returns the number of buckets that have been sent since the last call of OverlappedBuckets::BeginStep.
   size_t num_sent() const { return works_.size(); }
   // Sends all unsent buckets up to and including the i-th. The caller guarantees that the gradients of these
-  // buckets are complete, although OnGradReady has not been called for all of them.
+  // buckets are complete, even if OnGradReady has not been called for all of them.
   void SendThrough(size_t i);
 
   // Starts the collective of bucket i, and returns its Work, for which ReceiveThrough waits.
@@ -43,13 +43,14 @@ class OverlappedBuckets : public Strategy {
   virtual void Receive(size_t /*i*/) {}
 
   // Waits for the collectives of the buckets up to and including the i-th, in plan order. These buckets must
-  // have been sent. Calls Receive once for each bucket after each OverlappedBuckets::BeginStep.
+  // have been sent. After each wait, calls Receive for the bucket. Skips buckets that an earlier call has
+  // received since the last OverlappedBuckets::BeginStep.
   void ReceiveThrough(size_t i);
   void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
 
   comm::ProcessGroup& group_;
-  // The buckets that Send sends. `powersgd` sets Bucket::numel and offsets to those of the factors that it
-  // sends instead of gradients.
+  // The buckets that Send sends. `powersgd` and `topk` change Bucket::numel and offsets, because they send
+  // other elements than those of the gradients.
   BucketPlan plan_;
 
  private:

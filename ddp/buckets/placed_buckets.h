@@ -47,8 +47,8 @@ class PlacedBuckets : public OverlappedBuckets {
   PlacedBuckets(const Traits& traits, const StrategyContext& context);
 
   // Call this once per step, when the collectives of all buckets are done. In the first step, it replaces the
-  // plan by the one of all later steps. With views=1, the next BeginStep makes the new places in the buckets
-  // the memory of the gradients; no elements are copied.
+  // plan by the one of all later steps. With views=1, the next BeginStep makes each gradient a view of its
+  // new place in the buckets, and copies no elements.
   void AdoptLayout();
 
  private:
@@ -68,8 +68,8 @@ class PlacedBuckets : public OverlappedBuckets {
   std::vector<TouchedRows> rows_;  // the gradients of which only rows are sent
 };
 
-// Returns, for Traits::more_copies, the additional memory of a strategy with kPlacedOptions, as a multiple of
-// the memory of all gradients: 1 if views=0, because gradients then exist twice, else 0.
+// The function Traits::more_copies of `core` and `core_update`: returns 1 with views=0, because each gradient
+// then has memory of its own besides its place in a bucket; else 0.
 double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

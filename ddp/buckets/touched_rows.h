@@ -12,45 +12,48 @@ namespace gradsync::ddp {
 
 // Sums an embedding's gradient over ranks by sending only the rows that operations have listed as touched
 // (Parameter::touched_rows); all others are zero. The ranks' rows are added in rank order, so the result is
-// bitwise equal on all ranks. It also equals the sum of whole gradients of a backend that adds in rank order.
+// bitwise equal on all ranks. An all-reduce of whole gradients that adds in rank order has the same result.
 //
 // All ranks agree once on the maximum number of rows in a message, and in each step every rank receives the
 // messages of all ranks. If a rank has more rows, or its gradient is dense in this step, its message has a
-// flag instead, and then all ranks send the whole gradient. So a step needs no exchange of row counts.
+// flag instead, and then all ranks send the whole gradient. So all messages have one size, and ranks need not
+// first tell each other how many rows they send.
 class TouchedRows {
  public:
-  // Returns the gradients that are cheaper to send by rows: the messages of all ranks are together smaller
-  // than the gradient. Call this on all ranks at the end of a step in which whole gradients were sent. The
-  // maximum number of rows in a message is the number of ids (row numbers) that operations listed in this
-  // step on rank 0, including repeated ids, but at most the rows of the embedding. So messages also suffice
-  // for later batches of the same shape. Gradients must be on the CPU, because on CUDA the host would have to
-  // wait for the ids. Broadcasts rank 0's maximum numbers of rows; throws CollectiveError if this fails.
+  // Returns a TouchedRows for each gradient that is cheaper to send by rows: if all ranks send the maximum
+  // number of rows, these rows and their numbers have together fewer bytes than the gradient. Call this on
+  // all ranks at the end of a step in which whole gradients were sent. The maximum number of rows in a
+  // message is the number of ids (row numbers) that operations listed in this step on rank 0, including
+  // repeated ids, but at most the rows of the embedding. So messages are also large enough for later batches
+  // of the same shape. Gradients must be on the CPU, because on CUDA the host would have to wait for the ids.
+  // Broadcasts rank 0's maximum numbers of rows; throws CollectiveError if this fails.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
-  // Returns the bytes of one message times the number of ranks, which each rank has after an all-gather.
+  // Returns the bytes of the messages of all ranks together, which an all-gather gives to each rank.
   size_t bytes() const { return everyones_.nbytes(); }
 
   // Call these in each step, on all ranks:
   //
   // Zeroes the gradient, so that backward can add to it. Call this before forward. The gradient's memory must
   // stay the same in all steps, and only backward and this object may write to it: after a step that sent
-  // rows, Begin zeroes only those rows.
+  // rows, Begin zeroes only the rows that ranks sent.
   void Begin();
   // Starts an all-gather of the messages of all ranks, and does not wait for it. A rank's message has the
   // rows of the gradient that were touched in this step, or says that the whole gradient must be sent. Call
   // this when the gradient is ready.
   comm::Work Send();
   // Sets the gradient to the sum over ranks. Call this when Send's collective is done. If a message says that
-  // the whole gradient must be sent, all-reduces it, and throws CollectiveError if that fails.
+  // the whole gradient must be sent, all-reduces the whole gradient, and throws CollectiveError if this
+  // all-reduce fails.
   void Finish();
 
  private:
   TouchedRows(model::Parameter& param, int64_t max_rows, comm::ProcessGroup& group);
 
   // A message begins with the number of its rows, or with kWhole if all ranks must send the whole gradient;
-  // ranks then ignore the rest of the message. Next comes room for the ids of max_rows rows, of which the
-  // first are used. The rows begin at the first cache line after this room.
+  // ranks then ignore the rest of the message. Next comes room for max_rows row numbers, of which the first
+  // ones are used. The elements of the rows begin at the first cache line after this room.
   static constexpr int32_t kWhole = -1;
   int32_t* Head(const model::Tensor& messages, int rank) const;
   std::span<const int32_t> IdsFrom(int rank) const;

@@ -20,21 +20,21 @@ inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 struct StrategyOptions {
   // Maximum bytes of a bucket, for strategies with Traits::has_buckets. A larger parameter has its own
-  // bucket, and buckets of `owned` may be larger.
+  // bucket. `owned` makes larger buckets if these need less padding.
   size_t bucket_bytes = kDefaultBucketBytes;
   // If true, OnGradReady searches each gradient of this rank for NaN and infinity before it is averaged, and
   // throws std::runtime_error, which names parameter, rank and step. The search reads the whole gradient.
   bool check_gradients = false;
   // For tests on the CPU: if true, weights that `zero3` has gathered become NaN when it frees them.
   bool spoil_weights = false;
-  // True if no other strategy trains these parameters until this strategy is destroyed or Reset is called. A
-  // strategy that keeps the weights elsewhere, in parts or in memory that ranks share, may then return the
-  // parameters' own memory to the system (on the CPU). This may lose the values there. So the caller must
-  // write the values again before the first step after Reset, and after the strategy is destroyed unless it
-  // has called CompleteValues directly before.
+  // The caller's promise that no other strategy trains these parameters until this strategy is destroyed or
+  // Reset is called. A strategy that keeps the weights elsewhere, in parts or in memory that ranks share, may
+  // then return the parameters' own memory to the system (on the CPU). This may lose the values there. So the
+  // caller must write the values again after Reset, before the first step. After the strategy is destroyed,
+  // the values are valid if the caller called CompleteValues after the last step.
   bool is_alone = false;
   // The strategy's options, by name; missing options have their defaults. MakeStrategy throws InvalidInput
-  // for names and values that the traits do not allow.
+  // for names and values that Traits::options does not allow.
   std::map<std::string, double, std::less<>> values = {};
 };
 
@@ -61,8 +61,9 @@ inline int64_t StartOf(const Traits& traits, const StrategyOptions& options) {
   return static_cast<int64_t>(ValueOf(traits, Option::Role::kStart, options));
 }
 
-// Returns the maximum memory of the strategy's buffers on a rank, as a multiple of the memory of all
-// gradients. `largest_unit` is the fraction of all elements in the largest unit (StrategyContext::units).
+// Returns approximately the maximum memory of the strategy's buffers on a rank, as a multiple of the memory
+// of all gradients. `largest_unit` is the fraction of all elements in the largest unit
+// (StrategyContext::units).
 inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int world_size,
                        double largest_unit = 1) {
   const double more =
@@ -70,15 +71,16 @@ inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int
   return traits.gradient_copies + more;
 }
 
-// The arguments of a strategy. Parameters are in forward order; MakeStrategy leaves out frozen ones. The
-// parameters and the group must outlive the strategy. All ranks must make equal strategies.
+// The arguments of MakeStrategy. Parameters are in forward order; MakeStrategy leaves out frozen ones. The
+// parameters and the group must outlive the strategy. All ranks must make the same strategy, with equal
+// options and parameter shapes.
 struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;
   StrategyOptions options;
   // The optimizer that the caller will pass to Strategy::Update, or null if it is not known yet. If it is
   // known, a strategy that shards the optimizer's state allocates this rank's part of the state in its
-  // constructor, and State() returns this part before the first update.
+  // constructor. State() then returns this part even before the first update.
   const model::Optimizer* optimizer = nullptr;
   // Groups of parameters that `zero3` gathers and frees together, in forward order (model::Model::units).
   std::vector<std::vector<model::Parameter*>> units = {};

@@ -24,9 +24,9 @@ struct BucketPlan;  // ddp/buckets/bucket.h
 // needs_every_pass() is false, the caller calls OnGradReady in the last pass only. If it is true, the caller
 // calls OnGradReady in every pass, and EndPass after every pass except the last.
 //
-// A strategy of MakeStrategy throws std::logic_error, naming the parameter, if a gradient is ready for an
-// unknown parameter, or not exactly once for each parameter in a pass in which the caller must call
-// OnGradReady.
+// A strategy of MakeStrategy throws std::logic_error, naming the parameter, if OnGradReady is called for a
+// parameter that it does not train, or twice for a parameter in a pass. EndPass and Finish throw it if
+// OnGradReady has not been called for all parameters in the pass.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -34,28 +34,31 @@ class Strategy {
   // Called before the first forward of a step. A strategy that keeps gradients in buckets may make p.grad() a
   // view of its bucket here.
   virtual void BeginStep() {}
-  // Called during backward, once in a pass for each parameter, as soon as its gradient is complete.
+  // Called during backward of the last pass, or of every pass if needs_every_pass(): once for each parameter,
+  // as soon as its gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
-  // Returns whether the strategy acts when weights are read. In forward, it has set a hook by
-  // Parameter::SetOnRead; for backward, the caller must pass OnUse as the argument on_use of Backward.
+  // Returns whether the caller must pass OnUse as the argument on_use of Backward, so that the strategy can
+  // act before backward reads a weight. For reads in forward, strategies set a hook themselves
+  // (Parameter::SetOnRead).
   virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
   // Returns whether the caller must call OnGradReady in every pass of a step, and EndPass after every pass
-  // except the last. When EndPass of such a strategy returns, has_grad() is false for all parameters.
+  // except the last. When EndPass of such a strategy returns, has_grad() is false for all its parameters.
   virtual bool needs_every_pass() const { return false; }
   virtual void EndPass() {}
   // Called after backward. On return every p.grad() is the mean over ranks, exact or approximate
   // (Traits::agreement), unless the strategy is `none` or Traits::owns_update is true.
   virtual void Finish() = 0;
   // Returns the squared Euclidean norm of the mean gradient of all `params` that are not frozen. If
-  // Traits::agreement is kDrifts, uses this rank's own gradient. All ranks must call this, between Finish and
-  // Update, and only if Traits::can_clip is true.
+  // Traits::agreement is kDrifts, it is the norm of this rank's own gradient. All ranks must call this,
+  // between Finish and Update, and only if Traits::can_clip is true.
   virtual double SquaredNorm(std::span<model::Parameter* const> params);
-  // Updates the weights with the gradients times grad_scale; all ranks must call this. `optimizer` is for all
-  // parameters, and must be the same object in every step. A strategy that shards the optimizer's state makes
-  // its own optimizer for this rank's parts, with the settings of `optimizer` (Optimizer::ForParts). Later
-  // updates take only the learning rate and the number of steps from `optimizer`. A strategy of MakeStrategy
-  // throws InvalidInput for a scale other than 1 if Traits::can_clip is false.
+  // Updates the weights with the gradients times grad_scale; all ranks must call this. `optimizer` must be an
+  // optimizer for all parameters, and the same object in every step. A strategy that shards the optimizer's
+  // state makes its own optimizer for this rank's parts, with the settings of `optimizer`
+  // (Optimizer::ForParts). Later updates take only the learning rate and the number of steps from
+  // `optimizer`. A strategy of MakeStrategy throws InvalidInput for a scale other than 1 if Traits::can_clip
+  // is false.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
 
   // Returns whether the weights are, from the first BeginStep on, in memory that all ranks of a host share.
@@ -77,21 +80,23 @@ class Strategy {
 
   // If Finish leaves a rank only parts of the mean gradient, or has not waited for it, makes every p.grad()
   // the whole mean over ranks. This needs time and memory. All ranks must call it, between Finish and Update;
-  // only checks do. The result of Update stays the same.
+  // only checks of results do. It does not change what Update computes.
   virtual void CompleteGradients() {}
-  // If each rank has only a part of the weights, gathers the parts, so that every p.value() is the whole
-  // value. Removes the hooks that the strategy has set by Parameter::SetOnRead. All ranks must call this,
-  // between steps. It needs time, and `zero3` needs memory for the whole values.
+  // Makes every p.value() the whole current value: gathers the parts if each rank has only a part of the
+  // weights, and waits for gathers that still run. Removes the hooks that the strategy has set by
+  // Parameter::SetOnRead. All ranks must call this, between steps. It needs time, and `zero3` may need memory
+  // for the whole values.
   virtual void CompleteValues() {}
-  // Returns the tensors that the strategy keeps from step to step, for saving and loading. They include the
-  // optimizer's state only if the strategy shards it; else the caller saves that state.
+  // Returns the tensors that the strategy keeps from step to step besides the weights, for saving and
+  // loading. They include the optimizer's state only if the strategy shards it; else the caller saves that
+  // state.
   virtual std::vector<model::NamedTensor> State() { return {}; }
   // Returns the strategy to its state before the first step, to start training again from other weights. All
   // ranks must call this. What ranks have agreed on, such as the order of buckets, may remain.
   virtual void Reset() {}
 
   // Returns the factor by which the caller multiplies the loss: 1 divided by the number of ranks if the
-  // strategy sums gradients over ranks to get the mean; else 1.
+  // strategy only sums gradients over ranks, without a division; else 1.
   virtual double loss_scale() const { return 1.0; }
   // Returns the collectives that send gradients or weights in one step, in order, including those after the
   // update. A strategy with a period returns those of a period's last step. Benchmarks record the plan.

@@ -18,9 +18,9 @@ constexpr std::string_view Name(Agreement agreement) {
   return agreement == Agreement::kExact ? "exact" : agreement == Agreement::kLossy ? "lossy" : "drifts";
 }
 
-// An option of a strategy, written NAME=VALUE on the command line. In code the value is a number; if `words`
-// is not empty, users write the word with this number (gather=forward). By default the option is a switch
-// with the values 0 and 1.
+// An option of a strategy, written NAME=VALUE on the command line. In code the value is a number. If `words`
+// is not empty, users write a word, whose index in `words` is the value (gather=forward sets 1). Unless
+// `range` is set, the option is a switch with the values 0 and 1.
 struct Option {
   // By its role, code outside of the strategies finds an option without knowing its name.
   enum class Role {
@@ -54,7 +54,7 @@ struct Option {
   std::span<const std::string_view> words = {};
 };
 
-// Options of several strategies.
+// These options belong to several strategies.
 inline constexpr Option kSmallFirst = {.name = "small_first",
                                        .meaning = "1: the first bucket holds at most 1 MiB",
                                        .default_value = 1,
@@ -98,7 +98,8 @@ struct Traits {
   bool overlaps = false;     // communicates during backward
   bool has_buckets = false;  // takes StrategyOptions::bucket_bytes
   bool owns_update = false;  // Update does more than Optimizer::Step, or communicates
-  // True if the strategy keeps its own optimizer state, and not in the optimizer that is passed to Update.
+  // True if the optimizer's state is in an optimizer that the strategy makes, and not in the one passed to
+  // Update.
   bool owns_state = false;
   // True if each rank keeps one part of the optimizer's state. If the option of role kWithinHost is not 0,
   // the ranks of each host together have all parts.
@@ -109,35 +110,35 @@ struct Traits {
   bool needs_f32 = false;        // parameters and gradients must be f32
   bool needs_cpu = false;
   bool can_clip = true;  // Update accepts a grad_scale other than 1
-  // True if BeginStep takes every gradient out of the memory that it had before, so the caller need not
+  // True if BeginStep changes the memory of every gradient (Parameter::PlaceGrad), so the caller need not
   // allocate memory for gradients.
   bool places_gradients = false;
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
-  // Returns the memory of the strategy's buffers that gradient_copies does not count, as a multiple of the
-  // memory of all gradients. `largest_unit` is the fraction of all elements that the largest unit
+  // Returns the memory of those buffers of the strategy that gradient_copies does not count, as a multiple of
+  // the memory of all gradients. `largest_unit` is the fraction of all elements that the largest unit
   // (StrategyContext::units) has. If the pointer is null, this memory is 0.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The strategy's options, without StrategyOptions::bucket_bytes.
   std::span<const Option> options = {};
-  // Returns how many times a step of one pass gathers each weight, on average over all weights, if ranks do
-  // not share the weights. `units` has the size of each unit (StrategyContext::units), as a fraction of all
-  // elements, in forward order. If the pointer is null, a strategy with shards_state gathers each weight
-  // once.
+  // Returns how many times a step of one pass gathers a weight, on average over all weights. Not for ranks
+  // that share the weights: they gather none. `units` has the size of each unit (StrategyContext::units), as
+  // a fraction of all elements, in forward order. If the pointer is null, a strategy with shards_state
+  // gathers each weight once per step.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // Makes the Reference, whose gradients or weights checks compare with those of the strategy. If the pointer
   // is null, checks compare the strategy's gradients with those of one process on the batches of all ranks.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
   // The name of the comparable way to train in PyTorch (bench/peers/pytorch_ddp.py lists them): "ddp" is
   // DistributedDataParallel, and "ddp_view" is the same with gradient_as_bucket_view. Empty if the benchmarks
-  // know none. The two are comparable only if all options whose keeps_twin is false have their default
-  // values.
+  // know none. A strategy is comparable with it only while all options whose keeps_twin is false have their
+  // defaults.
   std::string_view pytorch_twin = {};
-  // Benchmarks allow the gradients of pytorch_twin at least this relative error, and more if rounding needs
-  // more. If infinite, benchmarks do not check the results of pytorch_twin, because its weights do not follow
-  // from the mean gradient.
+  // Benchmarks compare the gradients of pytorch_twin with those of one process. They allow at least this
+  // relative error, and more where rounding can cause more. If infinite, benchmarks do not check
+  // pytorch_twin, because its ranks do not update with the mean gradient.
   double twin_differs_by = 0;
-  // The unit of a variant's option published_size, the bucket size in the published experiment: bytes if
-  // true, elements if false.
+  // The unit of the benchmarks' option published_size, the size of a bucket in a published experiment: bytes
+  // if true, elements if false.
   bool published_in_bytes = false;
 
   // Returns the strategy's option of this name, or null if it has none.

@@ -9,11 +9,12 @@
 #include "ddp/interface/context.h"
 #include "model/tensor/tensor.h"
 
-// A Reference computes the results that a strategy must have if its gradients or weights are not those of a
-// single process (Agreement: lossy or drifting, except `none`). It computes the strategy's equations for all
-// ranks in one process, in f64 unless a comment below says otherwise. Tests compare strategies with their
-// references. So do the benchmarks of training steps after timing, unless --verify=false. References compute
-// nothing with the code of strategies, except that both fill PowerSGD's first Q with FillTruncatedNormal.
+// Strategies with Agreement::kLossy or kDrifts, except `none`, have a Reference: it computes the gradients or
+// weights that the strategy must have, because these are not those of a single process. A Reference computes
+// the strategy's equations for all ranks in one process, in f64 unless a comment below says otherwise. Tests
+// compare strategies with their references. So do the benchmarks of training steps after timing, unless
+// --verify=false. References compute nothing with the code of strategies, except that both fill PowerSGD's
+// first Q with FillTruncatedNormal.
 namespace gradsync::ddp {
 
 class Reference {
@@ -42,8 +43,8 @@ struct ReferenceContext {
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
 // If `rounds` is true (bf16_wire), the reference rounds each rank's gradient to bf16, averages the results in
-// f64, and rounds the mean to bf16. If `rounds` is false, its result is the plain mean: of the weights for
-// local SGD, else of the gradients.
+// f64, and rounds the mean to bf16. If `rounds` is false, its result is the plain mean of what the ranks
+// have, such as the weights in local SGD.
 std::unique_ptr<Reference> MeanReference(bool rounds);
 
 // Makes the reference of PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix (first

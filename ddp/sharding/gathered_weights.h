@@ -36,8 +36,8 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 // on what a rank reads. The parameters that are in no unit of the plan (PlanOfUnits::AtAnyTime) are gathered
 // once per step.
 //
-// If parameters have bf16 copies, parts() are f32. The gathered weights of units are then bf16, and those of
-// PlanOfUnits::AtAnyTime are f32.
+// If parameters have bf16 copies, each rank keeps its parts() of the weights in f32. The gathered weights of
+// units are then bf16, and those of PlanOfUnits::AtAnyTime are f32.
 class GatheredWeights {
  public:
   // `spoils` is for tests on the CPU: if true, a unit's gathered weights become NaN when its memory is freed.
@@ -54,15 +54,16 @@ class GatheredWeights {
   // the f32 parts() to separate bf16 parts, which the gathers send; otherwise it does nothing.
   void PublishParts();
 
-  // Begins a step: starts to gather the parameters of no unit. From now on, a read of a parameter
-  // (Parameter::ForwardValue) waits for the gather of its bucket.
+  // Begins a step: starts to gather the parameters that are in no unit (PlanOfUnits::AtAnyTime). From now on,
+  // a read of a parameter (Parameter::ForwardValue) waits for the gather of its bucket.
   void BeginStep();
-  // Begins a pass (forward and backward), whose forward gathers each unit anew. Until Enter(0), parameters
-  // may be read.
+  // Begins a pass (forward and backward), whose forward gathers each unit anew. Forward may read parameters
+  // until Enter(0) is called.
   void BeginPass();
   // Call Enter in backward for i = 0, 1, ... up to the number of units, when backward has finished with
-  // bucket i - 1 and will next read bucket i. Enter(0) ends forward. For i > 0, Enter frees bucket i - 1 and
-  // starts the gather of bucket i + window - 1, if this is a unit. Use(i) waits for the weights of bucket i.
+  // bucket i - 1, and before it reads bucket i. Enter(0) ends forward. For i > 0, Enter frees bucket i - 1
+  // and starts the gather of bucket i + window - 1, if this is a unit. Use(i) waits for the weights of bucket
+  // i.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 
@@ -76,9 +77,10 @@ class GatheredWeights {
   BucketPlan PlanWith(const BucketPlan& reductions, size_t num_passes) const;
 
  private:
-  // Parameter::ForwardValue calls this before it reads `param`, of bucket i. Starts the gathers that forward
-  // needs next, and waits for that of bucket i. Throws std::logic_error outside of forward, or if bucket i is
-  // a unit and forward has already read a later unit.
+  // Parameter::ForwardValue calls this before it reads `param`, of bucket i. If bucket i is a unit, starts
+  // the gathers of this unit and of the next `window` - 1 units, if they have not begun. Then waits for the
+  // gather of bucket i. Throws std::logic_error outside of forward, or if bucket i is a unit and forward has
+  // already read a later unit.
   void Read(size_t i, const model::Parameter& param);
   void GatherThrough(size_t i);
   // Frees the memory of unit `left`, and then starts to gather unit `next`. If `left` is the number of units,
