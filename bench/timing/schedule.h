@@ -8,9 +8,9 @@
 
 namespace gradsync::bench {
 
-// Returns the order in which `num_configs` configurations, such as strategies, take one turn each (such as a
-// training step) in round `round` = 0, 1, ... In each round all of them take a turn, so that a machine that
-// becomes slower slows all of them.
+// Returns the order in which configurations 0, 1, ... num_configs - 1, such as strategies, take one turn each
+// (such as a training step) in round `round` = 0, 1, ... In each round all of them take a turn, so that a
+// machine that becomes slower slows all of them.
 //
 // RoundsPerBlock(num_configs) successive rounds are a block. In a block, each configuration has each position
 // in a round equally often, and within rounds it follows each other configuration equally often. So, within

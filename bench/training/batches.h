@@ -21,7 +21,8 @@ struct BatchShape {
 };
 
 // Makes batches that depend only on the source, the rank, the step and the shape of the batch. So all
-// strategies train on equal data, and one process can make the batches of all ranks, to check their results.
+// strategies train on equal data. And one process can make the batches of all ranks, to check the gradients
+// that the ranks compute.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
@@ -47,9 +48,9 @@ std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
 std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 
 // Returns a source of sequences at random positions of the file `path`, whose bytes are the token ids; the
-// target of each token is the next token of the file. The sequences of a step depend on the number of rows of
-// all ranks together, and not on the number of ranks among which they are divided. Throws InvalidInput if the
-// file cannot be read or has not more than max_seq_len bytes, or if vocab_size is smaller than 256.
+// target of each token is the next token of the file. In a step, all ranks together get the same sequences
+// for any number of ranks, if the number of rows of all ranks together is the same. Throws InvalidInput if
+// the file cannot be read or has not more than max_seq_len bytes, or if vocab_size is smaller than 256.
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 

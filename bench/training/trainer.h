@@ -63,7 +63,7 @@ struct TrainerOptions {
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
   // True if the caller never has two strategies of this trainer at a time. A strategy that keeps weights in
-  // its own memory may then free the trainer's memory for weights, which loses the values there. So the
+  // its own memory may then free the trainer's memory for weights, and the values there are lost. So the
   // caller must call Trainer::Restart before it makes another strategy.
   bool is_alone = false;
   bool restarts = true;  // if false, initial weights are not kept, and Restart sends rank 0's current ones
