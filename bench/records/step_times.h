@@ -14,12 +14,12 @@ namespace gradsync::bench {
 // time, if any, is then in another part.
 //
 // The waits of one rank may be longer than the time that communication costs, because it also waits while
-// another rank still computes. So tools use the times of all ranks to compute by how much waits for
-// communication lengthen a step: the maximum of averaged() over ranks minus the maximum of worked() over
-// ranks.
+// another rank still computes. So tools use the times of all ranks: waits for communication lengthen a step
+// by the maximum of averaged() over ranks minus the maximum of worked() over ranks.
 //
-// On a GPU the times of single waits are not known. There, sync_wait is only the time from the end of
-// backward until Strategy::Finish is done; all other waits are included in forward, backward and optimizer.
+// On a GPU the times of single waits are not known. So on a GPU, sync_wait is only the time from the end of
+// backward until Strategy::Finish is done, and the parts forward, backward and optimizer include all other
+// waits.
 struct StepTimes {
   using Part = std::optional<int64_t>;
 
@@ -29,20 +29,21 @@ struct StepTimes {
   // buffers (of batch norms) with its waits.
   Part forward{}, backward{};
   Part hooks{};  // the strategy's hooks in the last backward pass, without waits; if empty, in `backward`
-  // How long forward and backward waited for all-gathers, which collect weights. Set only if the CPU
-  // computes, for those strategies of gradsync that may communicate before the last backward pass.
+  // How long forward and backward waited for all-gathers, which collect weights. They have values only if the
+  // CPU computes, and only for strategies of gradsync that may communicate before the last backward pass.
   Part forward_wait{}, backward_wait{};
   // The time from the end of backward until Strategy::Finish is done: gradients are then averaged, if the
-  // strategy averages them. For gradsync's strategies on a CPU, plus the waits in forward, backward and the
-  // optimizer's update that forward_wait and backward_wait do not count.
+  // strategy averages them. For gradsync's strategies on a CPU, the waits in forward, backward and the
+  // optimizer's update are added, without those that forward_wait and backward_wait count.
   Part sync_wait{};
-  // The time from the end of forward until the gradients are averaged. Only those of PyTorch's strategies
-  // that wait for gradients inside backward have it, and then backward, hooks and sync_wait are empty.
+  // The time from the end of forward until the gradients are averaged. It has a value only for those of
+  // PyTorch's strategies that wait for gradients inside backward; backward, hooks and sync_wait are then
+  // empty.
   Part backward_and_sync{};
   Part optimizer{};  // the update of the weights; for gradsync's strategies on a CPU, without its waits
 
-  // Sums of parts. begin_step, hooks, forward_wait and backward_wait count as 0 if they are empty. If another
-  // part of a sum is empty, the sum is empty.
+  // Each function returns a sum of parts. begin_step, hooks, forward_wait and backward_wait count as 0 if
+  // they are empty. If another part that a sum needs is empty, the sum is empty.
   Part computed() const;  // forward and backward
   Part worked() const;    // computed(), begin_step and hooks
   Part averaged() const;  // worked() and waits()
@@ -52,7 +53,7 @@ struct StepTimes {
   Part after_forward() const;  // backward, hooks and waits() if they are known, else backward_and_sync
 };
 
-// A member of StepTimes, and the name of its samples in a record.
+// A part of a step's time: the member of StepTimes that has it, and the name of its samples in records.
 struct StepPart {
   SampleName name;
   StepTimes::Part StepTimes::*part;
@@ -66,11 +67,12 @@ inline constexpr StepPart kStepParts[] = {
 };
 
 // Returns the mean of each part over `steps`. There must be at least one step, and each part must have a
-// value in all of the steps or be empty in all.
+// value in all steps or be empty in all steps.
 StepTimes MeanOf(std::span<const StepTimes> steps);
 
 void AddTo(SampleSeries& samples, const StepTimes& times);
-// Returns the parts of the i-th step from the samples of one rank. A part without an i-th sample is empty.
+// Returns the times of step `i` = 0, 1, ... from the samples of one rank. A part that has no sample for this
+// step is empty.
 StepTimes TimesAt(const SampleSeries& samples, size_t i);
 
 }  // namespace gradsync::bench

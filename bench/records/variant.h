@@ -8,9 +8,10 @@
 
 namespace gradsync::bench {
 
-// A variant is one of the things that a benchmark compares: a strategy with its options, over a backend. This
-// type reads and writes the text of a variant, which records and command lines contain. It does not check
-// whether strategy, options and backend exist; MakeVariants (bench/training/variant.h) does. The text is:
+// A variant is one of the things that a benchmark compares: a strategy with its options, and the backend,
+// such as gloo, over which it communicates. This type reads and writes the text of a variant, which records
+// and command lines contain. It does not check that strategy, options and backend exist; MakeVariants
+// (bench/training/variant.h) does. The text is:
 //
 //   strategy[:option=value[,option=value...]][@backend[:option=value...]]
 //
@@ -18,7 +19,7 @@ namespace gradsync::bench {
 // "pytorch_ddp_compiled@gloo". In //bench:all_reduce a variant is only a backend, such as "gloo", or
 // kMemoryLimit.
 struct Variant {
-  // Values of options by name, as texts.
+  // The values of options, as texts, by the options' names.
   using Options = std::map<std::string, std::string, std::less<>>;
 
   std::string framework = {};  // kPyTorch for a strategy of PyTorch; empty for gradsync
@@ -29,11 +30,11 @@ struct Variant {
   bool compiled = false;
   bool tuned = false;  // true if --tune set some of the options; not part of the text
 
-  // Reads the text of a variant; between options, ':' is accepted in place of ','. Throws InvalidInput if an
+  // Reads the text of a variant. Options may be separated by ':' as well as by ','. Throws InvalidInput if an
   // option has no "=" or is given twice.
   static Variant Parse(std::string_view text);
-  // Splits a list of variants, which are separated by commas. Commas between the options of one variant do
-  // not separate variants.
+  // Splits a list of variants' texts at the commas between variants, and returns the texts. It does not split
+  // at the commas between the options of one variant.
   static std::vector<std::string> Split(std::string_view texts);
 
   // For "core:bucket_bytes=1Mi@gloo", name() returns the whole text, label() returns "core:bucket_bytes=1Mi",
@@ -41,7 +42,7 @@ struct Variant {
   std::string name() const;
   std::string label() const;
   std::string qualified_strategy() const;
-  // Returns the backend with its options: "hierarchical:inner=shm,outer=mpi".
+  // Returns the backend with its options, such as "hierarchical:inner=shm,outer=mpi".
   std::string over() const;
   // Returns the value of the strategy's option named `option` as a number ("1Mi" is 2^20). Returns `fallback`
   // if the option is missing or its value is not a number.
@@ -50,11 +51,12 @@ struct Variant {
   bool operator==(const Variant&) const = default;
 };
 
-// The value of Variant::backend if the variant's text names no backend. MakeVariants replaces it by a
-// backend, unless the strategy never communicates.
+// The value of Variant::backend if the variant's text names no backend. MakeVariants replaces it by a backend
+// of --backend, unless the strategy never communicates.
 inline constexpr char kNoBackend[] = "none";
-// A value of --backend of //bench:all_reduce that is no backend. It measures an all-reduce by a plain loop in
-// shared memory (bench/collectives/memory_limit.h), whose speed tables show beside the backends' speeds.
+// A value of the flag --backend of //bench:all_reduce that names no backend. The program then measures a
+// plain loop in shared memory that computes an all-reduce (bench/collectives/memory_limit.h). Tables show its
+// speed beside the backends' speeds.
 inline constexpr char kMemoryLimit[] = "memory_limit";
 inline constexpr char kPyTorch[] = "pytorch";
 

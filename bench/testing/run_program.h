@@ -14,8 +14,8 @@
 
 namespace gradsync::bench {
 
-// How long RunningProgram::Wait waits by default before it kills the program. With a sanitizer of addresses
-// or threads, programs are about ten times slower.
+// How long RunningProgram::Wait waits by default before it kills the program. It is ten times longer in a
+// build with AddressSanitizer or ThreadSanitizer, which slow programs down.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr std::chrono::seconds kPatience{600};
 #else
@@ -31,18 +31,19 @@ struct ProgramResult {
 
 class RunningProgram {
  public:
-  // Starts the program at `path`. Its environment is the environment of the test, with the names and values
-  // of `environment` added. It lacks RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and the same names after
-  // GRADSYNC_, unless `environment` has them.
+  // Starts the program at `path`. The program's environment is the environment of the test, with the names
+  // and values of `environment` added. A launcher's variables are removed unless `environment` has them:
+  // RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, and the same names with the prefix GRADSYNC_.
   RunningProgram(const std::string& path, const std::vector<std::string>& arguments,
                  const std::vector<std::pair<std::string, std::string>>& environment = {});
 
   pid_t pid() const { return child_->pid(); }
   bool has_ended() { return child_->end().has_value(); }
   // Returns the process id of the first child process of the program whose environment has a variable with
-  // the value `value` and a name that is, or ends with, `name`. Returns 0 if there is no such child yet.
+  // the value `value` whose name is, or ends with, `name`. Returns 0 if there is no such child yet.
   pid_t ChildWith(const std::string& name, const std::string& value) const;
-  // out returns all that the program has written to its standard output so far, err to its standard error.
+  // out returns what the program has written to its standard output so far, and err what it has written to
+  // its standard error.
   std::string out() const { return out_.text(); }
   std::string err() const { return err_.text(); }
   // Waits until the program has ended, and kills it if it still runs after `patience`. The destructor also
@@ -60,9 +61,9 @@ ProgramResult RunProgram(const std::string& path, const std::vector<std::string>
 // Makes a new directory for the temporary files of a test, and returns its path.
 std::string FreshDirectory();
 
-// Returns the records of all *.jsonl files in `directory`, in the order of the files' names. A line that
-// neither begins nor continues a record fails the test. If `running` is true, programs may still write the
-// files, so an incomplete line is skipped and does not fail the test.
+// Returns the benchmark records in all *.jsonl files in `directory`, in the order of the files' names. A line
+// that neither begins nor continues a record makes the calling test fail. `running` says that programs may
+// still write the files; an incomplete line is then skipped and does not make the test fail.
 std::vector<Record> RecordsIn(const std::string& directory, bool running = false);
 
 // Returns the contents of a file; empty if the file cannot be read.

@@ -14,8 +14,8 @@ namespace gradsync::bench {
 // kernels, so it cannot compute.
 model::DevicePtr UnreachableDevice();
 
-// Returns a process group of one rank, for tensors of the device "cuda:0", such as an UnreachableDevice. A
-// collective copies its input to its output, if it has an output, and does nothing else.
+// Returns a process group of one rank, for tensors of the device "cuda:0", such as an UnreachableDevice. Its
+// collectives copy their input to their output, if they have an output, and do nothing else.
 std::unique_ptr<comm::ProcessGroup> LoneGroup();
 
 }  // namespace gradsync::bench

@@ -5,11 +5,11 @@
 
 #include "model/autograd.h"
 
-// Counts the floating-point operations of matrix products, convolutions and attention from their shapes. A
-// multiplication and the addition of its result count as two operations. All other operations of a model,
-// such as elementwise ones, count as zero, because memory limits their speed. For causal attention only the
-// lower half of the (seq, seq) matrix, with its diagonal, counts. If backward computes values of forward
-// again, these operations do not count again.
+// Counts the floating-point operations of a model's matrix products, convolutions and attention, computed
+// from the shapes of their tensors. A multiplication and the addition of its result count as two operations.
+// All other operations of a model, such as elementwise ones, count as zero, because memory limits their
+// speed. Attention is causal, so only the lower half of its (seq, seq) matrix, with the diagonal, counts. If
+// backward computes values of forward a second time, this second time does not count.
 namespace gradsync::bench {
 
 struct Flops {
@@ -21,8 +21,9 @@ struct Flops {
 // are the operation's name, its result and its inputs, as model::Tracer::Computed gets them.
 Flops FlopsOf(std::string_view name, const model::Tensor& output, std::span<const model::Var> inputs);
 
-// Adds up the floating-point operations of a forward pass and of its backward pass. Set as a device's tracer,
-// it counts both during the forward pass.
+// Adds up the floating-point operations of a forward pass and of its backward pass. To use it, set it as the
+// device's tracer during the forward pass: for each operation of forward, it also counts what backward will
+// compute.
 class FlopCounter : public model::Tracer {
  public:
   void Begin(std::string_view /*name*/) override {}

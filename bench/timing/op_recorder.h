@@ -28,10 +28,11 @@ struct TracedOp {
 struct ComputedOp {
   std::string name;
   Flops flops;
-  // On the host's steady clock, the end of the previous operation or of the last range (TracedOp) before this
-  // operation, whichever is later: the device is assumed to begin the operation then. 0 if there was neither;
-  // StepProfile then uses the beginning of the step. If forward waits for weights before the operation, the
-  // wait lies between begin_ns and end_ns; on a CPU, StepProfile subtracts it.
+  // Times on the host's steady clock. The recorder is not told when an operation begins. So begin_ns is the
+  // end of the previous operation, or of the last range (TracedOp) before this operation, whichever is later.
+  // For the first operation, if no range came before it, begin_ns is 0, and StepProfile uses the beginning of
+  // the step. If forward waits for weights before the operation, the wait lies between begin_ns and end_ns;
+  // on a CPU, StepProfile subtracts it.
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
@@ -42,8 +43,8 @@ struct ComputedOp {
 class OpRecorder : public model::Tracer {
  public:
   OpRecorder() = default;
-  // Makes a recorder for the ranges and operations of `device`. Begin and End of this object also call Begin
-  // and End of the tracer `next`, unless it is null. `device` and `next` must outlive this object.
+  // Makes a recorder for the ranges and operations that `device` computes. Begin and End of this object also
+  // call Begin and End of the tracer `next`, unless it is null. `device` and `next` must outlive this object.
   explicit OpRecorder(model::Device& device, model::Tracer* next = nullptr);
 
   void Begin(std::string_view name) override;
@@ -51,15 +52,15 @@ class OpRecorder : public model::Tracer {
   void Computed(std::string_view name, const model::Tensor& output,
                 std::span<const model::Var> inputs) override;
 
-  // Returns the ranges that began since the last Clear(). For each of them End must have been called. Blocks
-  // until the device has reached the ends of these ranges.
+  // Returns the ranges that began since the last Clear(). Call it only after End was called for all of them.
+  // Blocks until the device has reached the ends of these ranges.
   const std::vector<TracedOp>& ops();
   // Returns a ComputedOp for each operation of the forward pass since the last Clear(): its name, its number
   // of floating-point operations, and when the device began and ended it. Blocks until the device has
   // computed them.
   const std::vector<ComputedOp>& computed();
-  // Removes all recorded ranges and operations; call this before the next step. For all ranges, End must have
-  // been called.
+  // Removes all recorded ranges and operations; call this before the next step. Call it only after End was
+  // called for all ranges.
   void Clear();
 
  private:
@@ -71,7 +72,8 @@ class OpRecorder : public model::Tracer {
   std::vector<TracedOp> ops_;
   int open_ = -1;
   model::CudaDevice* gpu_ = nullptr;  // null on the CPU
-  // events_[2 * i] marks the beginning of range i, and events_[2 * i + 1] its end.
+  // On a GPU, events_[2 * i] is the CUDA event at the beginning of range ops_[i], and events_[2 * i + 1] the
+  // one at its end.
   Events events_;
   std::vector<ComputedOp> computed_;
   // For each operation in computed_, the number of ranges in ops_ that began before the operation ended.

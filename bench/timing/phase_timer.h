@@ -26,7 +26,7 @@ struct StepMarks {
   int64_t step_ns() const { return Between(Mark::kStepBegin, Mark::kStepEnd); }
 };
 
-// Records when a device (CPU or GPU) reaches each mark of a step that it computes.
+// Records when a device (CPU or GPU) reaches each mark (Mark) of a training step that it computes.
 class PhaseTimer {
  public:
   virtual ~PhaseTimer() = default;
@@ -35,15 +35,15 @@ class PhaseTimer {
   // a GPU, kStepBegin blocks until the compute stream is idle, to compare the clocks of the GPU and the host.
   // Other marks never block.
   virtual void Take(Mark mark) = 0;
-  // Returns the times of the marks of the last step, 0 for marks that were not recorded. Blocks until the
-  // device has reached all recorded marks.
+  // Returns the time at which the device reached each mark of the last step, or 0 for marks that Take has not
+  // recorded. Blocks until the device has reached all recorded marks.
   virtual StepMarks Read() = 0;
 };
 
-// Returns a timer for the steps that `device` computes; `device` must outlive it. For the CPU the timer reads
-// the host's steady clock. For CUDA it records events on the compute stream, and converts their times to the
-// host's steady clock. So they can be compared with the times of collectives, which the host's steady clock
-// measures.
+// Returns a timer for the marks of steps that `device` computes; `device` must outlive it. For the CPU the
+// timer reads the host's steady clock. For a GPU it records CUDA events on the compute stream, and converts
+// their times to the host's steady clock. So a step's marks can be compared with the times of collectives,
+// which the host's steady clock measures.
 std::unique_ptr<PhaseTimer> MakePhaseTimer(model::Device& device);
 
 // Returns the text that names the clock of the PhaseTimer of `device` in records: "steady_clock, host, ns" or

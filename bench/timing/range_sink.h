@@ -16,23 +16,23 @@ constexpr std::string_view Name(RangeKind kind) {
   return kNames[static_cast<int>(kind) - 1];
 }
 
-// A RangeSink is told when each range of a training step begins and ends: the step, its phases, the
-// operations of backward, and the strategy's collectives. The sink of MakeNvtxSink passes this on to a
-// profiler, which measures the times.
+// A RangeSink is told when the ranges of a training step begin and end: the step, its phases, the operations
+// of backward, and the strategy's collectives. The sink of MakeNvtxSink passes this on to a profiler, which
+// measures the times.
 class RangeSink : public model::Tracer {
  public:
   // Push begins a range inside the range that the calling thread pushed last and has not ended. Pop ends the
   // range that the calling thread pushed last and has not ended.
   virtual void Push(RangeKind kind, std::string_view name) = 0;
   virtual void Pop() = 0;
-  // Start begins a range that may overlap other ranges and may end on another thread. Stop ends the range
-  // whose number Start returned.
+  // Start begins a range that may overlap other ranges and may end on another thread, and returns the range's
+  // number. Stop ends the range with this number.
   virtual uint64_t Start(RangeKind kind, std::string_view name) = 0;
   virtual void Stop(uint64_t range) = 0;
 
-  // A sink is also a model::Tracer. Begin and End make a nested range of kind kOp. Backward calls them for
-  // each of its operations if the sink is the device's tracer; the trainer calls them for the broadcast of
-  // buffers.
+  // A sink is also a model::Tracer, whose Begin pushes a range of kind kOp, and whose End pops it. If the
+  // sink is the device's tracer, model::Backward calls Begin and End for each of its operations. The trainer
+  // calls them for the broadcast of the model's buffers.
   void Begin(std::string_view name) final { Push(RangeKind::kOp, name); }
   void End() final { Pop(); }
 };

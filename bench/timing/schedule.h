@@ -8,24 +8,25 @@
 
 namespace gradsync::bench {
 
-// Returns the order in which `num_configs` configurations, such as strategies, take one turn each (such as a
-// training step) in round `round` = 0, 1, ... In each round all of them take a turn, so that a machine that
-// becomes slower slows all of them.
+// Returns the order in which configurations 0, 1, ... num_configs - 1, such as strategies, take one turn each
+// (such as a training step) in round `round` = 0, 1, ... In each round all of them take a turn, so that a
+// machine that becomes slower slows all of them.
 //
-// RoundsPerBlock(num_configs) rounds make a block. In a block, each configuration has each position in a
-// round equally often, and within rounds it follows each other configuration equally often. So within rounds
-// the effects of a turn on the next turn (caches, temperature) are equal for all configurations: E. J.
-// Williams, "Experimental designs balanced for the estimation of residual effects of treatments", 1949.
-// Within these rules the order is drawn at random from `seed`. Equal arguments give an equal order on every
-// rank and machine.
+// RoundsPerBlock(num_configs) successive rounds are a block. In a block, each configuration has each position
+// in a round equally often, and within rounds it follows each other configuration equally often. So, within
+// rounds, what a turn leaves behind (caches, temperature) affects all configurations equally. The design is
+// that of E. J. Williams, "Experimental designs balanced for the estimation of residual effects of
+// treatments", 1949. Apart from this, the order is drawn at random from `seed`. Equal arguments give an equal
+// order on every rank and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
-// The first `rounds` rounds took `spent_s` seconds. Returns whether they and `rounds_per_block` more rounds
-// would together take more than `budget_s` seconds, if each of the latter takes the mean time of the former.
+// The first `rounds` rounds took `spent_s` seconds. Returns whether these rounds and one more block
+// (`rounds_per_block` rounds) would together take more than `budget_s` seconds, if a further round takes the
+// mean time of a round so far.
 bool IsTimeUp(double spent_s, double budget_s, int64_t rounds, int64_t rounds_per_block);
 
-// Returns a seed for RoundOrder that is a hash of `seed` and a text. If the text names the run, each run
-// draws its own order.
+// Returns a seed for RoundOrder that is a hash of `seed` and a text. If the text is the name of the run, each
+// run draws another order.
 uint64_t OrderSeed(int64_t seed, std::string_view text);
 
 }  // namespace gradsync::bench

@@ -17,38 +17,40 @@
 
 namespace gradsync::bench {
 
-// The highest speed that a device reached, in floating-point operations per second, and in what operation.
+// The highest speed that a device reached, in floating-point operations per second, and a text that says with
+// which matrix product.
 struct Peak {
   double per_second = 0;
   std::string source;
 };
 
 // Measures how fast matrix products of several shapes are, and returns the speed of the fastest, in
-// floating-point operations per second. On a CPU, if `dtype` is bf16, the fastest may also be a product in
-// f32, because not all CPUs have instructions for bf16. All ranks of a host should call this at the same
-// time, because they share the machine in training, too.
+// floating-point operations per second. On a CPU, if `dtype` is bf16, products in f32 are measured too,
+// because not all CPUs have instructions for bf16. All ranks of a host should call this at the same time,
+// because in training, too, they share the host's processors.
 Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
 // Collects, over steps of one strategy, the time and the number of floating-point operations of each
-// operation (such as "linear") of forward and backward. The entry "other" of each of these two phases is the
-// rest of the phase's time, in backward with the strategy's hooks. BeginStep counts in forward: as "other" if
-// the model has buffers, else in the first operation. The entry "waits" is StepTimes::waits(), and one entry
-// is the optimizer's update. The times of operations do not include waits(); on a GPU they may include other
-// waits, whose single times are not known.
+// operation (such as "linear") of forward and backward. Forward and backward each have an entry "other": the
+// rest of the phase's time. The strategy's hook OnGradReady runs within the operation of backward that
+// completes a gradient, and counts in its time. Strategy::BeginStep counts in forward: in the entry "other"
+// if the model has buffers, else in the first operation. The entry "waits" is StepTimes::waits(), and another
+// entry is the optimizer's update. The times of operations do not include waits(). On a GPU they may include
+// waits for collectives, because the times of single waits are not known.
 class StepProfile {
  public:
   StepProfile(Peak peak_flops, std::string optimizer)
       : peak_flops_(std::move(peak_flops)), optimizer_(std::move(optimizer)) {}
 
-  // Adds a step. forward, backward, sync_wait and optimizer of `times` must have values, so
-  // `backward_and_sync` (a sum) must be empty. `forward` is what OpRecorder::computed() returned for the
-  // step, and `ranges` what OpRecorder::ops() returned.
+  // Adds a step to the profile. In `times`, the parts forward, backward, sync_wait and optimizer must have
+  // values. `forward` is what OpRecorder::computed() returned for the step, and `ranges` what
+  // OpRecorder::ops() returned.
   void Add(const StepMarks& marks, const StepTimes& times, std::span<const StepWait> waits,
            const std::vector<ComputedOp>& forward, const std::vector<TracedOp>& ranges);
 
   // Returns a table with a row for each entry, the longest time first. Its columns are the phase, the
   // operation, the mean calls, ms and GFLOP per step, the share of the step's time, and GFLOP/s. A last line
-  // says how long the arithmetic of a step would take at the speed `peak_flops`.
+  // says how long the floating-point operations of a step would take at the speed `peak_flops`.
   std::string ToString() const;
 
   // Writes to `record` the time of each entry in each step, in ns, as samples "<phase>.<operation>_ns". Only

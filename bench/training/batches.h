@@ -21,7 +21,8 @@ struct BatchShape {
 };
 
 // Makes batches that depend only on the source, the rank, the step and the shape of the batch. So all
-// strategies train on equal data, and one process can make the batches of all ranks, to check their results.
+// strategies train on equal data. And one process can make the batches of all ranks, to check the gradients
+// that the ranks compute.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
@@ -38,7 +39,7 @@ class BatchSource {
   const model::DevicePtr host_ = model::CpuDevice();  // keeps the memory of a batch for the next batch
 };
 
-// Returns a source of images and targets, f32 or f64 of any shape, drawn uniformly from [0, 1).
+// Returns a source of images and targets, f32 or f64 of any shape, with numbers drawn uniformly from [0, 1).
 std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
 
 // The batch sources that the following functions return make token ids, i32 of shape (batch, seq).
@@ -47,18 +48,17 @@ std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
 std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 
 // Returns a source of sequences at random positions of the file `path`, whose bytes are the token ids; the
-// target of each token is the next token of the file. If the number of ranks changes but the number of rows
-// of all ranks together does not, all ranks together still get the same sequences in a step. Throws
-// InvalidInput if the file cannot be read or has not more than max_seq_len bytes, or if vocab_size is smaller
-// than 256.
+// target of each token is the next token of the file. In a step, all ranks together get the same sequences
+// for any number of ranks, if the number of rows of all ranks together is the same. Throws InvalidInput if
+// the file cannot be read or has not more than max_seq_len bytes, or if vocab_size is smaller than 256.
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 
 // Returns a source of sequences at random positions of `text`, whose bytes are the token ids, as CorpusTokens
 // does for a file. The text must have more bytes than the longest sequence.
 std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed);
-// Fills row `row` of a batch on the host from the seq + 1 bytes of `window`, which are token ids: the inputs
-// are all bytes but the last, the targets all bytes but the first.
+// Fills row `row` of `batch`, which must be on the CPU, from `window`, a text of seq + 1 bytes (token ids).
+// The row's inputs are all bytes but the last, and its targets all bytes but the first.
 void FillRow(std::span<const char> window, int64_t row, const model::Batch& batch);
 
 }  // namespace gradsync::bench

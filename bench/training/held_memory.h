@@ -15,10 +15,10 @@ namespace gradsync::bench {
 int64_t DistinctBytes(std::span<const model::Tensor> tensors);
 
 // Adds to `facts` how many bytes of weights, gradients and optimizer state this rank keeps between two steps.
-// Of weights in memory that ranks share, it counts this rank's equal share. Also adds how many bytes a rank
-// should keep, and how many it should send in a step, according to the ZeRO paper. It leaves these two out if
-// the strategy does not communicate or not average exactly, if it sends only touched rows of embeddings, and
-// in bf16. Call this after a step, and before the next one.
+// If ranks keep the weights in memory that they share, each rank counts an equal share of it. Also adds two
+// expected numbers from the ZeRO paper: the bytes that a rank keeps, and the bytes that it sends in a step.
+// These two are not added for a strategy that does not communicate, does not average exactly, or sends only
+// the touched rows of embeddings, and not in training with bf16. Call this between two training steps.
 void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
                     int64_t accumulation_steps, FactFields& facts);
 

@@ -20,14 +20,14 @@ namespace gradsync::bench {
 enum class Order { kInterleaved, kBlocks };
 constexpr std::string_view Name(Order order) { return order == Order::kBlocks ? "blocks" : "interleaved"; }
 
-// The values of those flags that only //bench:compare has: bucket sizes, at which it compares strategies.
+// The values of those flags that only //bench:compare has, which compares strategies at several bucket sizes.
 struct Sweep {
   bool is_published = false;  // whether the defaults are batches, steps and sizes of the published experiment
   std::vector<int64_t> buffer_elements;
   bool in_published_units = false;
 
-  // Returns the texts of the variants to compare: each of `strategies` that has buckets with each size of
-  // buffer_elements, and each other strategy once.
+  // Returns the texts of the variants to compare. A strategy that has buckets gives one variant for each size
+  // in buffer_elements, and any other strategy gives one variant.
   std::vector<std::string> Variants(const std::vector<std::string>& strategies) const;
 };
 
@@ -37,7 +37,7 @@ struct TrainingOptions {
   TrainingOptions();
 
   std::string model = "tiny";
-  // If given, each of these replaces a size of the transformer that `model` names.
+  // Each of these that has a value replaces the same size of the transformer that `model` names.
   std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;
   std::optional<int64_t> width;  // channels of ResNet-50's first layer, in place of 64
   std::string weights;           // a file of weights; if empty, weights are drawn from the seed
@@ -48,8 +48,8 @@ struct TrainingOptions {
   std::vector<int64_t> bucket_bytes = {kDefaultBucketBytes};
   std::optional<Sweep> sweep;  // set only in //bench:compare, which has the flags of Sweep
 
-  // Each combination of values of the next three lists is a setting; for images, of the first two lists. All
-  // variants are compared in every setting.
+  // A setting is one combination of values of the next three lists; for models of images, of batch_sizes and
+  // accumulation_steps only. All variants are compared in every setting.
   std::vector<int64_t> batch_sizes = {4};         // of one rank, in one pass of forward and backward
   std::vector<int64_t> accumulation_steps = {1};  // numbers of passes in a step
   std::vector<int64_t> seq_lens = {128};          // sequence lengths of a language model
@@ -59,8 +59,8 @@ struct TrainingOptions {
   RankOptions ranks;
   model::DType dtype = model::DType::kF32;  // of activations; if it is bf16, weights and gradients are f32
   bool tf32 = false;
-  // Only //bench:convergence accepts several optimizers. It trains every variant with each of them, except a
-  // variant that names its own optimizer.
+  // Only //bench:convergence accepts several optimizers. It trains every variant once with each of them, but
+  // a variant that names its own optimizer only with that one.
   std::vector<OptimizerKind> optimizers = {OptimizerKind::kAdamW};
   double learning_rate = 1e-3;
 
@@ -79,9 +79,9 @@ struct TrainingOptions {
 
   PeerOptions peers;
 
-  // True for //bench:convergence, which compares losses and not times. AddTo then leaves out flags that this
-  // program does not need, such as those about timing, checks and PyTorch. So set `learns` before AddTo is
-  // called.
+  // True in //bench:convergence, which compares the losses of strategies and not their times. AddTo then
+  // leaves out flags that this program does not need, such as those about timing, checks and PyTorch. So
+  // `learns` must be set before AddTo is called.
   bool learns = false;
 
   void AddTo(FlagTable& flags);

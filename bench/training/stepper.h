@@ -25,34 +25,35 @@ class Stepper {
   const Setting& setting() const { return setting_; }
   const TrainingVariant& variant() const { return variant_; }
 
-  // Takes one turn of the variant on `batch`: normally one training step. Returns the turn's times. If the
-  // turn has several steps (TrainingVariant::turn_steps), the times are means over its timed steps. For a
-  // strategy of gradsync, reports the operations of the timed steps to `tracer`, unless it is null, and
-  // leaves the gradients of the last step in the trainer's parameters, if the strategy keeps whole gradients.
+  // Takes one turn of the variant on `batch`, normally one training step, and returns its times. If the turn
+  // has several steps (TrainingVariant::turn_steps), the times are means over its timed steps. A strategy of
+  // gradsync reports the operations of the timed steps to `tracer`, unless it is null. It leaves the
+  // gradients of the last step in the trainer's parameters, unless the strategy keeps only a part of them on
+  // each rank.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
-  // Returns the factor by which the trainer multiplies the loss before backward (Strategy::loss_scale); 1 for
-  // a strategy of PyTorch.
+  // Returns the factor by which the trainer multiplies the loss before backward (Strategy::loss_scale), or 1
+  // for a strategy of PyTorch.
   virtual double loss_scale() const = 0;
-  // Sets the weights to rank 0's initial weights and takes one training step; a strategy of gradsync takes
-  // variant().period() steps. Afterwards the trainer's parameters have the whole gradients and the whole new
-  // weights, so that the caller can check them. Call this after other steps, because a strategy may change
-  // its buckets after its first step, and the check is to cover the final buckets.
+  // Sets the weights to rank 0's initial weights and takes training steps: one for a strategy of PyTorch,
+  // variant().period() for one of gradsync. Afterwards the trainer's parameters have the whole gradients and
+  // the whole new weights, so that the caller can check them. Call this after other steps: a strategy may
+  // change its buckets after its first step, and the check should cover the final buckets.
   virtual void StepFromStart(const model::Batch& batch) = 0;
-  // Takes variant().period() training steps from the current weights, for a check. Afterwards the trainer's
-  // parameters have the whole gradients and the whole new weights. For a strategy of PyTorch, throws
-  // std::logic_error and takes no step.
+  // Takes variant().period() training steps from the current weights, so that the caller can check them.
+  // Afterwards the trainer's parameters have the whole gradients and the whole new weights. For a strategy of
+  // PyTorch it takes no step and throws std::logic_error.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
-  // If a strategy of gradsync keeps only a part of the weights on each rank, gathers the whole weights into
-  // the trainer's parameters. All ranks must call this.
+  // Gathers the whole weights into the trainer's parameters, if a strategy of gradsync keeps only a part of
+  // them on each rank. All ranks must call this.
   virtual void CompleteValues() {}
 
-  // Adds to `record` what is known after the first timed step, such as the sizes of the strategy's buckets
-  // and, for a strategy of gradsync, the bytes of memory that it keeps between steps.
+  // Adds to `record` facts about the strategy that are known after the first timed step, such as the sizes of
+  // its buckets. For a strategy of gradsync these include the bytes of memory that it keeps between steps.
   virtual void Introduce(Record& record) const = 0;
-  // Adds to `facts` what is known from all steps so far, such as the peak memory in bytes.
+  // Adds to `facts` what the steps so far have shown, such as the peak memory in bytes.
   virtual void Describe(FactFields& facts) const = 0;
 
  private:

@@ -32,38 +32,39 @@ namespace gradsync::bench {
 struct StepResult {
   StepTimes times;
   std::vector<StepMarks> marks = {};  // when each timed step reached its marks
-  // When the last step waited for collectives: one entry for each wait; empty on a GPU, and without a tracer.
+  // The times in which the last step waited for collectives, one entry for each wait. Empty on a GPU, and if
+  // Trainer::Step was called without a tracer.
   std::vector<StepWait> waits = {};
-  // When this rank began the first timed step, after the barrier and the untimed steps, in ns on the host's
-  // steady clock.
+  // The time, in ns on the host's steady clock, when this rank began the first timed step, after the barrier
+  // and the untimed steps.
   std::optional<int64_t> begin_ns = {};
-  // Time in ns of a step during which at least one collective was in flight. Only the time from the end of
-  // forward to the end of the step counts, or the whole step if the strategy may communicate before the last
-  // backward pass.
+  // How long, in ns, at least one collective of a step was in flight between the end of forward and the end
+  // of the step. If the strategy may communicate before the last backward pass, the time from the beginning
+  // of the step counts.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // from the device's memory source, also in untimed steps
-  // Bytes in use on the device in the last step: when Strategy::BeginStep has returned (built_bytes), before
-  // the optimizer's update, and after it.
+  // Bytes of tensors in use on the device in the last step: when Strategy::BeginStep has returned
+  // (built_bytes), directly before the optimizer's update, and directly after it.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
-// Returns a record that has nothing but samples, one of each kind: this result's times, begin_ns,
-// comm_busy_ns and CPU times, and `position`, the number of timed results, of all strategies, before this
-// one.
+// Returns a record that has only samples, one for each value that `step` has: the parts of its times,
+// begin_ns, comm_busy_ns and CPU times. Another sample is `position`, the number of timed turns, of all
+// strategies, that this rank took before.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
   bool decay_vectors = true;  // if false, AdamW applies no weight decay to parameters with one dimension
-  // Unless it is null, the trainer tells this sink, for a profiler, when the phases of each step and the
+  // If it is not null, the trainer tells this sink, for a profiler, when the phases of each step and the
   // strategies' collectives begin and end. The sink must outlive the trainer.
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
-  // True if at most one strategy exists at a time. A strategy that keeps weights in other memory may then
-  // free the trainer's memory for weights, which another strategy would need. Restart must be called before
-  // each strategy is made, except before the first.
+  // True if the caller never has two strategies of this trainer at a time. A strategy that keeps weights in
+  // its own memory may then free the trainer's memory for weights, and the values there are lost. So the
+  // caller must call Trainer::Restart before it makes another strategy.
   bool is_alone = false;
   bool restarts = true;  // if false, initial weights are not kept, and Restart sends rank 0's current ones
 };
@@ -78,24 +79,24 @@ struct Turn {
   // A step divides its batch into this number of parts of equally many rows, and runs forward and backward of
   // one part after the other. The gradient is the mean of the parts' gradients. The trainer calls
   // Strategy::OnGradReady in the backward pass of the last part only, unless Strategy::needs_every_pass() is
-  // true. In StepTimes, all computation before the backward pass of the last part counts as forward.
+  // true. In StepTimes, the passes before the backward pass of the last part count as forward.
   int64_t accumulation_steps = 1;
   // If the Euclidean norm of all gradients together is larger than clip_norm, the update uses all gradients
-  // times clip_norm / norm, as after PyTorch's clip_grad_norm_. With a strategy that does not average
+  // times clip_norm / norm, similar to PyTorch's clip_grad_norm_. With a strategy that does not average
   // gradients, each rank clips its own gradients by their own norm.
   double clip_norm = std::numeric_limits<double>::infinity();
   double learning_rate = 0;  // if 0, the learning rate of TrainerOptions
 };
 
-// Returns the value of a tensor of one element.
+// Returns the value of `scalar`, a tensor of one floating-point number.
 double ToDouble(const model::Tensor& scalar);
 
 // Owns one rank's copy of the model and its optimizer, and trains it. All strategies that NewStrategy makes
 // train this copy.
 class Trainer {
  public:
-  // `group` is used for barriers, and by Restart to send rank 0's weights and buffers to all ranks;
-  // strategies may use other process groups. All groups must outlive the trainer.
+  // The trainer uses `group` for barriers, and in Restart to send rank 0's weights and buffers to all ranks.
+  // Strategies may use other process groups. All of these groups must outlive the trainer.
   Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& options, const model::DevicePtr& device,
           comm::RecordingProcessGroup& group, CpuClock cpu_clock);
 
@@ -106,71 +107,75 @@ class Trainer {
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 
-  // Removes all gradients. Moves weights that lie in a strategy's memory back into the trainer's memory.
-  // Allocates the trainer's memory for gradients if there is none; backward then stores new gradients there.
+  // Removes all gradients. If weights lie in a strategy's memory, the parameters use the trainer's memory
+  // again, with the values that it had before (nothing is copied). Allocates the trainer's memory for
+  // gradients if there is none; backward then stores new gradients there.
   void BeginGradients();
-  // Removes all gradients, and moves weights that lie in a strategy's memory back into the trainer's memory.
-  // Unlike BeginGradients, allocates no memory for gradients.
+  // Does the same as BeginGradients, but allocates no memory for gradients.
   void ResetGradients();
 
   RangeSink* ranges() const { return options_.ranges; }
 
-  // Allocates the trainer's memory for gradients and the optimizer's state, for a strategy whose properties
-  // are `traits`. Leaves out each of the two for which such a strategy allocates its own memory.
+  // Allocates the memory that a strategy with the properties `traits` needs and does not have itself: the
+  // trainer's memory for gradients unless traits.places_gradients is true, and the optimizer's state unless
+  // traits.owns_state is true.
   void Provide(const ddp::Traits& traits);
-  // Calls Provide, and makes a strategy that communicates in `group`. The strategy must be destroyed before
-  // the trainer. Throws InvalidInput for an unknown name, a wrong option, or a dtype or device of the
-  // parameters that the strategy does not support.
+  // Calls Provide, and makes the strategy named `name`, which communicates in `group`. The strategy must be
+  // destroyed before the trainer. Throws InvalidInput for an unknown name, a wrong option, or a dtype or
+  // device of the parameters that the strategy does not support.
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, const ddp::StrategyOptions& options,
                                              comm::RecordingProcessGroup& group);
 
-  // Sets all parameters and buffers to rank 0's initial values, or, if TrainerOptions::restarts is false, to
-  // its current values, and resets the optimizer. All ranks must call it.
+  // Sets the parameters and buffers of all ranks to rank 0's initial values, or, if TrainerOptions::restarts
+  // is false, to rank 0's current values. Also resets the optimizer. All ranks must call it.
   void Restart();
 
   // Waits for all ranks, and then takes turn.lead_in_steps untimed and turn.num_steps timed steps, without
-  // barriers between them. If the model has buffers (as batch norms have), forward of the last step, or of
-  // every step if there are untimed ones, begins with a broadcast of rank 0's buffers. Afterwards the
-  // parameters have the gradients of the last step, if the strategy keeps whole gradients, and turn.group has
-  // the log of the collectives of all these steps. In the timed steps, reports the broadcast of buffers, and
-  // forward and backward of the batch's last part, to `tracer`, unless it is null.
+  // barriers between them. If the model has buffers (as batch norms have), forward of the last step begins
+  // with a broadcast of rank 0's buffers. If there are untimed steps, forward of every step begins with it.
+  // Afterwards the parameters have the gradients of the last step, unless the strategy keeps only a part of
+  // them on each rank. turn.group then has the log of the collectives of all these steps. If `tracer` is not
+  // null, the timed steps report to it the broadcast of buffers, and the operations of forward and backward
+  // of the batch's last part.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
-  // Takes turn.num_steps steps without timing them. Afterwards the parameters have the whole weights, and the
-  // whole gradients of the last step, so that they can be checked. These gradients lie in memory that does
-  // not belong to the strategy.
+  // Takes turn.num_steps steps, which are not measured. Afterwards the parameters have the whole weights, and
+  // the whole gradients of the last step, so that the caller can check them. These gradients are copies, in
+  // memory that does not belong to the strategy.
   void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
-  // For tests: replaces the trainer's clocks. `timer` measures the phases of steps. `now` returns the time in
-  // ns, and measures Strategy::BeginStep and the strategy's hooks.
+  // For tests: replaces the trainer's clocks. The trainer measures the phases of steps by `timer`. `now`
+  // returns the time in ns; the trainer measures Strategy::BeginStep and the strategy's hooks by it.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
   // Returns the name of the phase that training has reached, for error messages: "start", "forward",
   // "backward", "synchronisation", "optimizer" or "end".
   std::string_view phase() const { return phase_; }
 
-  // Returns the loss of this rank's last batch, with the weights before the update.
+  // Returns the mean loss of this rank's batch in the last step, computed with the weights before the update.
   double loss() const;
 
-  // Returns the number of floating-point operations of forward and backward of a batch of this rank. Runs
-  // forward of the first of its `accumulation_steps` equal parts to count them.
+  // Returns the number of floating-point operations of forward and backward of a batch of this rank. To count
+  // them, runs forward of the first of its `accumulation_steps` equal parts.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
-  // Returns how many bytes of the trainer's memory a strategy with these traits needs: those of the weights
-  // and of the model's buffers (as of batch norms), and those of gradients and of optimizer state unless the
-  // strategy allocates its own.
+  // Returns how many bytes of the trainer's memory a strategy with these traits uses. These are the bytes of
+  // the weights that lie there, of the model's buffers (as of batch norms), and of gradients and optimizer
+  // state unless the strategy has its own memory for them.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
-  // Updates the weights with the current gradients. If their Euclidean norm is larger than `clip_norm`, uses
-  // all of them times clip_norm / norm.
+  // Lets the optimizer update the weights with the parameters' current gradients. If the Euclidean norm of
+  // all gradients together is larger than `clip_norm`, it uses the gradients times clip_norm / norm.
   void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity());
 
-  // Computes the mean of the gradients of `batches`, such as those of all ranks, without communication. The
-  // batches are computed one after the other and not as one large batch, because a batch norm depends on the
-  // whole batch. If `loss_scale` is the one of a strategy, the gradients of each batch, before they are
-  // added, are bitwise equal to those that the batch's rank computes with this strategy.
+  // Sets the parameters' gradients to the mean of the gradients of `batches`, such as the batches of all
+  // ranks, without communication. The batches are computed one after the other and not as one large batch,
+  // because a batch norm depends on the whole batch. If `loss_scale` is Strategy::loss_scale of a strategy,
+  // the gradients of each batch, before they are added up, are bitwise equal to those that a rank computes
+  // for this batch with the strategy, before it averages them.
   void ComputeGradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
                              double loss_scale = 1);
 
  private:
-  // Ends the current phase of a step (such as "forward") and begins `phase`; records the time as `mark`.
+  // Ends the current phase of a step (such as "forward") and begins `phase`. Records the time of this change
+  // as `mark`.
   void Enter(std::string_view phase, Mark mark);
   void TakeValuesBack();
   void AllocateGradients();
@@ -189,14 +194,14 @@ class Trainer {
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
   std::vector<model::Tensor> losses_;  // loss of each part of the last batch
-  // Used only if there is a profiler (TrainerOptions::ranges). A strategy that NewStrategy makes for a group
-  // (the key of the map) communicates in the value of the map instead. This group passes each collective on
-  // to the key, and reports it to the profiler.
+  // Empty unless TrainerOptions::ranges is set. The keys are the process groups that were passed to
+  // NewStrategy. The strategy then communicates in the group that is the key's value. This group passes each
+  // collective on to the key, and reports it to the profiler.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;
   // The trainer's memory for gradients, one tensor for each parameter. Backward stores gradients there for
-  // strategies without their own memory for gradients. Empty until it is first needed.
+  // strategies without their own memory for gradients. Empty until AllocateGradients is called.
   std::vector<model::Tensor> default_grads_;
   std::vector<model::Tensor> initial_values_;   // rank 0 only, on the CPU
   std::vector<model::Tensor> initial_buffers_;  // rank 0 only, on the CPU

@@ -19,7 +19,8 @@
 #include "ddp/factory.h"
 #include "model/base/flags.h"
 
-// Helpers of tests that run //bench:ddp on a model of a few thousand weights, and check its records.
+// Helpers of tests that run the program //bench:ddp on a model of a few thousand weights, and check the
+// records that it writes.
 namespace gradsync::bench {
 
 using Arguments = std::vector<std::string>;
@@ -58,7 +59,8 @@ inline std::vector<std::string> FilesIn(const std::string& directory, const std:
   return paths;
 }
 
-// Runs //bench:ddp with four ranks, which act as two hosts with two ranks each. Expects that all succeed.
+// Runs //bench:ddp with four ranks, which act as two hosts with two ranks each. Expects that all four
+// processes exit with status 0.
 inline void RunOnTwoHosts(const Arguments& arguments) {
   const std::string meeting = comm::FreeTcpUrl(comm::OuterAddress());
   std::vector<std::unique_ptr<RunningProgram>> ranks;

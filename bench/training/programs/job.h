@@ -14,25 +14,27 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // The main function of //bench:ddp and //bench:compare, which measures the training steps of several
 // strategies. Returns the exit status.
 //
-// In each setting (batch size, sequence length, ...), the strategies are timed: in each round all of them
-// take one turn (mostly one step), or with --order=blocks one strategy takes all its turns before the next.
-// On each rank, all strategies of gradsync train the same copy of the model.
+// For each setting (batch size, sequence length, ...), the program times the strategies. In each round, every
+// strategy takes one turn, which is one training step for most of them. With --order=blocks, one strategy
+// takes all its turns before the next strategy begins. On each rank, all strategies of gradsync train the
+// same copy of the model.
 //
-// Then, unless --verify=false, the gradients and weights of a strategy are compared with those of one process
-// that trains on the batches of all ranks. For a strategy that compresses gradients, or averages weights only
-// every few steps, they are compared with the equation in its paper. Some of PyTorch's strategies are not
-// compared. If a result is wrong, and not by design (as without communication), the program fails after all
-// measurements.
+// After the turns, unless --verify=false, each strategy is checked. Its gradients are compared with those of
+// one process that trains on the batches of all ranks, and its weights with what the optimizer makes of its
+// gradients. A strategy of gradsync that compresses gradients, or averages weights only every few steps, is
+// compared with the equation in its paper instead. Some of PyTorch's strategies are not checked. If a check
+// fails, and not by design (as for the strategy `none`, which does not communicate), the program exits with
+// an error after its last measurement.
 //
-// After randomly drawn timed turns of gradsync's strategies, the ranks also compare their gradients with each
-// other (or weights, if the strategy divides the optimizer's state). If these differ, the program fails at
-// once, unless the strategy lets weights of ranks differ by design.
+// In addition, after some timed turns of gradsync's strategies, drawn at random, the ranks compare their
+// gradients with each other; if the strategy divides the optimizer's state among ranks, they compare their
+// weights. If ranks differ, the program ends at once with an error, unless the strategy lets the ranks'
+// weights differ by design.
 //
-// A timed step has Strategy::BeginStep, forward, backward, synchronisation and optimizer. Before each turn,
-// and not timed, the batch is made, the old gradients are removed, and all ranks wait for each other.
+// The time of a step covers Strategy::BeginStep, forward, backward, synchronisation and optimizer. Before
+// each turn, untimed, the ranks make their batches and remove old gradients, and then wait for each other.
 //
-// `alter_task` is called once on each rank of each launch, before the first step, with the task that this
-// rank will train.
+// In each launch, each rank calls `alter_task` once, before its first step, with the task that it will train.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const AlterTask& alter_task = {});
 
