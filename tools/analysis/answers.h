@@ -31,16 +31,17 @@ struct AnswerWords {
 // gloo". Returns one sentence for each place and baseline. It lists the verdicts on the rows of this place:
 // "Over gloo, against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
 // `--time=18m`)." If the answers name fewer rows than places, returns one sentence for each row and baseline
-// instead, which lists the verdicts on this row by place. In a sentence, more than six rows or places with
-// the same verdict are only counted. WriteSentences omits answers that have neither a verdict nor a remark.
+// instead, which lists the verdicts on this row by place. If more than six rows or places of a sentence have
+// the same verdict, the sentence has their number instead of their names. WriteSentences omits answers that
+// have neither a verdict nor a remark.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
 // Makes an Answer (the difference and the verdict) for each comparison of a strategy with another row, its
 // baseline. If the baseline strategy was measured with several bucket sizes, the row of each further size is
 // compared with the row of the first size, too. Makes no answers about strategies without communication,
-// about settings whose rows must not be compared (Setting::void_reason), or against a baseline whose ranks
-// have unequal parameters or gradients (the warning kUnequal).
+// about settings whose rows must not be compared (Setting::void_reason), or against a baseline with wrong
+// gradients or parameters (the warning kUnequal).
 std::vector<Answer> MakeAnswers(const Settings& settings);
 // What is known about which strategy has the shortest step, among those whose gradients are exact by design
 // and whose results are right.
@@ -64,23 +65,24 @@ struct Choice {
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
   // Rows that all launches measured and that may be the fastest, ordered by their estimated difference to the
-  // baseline. If there is only one, it is the fastest of the rows that were not left out and that all
+  // baseline. If there is only one, it is the fastest of the comparable rows with exact gradients that all
   // launches measured. If `state` is State::kUse, candidates[0] is recommended.
   std::vector<const Comparison*> candidates{};
   // Rows that only the first launch measured, because it showed that they are slower than another row
   // (`--choose`).
   std::vector<const Comparison*> left_early{};
   // Rows of left_early that may be the fastest after all. The first launch alone showed that they are slower;
-  // if its intervals include how much all launches vary, it no longer shows this.
+  // if its bounds include how much all launches vary, it no longer shows this.
   std::vector<const Comparison*> doubtful{};
   // Upper bound of how much longer the step of candidates[0] is than the step of the fastest row. If `state`
   // is kEqual, the bound holds for all candidates. The members behind, lead, bounds and differences are
   // fractions of the time of the baseline's step.
   double behind = 0;
   // Lower bound of how much shorter the step of the only candidate is than the steps of other rows; NaN if
-  // there are several candidates or none. If the only candidate is the baseline, the step of each other row
-  // that was not left out and that all launches measured is longer than the baseline's by at least `lead`. If
-  // the only candidate is another row, the baseline's step is longer than that row's by at least `lead`.
+  // there are several candidates or none. If the only candidate is the baseline, the step of each other
+  // comparable row with exact gradients that all launches measured is longer than the baseline's by at least
+  // `lead`. If the only candidate is another row, the baseline's step is longer than that row's by at least
+  // `lead`.
   double lead = kNaN;
   // One-sided bounds (from FindLeads) of how much longer the step of a row is than the baseline's step. A row
   // has a bound only if the bound shows that it is slower or faster than the baseline although its two-sided
@@ -105,9 +107,9 @@ std::vector<Choice> MakeChoices(const Settings& settings);
 // as the first launch had.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
-// zero1", "Undecided: ...", or the reason why there is none (empty if Setting::void_reason tells it). The
-// text also names the rows that must not be compared, each with the reason: "not judged: flat
-// (disturbed:17%)".
+// zero1", "Undecided: ...", or the reason why there is none (an empty text if Setting::void_reason has the
+// reason). A recommendation also names the rows that must not be compared, each with the reason: "not judged:
+// flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
 // Returns the cost of synchronisation in a step of each baseline in the settings: "core costs 19 to 26 ms of
 // its 98.8 ms step over gloo."; empty if this would list more than four baselines, or if no cost is known.

@@ -9,9 +9,10 @@
 // one.
 namespace gradsync::tools {
 
-// Computes Comparison::estimate and Setting::costs of a setting whose strategies took turns (each took a step
-// in every round). Also sets the setting's num_rounds, round_s (the duration of one round), num_launches,
-// num_looks and confidence.
+// Estimates how much longer each row's step is than its baseline's (Comparison::estimate), and the costs of
+// synchronisation (Setting::costs), of a setting whose strategies took turns: each took a step in every
+// round. Also sets the setting's num_rounds, round_s (the duration of one round), num_launches, num_looks and
+// confidence.
 void EstimateInTurn(Setting* setting);
 
 // Returns how much the differences of rows to their baselines vary from launch to launch: their variance
