@@ -10,8 +10,8 @@ namespace gradsync::model {
 
 using ReferenceMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Divides `u` by its Frobenius norm, and applies Muon's five iterations, which bring most singular values
-// near 1, to the singular values. The iterations do not change the singular vectors of `u`.
+// Divides `u` by its Frobenius norm, and applies Muon's five iterations to its singular values, which brings
+// most of them near 1. The singular vectors of `u` do not change.
 inline ReferenceMatrix Orthogonalized(const ReferenceMatrix& u) {
   const Eigen::JacobiSVD<ReferenceMatrix> svd(u, Eigen::ComputeThinU | Eigen::ComputeThinV);
   Eigen::VectorXd s = svd.singularValues() / (u.norm() + 1e-7);
@@ -26,8 +26,7 @@ struct MuonReference {
   double rate, decay;
   ReferenceMatrix mean = {};
 
-  // Returns rate * 0.2 * sqrt(max(rows, columns)), where `rate` is the learning rate. Muon multiplies the
-  // orthogonalized matrix by this factor and subtracts the product from `value`.
+  // Returns the factor by which Muon multiplies the orthogonalized matrix that it subtracts from `value`.
   double SizeOf(const ReferenceMatrix& value) const {
     return rate * 0.2 * std::sqrt(static_cast<double>(std::max(value.rows(), value.cols())));
   }

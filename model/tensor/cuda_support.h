@@ -21,8 +21,9 @@ inline const CudaDevice& Gpu(const Device& device) { return static_cast<const Cu
 // The number of threads per CUDA block in LaunchLoop, LaunchPackLoop, LaunchRows and LaunchBlocks.
 constexpr int kThreads = 256;
 
-// Launches a kernel on the device's compute stream. Does nothing if `blocks` is 0. Throws CudaError if CUDA
-// rejects the launch (too many blocks, no code for this GPU) or reports that earlier work on the GPU failed.
+// Launches a kernel on the device's compute stream. Does nothing if `blocks` is 0. Throws CudaError for 2^31
+// blocks or more, if CUDA rejects the launch (for example, because there is no code for this GPU), or if CUDA
+// reports that earlier work on the GPU failed.
 template <class... Params, class... Args>
 void Launch(const Device& device, const char* name, void (*kernel)(Params...), int64_t blocks, int threads,
             size_t shared_bytes, const Args&... args) {
@@ -85,8 +86,9 @@ __global__ void PackLoopKernel(int64_t n, Fn fn) {
 }
 
 // Runs fn(numel, i), a __device__ lambda, on the GPU so that the calls together cover all n elements. Each
-// call must handle the `numel` elements from i on; numel is a compile-time constant. If `packed`, numel is
-// kPackNumel<T>, and 1 for the last elements if they do not fill a pack; otherwise numel is always 1.
+// call must handle the `numel` elements from i on; numel is a compile-time constant. If `packed` is true,
+// numel is kPackNumel<T>, but 1 for the last elements if they do not fill a pack. If `packed` is false, numel
+// is 1.
 template <class T, class Fn>
 void LaunchPackLoop(const Device& device, const char* name, int64_t n, bool packed, const Fn& fn) {
   const auto kernel = packed ? PackLoopKernel<kPackNumel<T>, Fn> : PackLoopKernel<1, Fn>;
@@ -153,7 +155,7 @@ __device__ inline void Store(T* out, Wide<T> value, bool accumulate) {
   *out = Narrow<T>(accumulate ? Widen(*out) + value : value);
 }
 
-// The elements that a thread reads or writes in one memory access when it loads or stores N adjacent
+// A Chunk has the elements of type T that one memory access moves when Load or Store moves N adjacent
 // elements: 16 bytes of elements if N is at least 4, else one element.
 template <int N, class T>
 struct alignas(N < 4 ? sizeof(T) : kPackBytes) Chunk {

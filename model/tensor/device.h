@@ -16,19 +16,19 @@ namespace gradsync::model {
 class Tensor;  // model/tensor/tensor.h
 class Var;     // model/autograd.h
 
-// A tracer is told when each named range of time begins and ends, through Begin and End. Backward makes one
-// range for each operation; other code makes ranges with TraceRange. Ranges may contain other ranges.
+// A tracer is told when each named range of time begins and ends, through Begin and End. A TraceRange object
+// makes a range. Backward makes one for the gradients of each operation. Ranges may contain other ranges.
 // Implementations record times, count floating-point operations or pass the ranges to a profiler.
 class Tracer {
  public:
   virtual ~Tracer() = default;
   virtual void Begin(std::string_view name) = 0;
   virtual void End() = 0;
-  // Every operation of a forward pass calls Computed of its device's tracer: on the CPU after it has run its
-  // kernels, on a GPU after it has enqueued them. A tracer that measures times takes the time since the
-  // previous call of Computed or the end of the previous range, whichever is later, as the operation's.
-  // `inputs` contains neither token ids nor the targets of cross-entropy; an optional input that was not
-  // given is an undefined Var.
+  // Every operation of a forward pass calls this function of its device's tracer: on the CPU after it has run
+  // its kernels, on a GPU after it has enqueued them. A tracer that measures times counts, as the operation's
+  // time, the time since the previous call or the end of the previous range, whichever is later. `inputs` are
+  // the operation's inputs, without token ids and the targets of cross-entropy. An optional input that was
+  // not given is an undefined Var.
   virtual void Computed(std::string_view /*name*/, const Tensor& /*output*/,
                         std::span<const Var> /*inputs*/) {}
 };
@@ -114,8 +114,8 @@ class Device {
 
 using DevicePtr = std::shared_ptr<Device>;
 
-// Returns a CPU device whose kernels use `num_threads` threads. Throws InvalidInput if `num_threads` is less
-// than 1.
+// Returns a CPU device whose kernels use up to `num_threads` threads. Throws InvalidInput if `num_threads` is
+// less than 1.
 DevicePtr CpuDevice(int num_threads = 1);
 
 // Makes this thread, and threads that it starts later, treat denormal numbers (in f32, of magnitude below

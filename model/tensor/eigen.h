@@ -84,9 +84,9 @@ class Writer<BF16> {
   Eigen::ArrayXf wide_;
 };
 
-// Calls fn(row, read, read_more, write) for each row of n elements; the device's threads share the rows. read
-// and read_more are two Readers with separate buffers, so that fn can read two rows of inputs at once; write
-// is a Writer. Each of the three handles rows of up to n elements.
+// Calls fn(row, read, read_more, write) for each row number of [0, rows); the device's threads share the
+// rows. read and read_more are two Readers with separate buffers, so that fn can read two rows of inputs at
+// once; write is a Writer. Each of the three handles rows of up to n elements.
 template <class T, class Fn>
 void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
   const auto some = [&](int64_t begin, int64_t end) {

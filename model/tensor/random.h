@@ -18,12 +18,14 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint3
 // initial weights and batches that are drawn with the same seed are independent.
 enum class Purpose : uint64_t { kWeights, kBatches, kOrder, kSpotChecks, kLowRank, kPeak };
 
-// Returns the number of the stream `index` of a purpose; `index` must be below 2^56.
+// Each purpose has 2^56 streams. Returns the number of its stream `index`, which the functions below take as
+// `stream`.
 constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
   return static_cast<uint64_t>(purpose) << 56 | index;
 }
 
-// Returns four random 32-bit words of the stream `stream`; two counters never give the same four words.
+// Returns the four random 32-bit words that the stream `stream` has for `counter`. With equal seeds and
+// streams, two counters never give the same four words.
 std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t counter);
 
 // Fills `tensor` (f32 or f64) with random numbers of a normal distribution that has mean 0 and, before it is
@@ -31,9 +33,9 @@ std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t cou
 // tensor, so both dtypes get equal values. Throws InvalidInput for another dtype.
 void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream);
 
-// Fills `tensor` (f32 or f64) with uniform random numbers of [low, high), in 2^24 steps; if `low` is not 0,
-// rounding may produce `high` itself. The numbers are rounded to f32 also for an f64 tensor, so both dtypes
-// get equal values. Throws InvalidInput for another dtype.
+// Fills `tensor` (f32 or f64) with random numbers low + (high - low) * k / 2^24, where k is a uniform random
+// integer of [0, 2^24). If `low` is not 0, rounding may produce `high` itself. The numbers are rounded to f32
+// also for an f64 tensor, so both dtypes get equal values. Throws InvalidInput for another dtype.
 void FillUniform(const Tensor& tensor, double low, double high, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (i32) with random integers of [0, upper), uniformly distributed up to a relative error of

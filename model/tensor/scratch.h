@@ -27,8 +27,8 @@ class Scratch {
 };
 
 // Returns the row stride, in elements, for a matrix of n columns: n rounded up to an odd number of cache
-// lines. With a stride of a multiple of 4 KiB, the elements of a column would evict each other from the
-// cache.
+// lines of 64 bytes. With a stride of a multiple of 4 KiB, the elements of a column would evict each other
+// from the cache.
 template <class T>
 constexpr int64_t PaddedStride(int64_t n) {
   constexpr int64_t kLineNumel = 64 / sizeof(T);

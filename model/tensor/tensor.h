@@ -24,8 +24,8 @@ int64_t Numel(const Shape& shape);
 // storage. A view is a Tensor over all or a part of another tensor's storage, and keeps this storage alive.
 class Tensor {
  public:
-  // Makes an undefined tensor, without storage: its elements must not be read, written or copied, and
-  // device() and all views throw InvalidInput.
+  // Makes an undefined tensor, without storage. Its elements must not be read, written or copied; device(),
+  // View, Slice and SliceBytes throw InvalidInput.
   Tensor() = default;
 
   static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
@@ -79,8 +79,8 @@ class Tensor {
   // Returns whether both tensors begin at the same address and have equally many elements.
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
 
-  // Remembers how many writes to the storage have been counted (CountWrite), to detect later writes
-  // (Version::changed()).
+  // A Version remembers how many writes to a tensor's storage have been counted (CountWrite).
+  // Version::changed() tells whether more have been counted since.
   class Version;
   Version version() const;
   // Counts a write to the storage, which Version::changed() then reports. CopyFrom, Zero, and the functions
@@ -96,7 +96,8 @@ class Tensor {
   Tensor Clone() const { return To(device()); }
   Tensor To(const DevicePtr& device) const;
 
-  // Returns a copy of the elements in CPU memory. Throws InvalidInput if T is not the C++ type of the dtype.
+  // Returns a copy of this tensor's elements in CPU memory. Throws InvalidInput if T is not the C++ type of
+  // the dtype.
   template <class T>
   std::vector<T> ToVector() const {
     if (kDTypeOf<T> != dtype_) [[unlikely]]

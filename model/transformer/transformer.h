@@ -28,7 +28,7 @@ std::vector<std::string> TransformerNames();
 // Returns the sizes of the model `name`. Throws InvalidInput for an unknown name.
 TransformerConfig TransformerByName(std::string_view name);
 // Throws InvalidInput if a size is outside [1, 2^31), if num_heads does not divide d_model, if d_model /
-// num_heads is odd (RoPE rotates pairs), or for more than 10^12 parameters, without those of norms.
+// num_heads is odd (RoPE rotates pairs), or if the matrices have more than 10^12 elements together.
 void Validate(const TransformerConfig& config);
 // Returns the number of elements of all parameters: 2 vocab_size d + num_layers (4 d^2 + 3 d d_ff + 2 d) + d,
 // where d is d_model.

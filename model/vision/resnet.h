@@ -51,8 +51,8 @@ int64_t NumParameters(const ResNetConfig& config);
 //
 // The names of parameters and buffers are those of torchvision: conv1.weight, bn1.weight, bn1.bias,
 // layer1.0.conv1.weight, ..., layer1.0.downsample.0.weight, layer1.0.downsample.1.weight, ..., fc.weight,
-// fc.bias, and the buffers bn1.running_mean, bn1.running_var, bn1.num_batches_tracked, ... Batch
-// normalisation always uses the statistics of the batch.
+// fc.bias, and the buffers bn1.running_mean, bn1.running_var, bn1.num_batches_tracked and so on. Batch
+// normalisation always uses the mean and variance of the batch, not the running averages.
 class ResNet : public Model {
  public:
   // Draws the initial weights: convolutions from a normal distribution of variance 2 / (out * size^2),
@@ -74,7 +74,8 @@ class ResNet : public Model {
   // Predicts numbers (batch, num_classes) from images (batch, 3, height, width), and updates the running
   // averages in buffers().
   Var Predict(const Tensor& images);
-  // Returns the mean squared error between the predictions and batch.targets, (batch, num_classes).
+  // Returns the mean squared error between the predictions and batch.targets, which have the shape (batch,
+  // num_classes).
   Var Loss(const Batch& batch) override;
 
  private:

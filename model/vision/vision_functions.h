@@ -13,7 +13,8 @@
 // The shape of an image's activation is (batch, channels / block, height, width, block). Channel c is element
 // c % block of block c / block. The block is 1, 8 or 16 on the CPU, and 1 or the number of channels on CUDA.
 // Images have block 1, the usual order (batch, channels, height, width). The input and the output of a
-// convolution may have different blocks; on CUDA, only an input with block 1 may differ from the output.
+// convolution may have different blocks. On CUDA, an input with all its channels in one block needs an output
+// with all its channels in one block.
 //
 // For its backward pass, each operation keeps these tensors in memory:
 //
@@ -26,8 +27,8 @@
 namespace gradsync::model {
 
 // Returns the block (number of channels whose values for a pixel are adjacent in memory) that models should
-// use for activations of `channels` channels: on the CPU the largest of 16 (only with AVX-512), 8 and 1 that
-// divides `channels`, and on CUDA `channels`, or 1 for f64.
+// use for activations of `channels` channels. On the CPU it is the largest of 16 (only with AVX-512), 8 and 1
+// that divides `channels`; on CUDA it is `channels`, or 1 for f64.
 int64_t ChannelBlock(const Device& device, DType dtype, int64_t channels);
 
 struct Conv2dOptions {
@@ -61,14 +62,14 @@ struct BatchNormOptions {
 //
 // mean and (biased) variance of a channel are computed over its pixels in all images of the batch, which must
 // be at least two pixels. act(z) is max(0, z) if options.relu is true, else z; an undefined residual is not
-// added. x and residual have the same shape; weight and bias are (channels). The running averages in
-// `buffers` move by `momentum` towards the batch's mean and unbiased variance.
+// added. x and residual have the same shape; weight and bias are (channels). Adds momentum * (value -
+// average) to each running average in `buffers`, where the values are the batch's mean and unbiased variance.
 Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNormBuffers& buffers,
                 const BatchNormOptions& options, const Var& residual = Var());
 
 // Returns the maximum of each window of size x size pixels; windows are `stride` pixels apart. `size` must be
 // at most 15, and `padding` less than `size`; padded pixels are never the maximum. The first of equal maxima
-// gets the gradient.
+// in a window gets its gradient.
 Var MaxPool2d(const Var& x, int64_t size, int64_t stride, int64_t padding);
 
 // Returns the mean of each channel of each image, (batch, channels).

@@ -16,8 +16,8 @@ struct Answer {
   Verdict verdict = Verdict::kNone;
   Estimate difference{};  // of the row to the baseline, as a fraction, usually of the baseline's time or loss
   // If the verdict is kOpen: the flags of the benchmark with which a longer measurement would decide it, such
-  // as "`--time=5m`". If the verdict is kNone: the reason why there is none, such as "disturbed:17%". Empty
-  // if these are not known.
+  // as "`--time=5m`". If the verdict is kNone: the reason why there is none, such as "disturbed:17%".
+  // Otherwise, or if the flags or the reason are not known, `remark` is empty.
   std::string remark{};
 };
 
@@ -31,18 +31,20 @@ struct AnswerWords {
 // gloo". Returns one sentence for each place and baseline. It lists the verdicts on the rows of this place:
 // "Over gloo, against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
 // `--time=18m`)." If the answers name fewer rows than places, returns one sentence for each row and baseline
-// instead, which lists the verdicts on this row by place. In a sentence, more than six rows or places with
-// the same verdict are only counted. WriteSentences omits answers that have neither a verdict nor a remark.
+// instead, which lists the verdicts on this row by place. If more than six rows or places of a sentence have
+// the same verdict, the sentence has their number instead of their names. WriteSentences omits answers that
+// have neither a verdict nor a remark.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
 // Makes an Answer (the difference and the verdict) for each comparison of a strategy with another row, its
 // baseline. If the baseline strategy was measured with several bucket sizes, the row of each further size is
-// compared with the row of the first size, too. Omits strategies without communication, settings that have a
-// void_reason, and comparisons with a baseline that has the warning kUnequal.
+// compared with the row of the first size, too. Makes no answers about strategies without communication,
+// about settings whose rows must not be compared (Setting::void_reason), or against a baseline with wrong
+// gradients or parameters (the warning kUnequal).
 std::vector<Answer> MakeAnswers(const Settings& settings);
-// What is known about which strategy has the shortest step, among those that average exactly and whose
-// results are right.
+// What is known about which strategy has the shortest step, among those whose gradients are exact by design
+// and whose results are right.
 enum class State {
   kNone,  // nothing, for example because other programs disturbed the measurement
   // One row is the fastest, or at most kEqualWithin (a fraction of the baseline's step) slower than the
@@ -53,33 +55,34 @@ enum class State {
 };
 
 // The recommendation among the rows of one setting (model, batch size, ...) that have the same baseline. Rows
-// are left out if they do not average exactly, if a check found a wrong result, or if their comparison with
-// another row as baseline has no verdict.
+// are left out if their gradients are not exact by design (Measurement::is_exact), or if their comparison
+// with the baseline has no verdict, for example because a check found a wrong result.
 //
-// With a probability of 95 %, `candidates`, `behind` and `state` are correct, because they follow from the
-// bounds that FindLeads computes for the truly fastest row.
+// `candidates`, `behind` and `state` follow from the bounds of FindLeads. All three are correct with a
+// probability of at least 95 %.
 struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
   // Rows that all launches measured and that may be the fastest, ordered by their estimated difference to the
-  // baseline. If there is only one, it is the fastest of the exact rows that were compared in all launches.
-  // If `state` is State::kUse, candidates[0] is recommended.
+  // baseline. If there is only one, it is the fastest of the comparable rows with exact gradients that all
+  // launches measured. If `state` is State::kUse, candidates[0] is recommended.
   std::vector<const Comparison*> candidates{};
   // Rows that only the first launch measured, because it showed that they are slower than another row
   // (`--choose`).
   std::vector<const Comparison*> left_early{};
-  // Rows of left_early that may be the fastest after all. The first launch dropped them before the variation
-  // between launches was known; with this variation, they are no longer shown to be slower.
+  // Rows of left_early that may be the fastest after all. The first launch alone showed that they are slower;
+  // if its bounds include how much all launches vary, it no longer shows this.
   std::vector<const Comparison*> doubtful{};
   // Upper bound of how much longer the step of candidates[0] is than the step of the fastest row. If `state`
   // is kEqual, the bound holds for all candidates. The members behind, lead, bounds and differences are
   // fractions of the time of the baseline's step.
   double behind = 0;
-  // Lower bound of how much faster the only candidate is; NaN if there are several candidates or none. If the
-  // only candidate is the baseline, the step of each other exact row that was compared in all launches is
-  // longer than the baseline's by at least `lead`. If the only candidate is another row, the baseline's step
-  // is longer than that row's by at least `lead`.
+  // Lower bound of how much shorter the step of the only candidate is than the steps of other rows; NaN if
+  // there are several candidates or none. If the only candidate is the baseline, the step of each other
+  // comparable row with exact gradients that all launches measured is longer than the baseline's by at least
+  // `lead`. If the only candidate is another row, the baseline's step is longer than that row's by at least
+  // `lead`.
   double lead = kNaN;
   // One-sided bounds (from FindLeads) of how much longer the step of a row is than the baseline's step. A row
   // has a bound only if the bound shows that it is slower or faster than the baseline although its two-sided
@@ -89,8 +92,8 @@ struct Choice {
   Interval differences{};  // contains the differences of candidates[0] to all other candidates
 
   const Setting& setting() const { return *at.setting; }
-  // Returns the comparisons of all rows of the setting that have the same baseline as `base`, which is one of
-  // them.
+  // Returns the comparisons of all rows of the setting with the baseline base->row, including `base`, the
+  // comparison of the baseline with itself.
   std::vector<const Comparison*> comparisons() const;
   // Returns the comparison of the row whose Row::label is `label`; null if comparisons() has none.
   const Comparison* Find(const std::string& label) const;
@@ -99,12 +102,14 @@ std::vector<Choice> MakeChoices(const Settings& settings);
 // With --choose, a benchmark is launched several times, and the first launch chooses the variants that the
 // later ones measure. Returns the benchmark's flags --variants and --steps for the later launches, and a
 // second line with the number of these variants and the fastest so far in each setting. The later launches
-// leave out variants, except baselines, that are shown to be slower than another exact variant in every
-// setting. --steps asks for at least as many rounds (one step of each variant) as the first launch had.
+// leave out variants that were shown, in every setting, to be slower than another variant with exact
+// gradients. They leave out no baseline. --steps asks for at least as many rounds (one step of each variant)
+// as the first launch had.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
-// zero1", "Undecided: ...", or the reason why there is none (empty if Setting::void_reason tells it). A
-// recommendation also names the rows that were not judged, each with its no_verdict.
+// zero1", "Undecided: ...", or the reason why there is none (an empty text if Setting::void_reason has the
+// reason). A recommendation also names the rows that must not be compared, each with the reason: "not judged:
+// flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
 // Returns the cost of synchronisation in a step of each baseline in the settings: "core costs 19 to 26 ms of
 // its 98.8 ms step over gloo."; empty if this would list more than four baselines, or if no cost is known.
@@ -122,10 +127,10 @@ std::string NotCompared(const Settings& settings);
 // kEqualWithin. Assumes that the estimated difference is the true one, and that its interval narrows with the
 // square root of the measured time.
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
-// Returns the benchmark's flags with which a new measurement would decide this undecided difference:
-// "`--time=5m`", or, if the variation between launches makes the interval wide, "`--time=5m --repeats=12`"
-// (12 launches). If the new measurement has only some of the setting's rows, `share` is the fraction of a
-// round's time that these rows take.
+// Returns the benchmark's flags with which a new measurement would probably decide this undecided difference:
+// "`--time=5m`" or, if it takes several launches, "`--time=5m --repeats=12`" (12 launches). If the variation
+// between launches makes the interval wide, the flags ask for more launches. If the new measurement has only
+// some of the setting's rows, `share` is the fraction of a round's time that these rows take.
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools
