@@ -16,8 +16,8 @@ class Observer(Protocol):
     """The methods that a Recorder calls."""
 
     def refused(self, error: Refused) -> NoReturn:
-        """Called when the model cannot be recorded, with the reason. Must raise, or end the
-        process."""
+        """Called with the reason when the model or its script cannot be recorded. Must raise, or
+        end the process."""
 
     def started(self, recorder: Recorder) -> None:
         """Called when the script's first step has ended, and all ranks begin to record."""
