@@ -119,12 +119,12 @@ def is_wrong(text: str) -> bool:
 class Run:
     """What one program of nccl-tests or rccl-tests has printed about one collective.
 
-    `program`: the name of the collective; None if it is not printed. `places`: for each rank its
-    host and group. `is_elided`: whether the printed list of ranks is shortened. `failed`: whether
-    the program's own check of results failed. `is_in_place_last`: whether the second half of a row
-    was measured in place (input and output are one buffer), as in DDP. `units`: the units of times
-    and bandwidths; None if they are not printed. `unread`: the number of rows that could not be
-    read, because they lack numbers.
+    `program`: the name of the collective; None if it is not printed. `places`: for each printed
+    rank its host and group. `is_elided`: whether the printed list of ranks is shortened. `failed`:
+    whether the program's own check of results failed. `is_in_place_last`: whether the second half
+    of a row was measured in place (input and output are one buffer), as in DDP. `units`: the units
+    of times and bandwidths; None if they are not printed. `unread`: the number of rows that could
+    not be read, because they lack numbers.
     """
 
     program: str | None = None
@@ -271,7 +271,7 @@ class Run:
 
 class BusFactor:
     """The bus bandwidth of one row divided by its algorithm bandwidth. `fitting`: the numbers of
-    ranks, up to MOST_RANKS, for which nccl-tests would print this factor."""
+    ranks, up to MOST_RANKS, that give this factor within the printed digits."""
 
     def __init__(self, row: Row, kind: Operation) -> None:
         self._factors = row.bus_factors()

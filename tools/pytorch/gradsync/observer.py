@@ -26,4 +26,4 @@ class Observer(Protocol):
         """Called when the first round of steps, which is warm-up, has ended."""
 
     def finished(self, recorder: Recorder) -> None:
-        """Called when recording is done, and the launch has been written to the file."""
+        """Called when recording is done. On rank 0, the launch is then in the file."""
