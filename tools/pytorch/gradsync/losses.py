@@ -82,9 +82,9 @@ class LossFactor:
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
     def shown(self, factor: float | None = None) -> float:
-        """Returns the factor to print: of `of_means` and `of_tokens`, the one that is nearest to 1
-        / `factor`. Without `factor`, returns the first of them that is known. If neither is known,
-        returns 1."""
+        """Returns the factor of the loss to print: of `of_means` and `of_tokens`, the one that is
+        nearest to 1 / `factor`, where gradients are `factor` times the mean. Without `factor`,
+        returns the first of the two that is known. If neither is known, returns 1."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))

@@ -116,7 +116,8 @@ class Meetings:
         self._size = 1
 
     def begin_call(self, place: str) -> None:
-        """Called by Watch when the outermost call of a module begins with gradients enabled."""
+        """Called by Watch when a forward pass begins: an outermost call of a watched module, with
+        gradients enabled."""
         self._begin()
         self._say(calls=self._own.calls + 1, place=place)
 
@@ -139,8 +140,8 @@ class Meetings:
 
     def meet(self) -> Absence | None:
         """Waits until all ranks have called meet() for the same update. Returns an Absence if a
-        rank is known not to come, if the check is over, or if ranks have skipped different numbers
-        of updates; else None."""
+        rank does not come, if the check is over, or if ranks have skipped different numbers of
+        updates; else None."""
         if not self._join():
             return None
         self._set(self._place_of(self._rank), self._own.skipped)
@@ -150,8 +151,8 @@ class Meetings:
 
     def meet_at_end(self) -> Absence | None:
         """Waits, after end(), until the scripts of all ranks have ended. Returns an Absence if a
-        rank goes on training, or if another rank has ended the check; None if all scripts have
-        ended."""
+        rank goes on training or does not end in time, or if another rank has ended the check; None
+        if all scripts have ended."""
         return self._wait(self._running, self._why_running) if self._join() else None
 
     def close(self) -> None:
@@ -182,9 +183,9 @@ class Meetings:
         missing: Callable[[], list[int]],
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
-        """Waits until missing() returns no rank, and then returns None. Returns the Absence of the
-        lowest rank concerned if why() returns a reason why a missing rank will not come, if the
-        check is over, or if the timeout of the script's process group has passed."""
+        """Waits until missing() returns no rank, and then returns None. Returns the Absence of a
+        missing rank if why() returns a reason why it will not come, if the check is over, or if the
+        timeout of the script's process group has passed."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
@@ -244,9 +245,9 @@ class Meetings:
     def _why_stalled(
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
-        """Returns a reason if a rank has begun more passes than this rank since the last meeting,
-        and then makes no progress for GRACE_S seconds plus the time of all passes of this rank;
-        else None.
+        """Returns a reason if a rank has begun more forward or backward passes than this rank since
+        the last meeting, and then makes no progress for GRACE_S seconds plus the time of all passes
+        of this rank; else None.
 
         This allows for a rank that has more passes in a step than this rank: each of its passes is
         assumed to take at most as long as all passes of this rank.

@@ -165,9 +165,10 @@ class Need:
 
 @dataclass(frozen=True)
 class UnitSizes:
-    """The bytes of each unit of FSDP2. `gathered`: of its whole parameters in the dtype of gathers.
-    `reduced`: of its whole gradients in the dtype of reductions. `summed`: of its whole gradients
-    in the dtype of the parameters, of which each rank keeps its shard.
+    """The bytes of each unit of FSDP2. `gathered`: for each unit, the bytes of its whole parameters
+    in the dtype of gathers. `reduced`: for each unit, the bytes of its whole gradients in the dtype
+    of reductions. `summed`: for each unit, the bytes of its whole gradients in the dtype of the
+    parameters; each rank keeps its shard of them.
     """
 
     gathered: Sequence[int]
@@ -185,8 +186,8 @@ class UnitBuffers:
 
     The parameters of a unit are gathered into a buffer, and then copied out of this buffer. In
     backward, the unit whose gradients come next is gathered in advance. When all gradients of a
-    unit are ready, they are copied into a buffer. The rank's shard of their sum over ranks is
-    written to a part of this buffer.
+    unit are ready, they are copied into a buffer. A reduce-scatter writes the rank's shard of their
+    sum over ranks to another buffer.
     """
 
     def __init__(

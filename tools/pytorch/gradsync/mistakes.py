@@ -149,7 +149,7 @@ def explain(
 def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str:
     """Returns a text if `handed`, the optimizer's gradient, looks like the mean of gradients that
     each rank has clipped separately; else an empty text. Looks at the first MOST_EXCHANGED
-    elements."""
+    elements of the gradient."""
     part = handed.flatten()[:MOST_EXCHANGED, None]
     own = one.own.flatten()[: len(part)]
     by_rank = torch.stack([own * (rank == ranks.rank) for rank in range(ranks.size)])

@@ -105,8 +105,8 @@ def _places_of(config: Any) -> dict[int, RankPlace]:
 
 def _structured_run_of(document: Any) -> Run:
     """Returns the measurements in a document of Meta's nccl-tests, which has, for each size, times
-    out of place and perhaps in place, but neither the collective nor the ranks. Times in place are
-    preferred.
+    out of place and perhaps in place, but neither the collective nor the ranks. A size that has
+    a time in place is read with this time.
     """
     run = Run(units=UNITS)
     for one in document["benchmark"]:

@@ -57,8 +57,8 @@ class PrintedRow:
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement of one size, in seconds and bytes per second. Each number is the interval of
-    the numbers that are printed in this way."""
+    """A measurement of one size, in seconds and bytes per second. Time and bandwidths are
+    intervals, because they were printed with few digits."""
 
     size_bytes: int
     time_s: Interval
@@ -68,7 +68,8 @@ class Row:
 
     def bus_factors(self) -> Interval:
         """Returns the bounds of the bus bandwidth divided by the algorithm bandwidth, that is, of
-        the bytes that a rank sends for each byte of the vector. `algbw` must not contain 0."""
+        the bytes that a rank sends for each byte of the vector. The interval `algbw` must not
+        contain 0."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
     def has_bus_factor(self, factor: float) -> bool:
@@ -99,8 +100,8 @@ class CheckedRun:
 
 
 def halves_of(columns: Sequence[str]) -> list[slice]:
-    """Returns where the columns of each half of a row are. A half has a time and its bandwidths.
-    Programs print one half or two halves: measured out of place, and in place."""
+    """Returns for each half of a row the slice of `columns` that it takes. A half has a time and
+    its bandwidths. Programs print one half or two halves: measured out of place, and in place."""
     begins = [place for place, name in enumerate(columns) if name == "time"]
     ends = [*begins[1:], len(columns)]  # one more than begins, if there are none
     halves = [slice(begin, end) for begin, end in zip(begins, ends, strict=False)]
@@ -116,14 +117,14 @@ def is_wrong(text: str) -> bool:
 
 @dataclass
 class Run:
-    """What one program has printed.
+    """What one program of nccl-tests or rccl-tests has printed about one collective.
 
-    `program`: the name of the collective; None if it is not printed. `places`: for each rank its
-    host and group. `is_elided`: whether the printed list of ranks is shortened. `failed`: whether
-    the program's own check of results failed. `is_in_place_last`: whether the second half of a row
-    was measured in place (input and output are one buffer), as in DDP. `units`: the units of times
-    and bandwidths; None if they are not printed. `unread`: the number of rows that could not be
-    read, because they lack numbers.
+    `program`: the name of the collective; None if it is not printed. `places`: for each printed
+    rank its host and group. `is_elided`: whether the printed list of ranks is shortened. `failed`:
+    whether the program's own check of results failed. `is_in_place_last`: whether the second half
+    of a row was measured in place (input and output are one buffer), as in DDP. `units`: the units
+    of times and bandwidths; None if they are not printed. `unread`: the number of rows that could
+    not be read, because they lack numbers.
     """
 
     program: str | None = None
@@ -174,8 +175,9 @@ class Run:
 
     def checked(self, kind: Operation) -> CheckedRun:
         """Returns the costs of this collective, from the rows whose numbers agree with each other
-        and with the number of ranks. Raises Refused if most rows contradict themselves or the
-        number of ranks, if that number is 1 or unknown, or if no bandwidth has two digits."""
+        and with the number of ranks. Raises Refused if about half of the rows or more contradict
+        themselves or the number of ranks, if that number is 1 or unknown, or if no bandwidth has
+        two digits."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -269,7 +271,7 @@ class Run:
 
 class BusFactor:
     """The bus bandwidth of one row divided by its algorithm bandwidth. `fitting`: the numbers of
-    ranks, up to MOST_RANKS, for which this factor is possible."""
+    ranks, up to MOST_RANKS, that give this factor within the printed digits."""
 
     def __init__(self, row: Row, kind: Operation) -> None:
         self._factors = row.bus_factors()

@@ -37,8 +37,8 @@ class Algorithm(str, Enum):
 
 
 def algorithm_of(backend: str) -> Algorithm:
-    """Returns the algorithm of a backend's collectives: RING for gloo, whose all-reduces always use
-    a ring (third_party/gloo/gloo/allreduce.cc), and BEST for others, such as NCCL, which chooses.
+    """Returns the algorithm of a backend's collectives: RING for gloo, whose all-reduces use a ring
+    by default (gloo's allreduce.cc), and BEST for others, such as NCCL, which chooses.
     """
     return Algorithm.RING if backend == "gloo" else Algorithm.BEST
 
@@ -80,8 +80,9 @@ def collective_seconds(network: Network, kind: Operation, size: float) -> float:
     """Returns the seconds that a collective on a vector of `size` bytes takes with the network's
     algorithm.
 
-    Each transfer from rank to rank costs the latency and the time of its bytes, as in Thakur,
-    Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005.
+    In a ring, each transfer from rank to rank costs the latency and the time of its bytes, as in
+    Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH,
+    2005.
     """
     times = {
         Algorithm.RING: _ring_seconds(network, kind, size),
@@ -97,7 +98,8 @@ def collective_seconds(network: Network, kind: Operation, size: float) -> float:
 
 
 def sent_part(kind: Operation, world_size: int) -> float:
-    """Returns the bytes that a rank sends for each byte of the collective's vector.
+    """Returns the bytes that a rank sends for each byte of the vector that a collective reduces or
+    gathers.
 
     nccl-tests calls this the ratio of bus bandwidth to algorithm bandwidth.
     """
@@ -140,7 +142,7 @@ def _as_used(network: Network, processor_s: float) -> Network:
 
 def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
     """Returns the costs of a measured link between `wanted` ranks, if collectives use rings, in
-    which each of the (ranks - 1) transfers has bytes / ranks.
+    which each transfer has bytes / ranks.
     """
     costs = link.costs
     measured = link.world_size
@@ -166,7 +168,7 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
     """Returns `costs`, with the costs of FSDP2's collectives added if `recorded` has them.
 
     What FSDP2's collectives took longer in `recorded` than plain collectives is assumed to be the
-    time of their copies, which is the same over every link. Over gloo a reduce-scatter is an
+    time of their copies, which is the same over every link. Over gloo a reduce-scatter counts as an
     all-reduce.
     """
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
@@ -263,7 +265,7 @@ def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> flo
 
 def _tree_seconds(network: Network, size: float) -> float:
     """Returns the seconds of an all-reduce whose data go up and down a tree once, in many small
-    pieces, so that the bytes take only the time of one link."""
+    pieces, so that in each direction the bytes take only the time of the slowest link."""
     latency_s = (
         math.log2(_hosts(network)) * network.between.latency_s
         + math.log2(_ranks_on_host(network)) * network.within.latency_s

@@ -16,8 +16,8 @@ class Observer(Protocol):
     """The methods that a Recorder calls."""
 
     def refused(self, error: Refused) -> NoReturn:
-        """Called when the model cannot be recorded, with the reason. Must raise, or end the
-        process."""
+        """Called with the reason when the model or its script cannot be recorded. Must raise, or
+        end the process."""
 
     def started(self, recorder: Recorder) -> None:
         """Called when the script's first step has ended, and all ranks begin to record."""
@@ -26,4 +26,4 @@ class Observer(Protocol):
         """Called when the first round of steps, which is warm-up, has ended."""
 
     def finished(self, recorder: Recorder) -> None:
-        """Called when recording is done, and the launch has been written to the file."""
+        """Called when recording is done. On rank 0, the launch is then in the file."""

@@ -107,8 +107,8 @@ def _row_of(line: str, columns: Sequence[str]) -> Mapping[str, str] | None:
 
 
 def _cost_of(row: Mapping[str, str]) -> Cost:
-    """Returns the average latency of a row. Raises Refused if the row has a minimum and a maximum,
-    and the average is not between them."""
+    """Returns the size and the average latency of a row. Raises Refused if the row has a minimum
+    and a maximum, and the average is not between them."""
     names = [name for name in row if "Latency" in name]
     average, *others = (float(row[name]) for name in names)
     if len(others) >= 2:

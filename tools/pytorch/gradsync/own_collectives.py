@@ -42,7 +42,8 @@ class OwnCollectives:
 
     @contextlib.contextmanager
     def left_out(self) -> Iterator[None]:
-        """Returns a context in which collectives do not count, because the recorder calls them."""
+        """Returns a context in which collectives do not count, because the recorder and not the
+        script calls them."""
         self._left_out += 1
         try:
             yield

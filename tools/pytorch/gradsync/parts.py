@@ -25,7 +25,7 @@ class StepParts:
     `computation_s`: the computation of the slowest rank; if ranks wait for each other several times
     in a step, of the slowest rank between two such waits. `copies_s`: copies of gradients into and
     out of buckets, their casts, and their addition to gradients of earlier passes. `slowed_s`: how
-    much longer computation takes because of concurrent communication. `exposed_s`: the time in
+    much longer backward takes because of concurrent communication. `exposed_s`: the time in
     which ranks only wait for gradients or weights to arrive. `broadcasts_s`: the broadcasts of
     ZeroRedundancyOptimizer.
     """
@@ -48,10 +48,10 @@ class Variation:
     ranks that vary like the recorded ranks; more ranks than were recorded vary independently.
     `communication_part` and `waiting_part`: fractions of the lost time, which is varying_step_s -
     rank_s. These two add up to 1, and are None if no time is lost. Copies of gradients and
-    broadcasts count as communication. `correlation`: the correlation of the computation times of
-    two recorded ranks of one host in the same steps. If it is near 1, the ranks were slow in the
-    same steps, because their host was busy. It is None if ranks ran on several hosts or did not
-    vary, or if there are not two ranks and two steps.
+    broadcasts count as communication. `correlation`: the mean correlation of the computation
+    times of pairs of recorded ranks of one host in the same steps. If it is near 1, the ranks were
+    slow in the same steps, for example because their host was busy. It is None if ranks ran on
+    several hosts or did not vary, or if there are not two ranks and two steps.
     """
 
     rank_s: float

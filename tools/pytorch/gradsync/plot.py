@@ -131,8 +131,8 @@ def _prepare(axes: Any, title: str, sizes: Sequence[int]) -> None:
 def _draw_link(
     steps: Any, speeds: Any, link: str, points: Sequence[CurvePoint], colour: str, none_s: float
 ) -> None:
-    """Draws the predicted steps over one link and their speed-ups, with their intervals, and both
-    if all ranks were equally fast."""
+    """Draws the predicted steps over one link and their speed-ups, with their intervals, and, as
+    dotted lines, the steps and speed-ups if all ranks were equally fast."""
     points = sorted(points, key=lambda point: point.world_size)
     ranks = [point.world_size for point in points]
     name = f"predicted over {link or 'the recorded link'}"
@@ -163,8 +163,8 @@ def _draw_measured(steps: Any, speeds: Any, points: Sequence[MeasuredPoint]) -> 
 
 
 def _draw_legend(axes: Any, panels: Sequence[Any]) -> None:
-    """Draws a legend with one mark of each kind. The marks of intervals and of equally fast ranks
-    are grey, because each stands for all links."""
+    """Draws a legend with one mark for each name of a curve or point. The marks of
+    intervals and of equally fast ranks are grey, because each stands for all links."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -64,7 +64,7 @@ class _ReadyStep:
 
 @dataclass
 class _Changes:
-    """How settings, such as bf16, change a recorded step.
+    """How the settings of a predicted step, such as bf16, change the times of a recorded step.
 
     `backward_s`: how many seconds longer backward takes, because of casts and additions of
     gradients. `casts_s`: the seconds of casts after the last collective. `broadcasts_s`: the
@@ -334,8 +334,7 @@ class Predictor:
         If they were not measured over this link between as many ranks, their time is computed from
         that of an all-gather: the broadcasts run one after the other, while in an all-gather all
         ranks send at the same time. Over gloo each broadcast goes through a binomial tree, whose
-        root sends all bytes to as many ranks as the tree has levels
-        (third_party/gloo/gloo/broadcast.cc).
+        root sends all bytes to as many ranks as the tree has levels (gloo's broadcast.cc).
         """
         total, world_size = self.recording.total_bytes, self.question.world_size
         is_known = isinstance(self.question.link, RecordedLink) and world_size == launch.world_size

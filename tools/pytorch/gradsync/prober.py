@@ -25,9 +25,9 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 
 class Prober:
-    """Sends the contents of a buffer in several ways, and measures how long each takes. FSDP2's way
-    uses units of its own, whose parameters have the shapes of the model's. `units`: for each module
-    that FSDP2 would gather, the indices of its parameters."""
+    """Sends the contents of a buffer in several ways, and measures how long each takes. For FSDP2's
+    way it makes FSDP2 units, whose parameters have the shapes of the model's. `units`: for each
+    module that FSDP2 would gather, the indices of its parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
@@ -51,9 +51,9 @@ class Prober:
         return sent
 
     def _way(self, probe: Probe, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that runs the collectives. If they run one by one, it marks in `sent`
-        when each begins and ends. Preparations are made before _way() returns, so that they are not
-        measured.
+        """Returns a function that runs the collectives of the probe. If they run one by one, the
+        function marks in `sent` when each begins and ends. Preparations are
+        made before _way() returns, so that they are not measured.
         """
         if probe.kind is CollectiveKind.FULLY_SHARD:
             return self._gather_and_reduce_units(sent)

@@ -76,9 +76,10 @@ class _Group:
 
 @dataclass
 class _Sample:
-    """What was measured for collectives of one kind, size and number in flight, with a value for
-    each probe: seconds, CPU-seconds on one rank per second of their duration, and seconds per byte
-    of the casts before and after the collectives.
+    """What was measured for collectives of one kind, size and number in flight. Each list has one
+    value for each probe. `seconds`: the time of the collectives that ran at once, and of the casts
+    after them. `processor`: CPU-seconds on one rank per second. `cast_in` and `cast_out`: the
+    seconds per byte of the casts before and after collectives that ran one by one.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -139,7 +140,7 @@ class _Samples:
 
     def casts(self) -> tuple[float, float]:
         """Returns the seconds that casts to bf16, and casts back, take for each byte of gradients,
-        measured by the probes with the largest pieces; 0 without such probes.
+        measured by the bf16 probes that sent the largest pieces; 0 without bf16 probes.
         """
         groups = [group for group in self._by_group if group.kind == CollectiveKind.BF16]
         if not groups:

@@ -25,9 +25,9 @@ class Processors:
 
         `computing`: the CPU-seconds that a rank used, or for which its main thread waited for a
         CPU, in each second of steps without synchronisation. If a recording has no CPU times,
-        because it is older or of a GPU, it is the number of threads. If this is more than the
-        rank's share of processors, the measured computation was already slowed down. Then
-        `available` equals it, so that simulations do not slow it down again.
+        because it is older or of a GPU, `computing` is the number of threads. If `computing` is
+        more than the rank's share of processors, the measured computation was already slowed down.
+        Then `available` equals `computing`, so that simulations do not slow it down again.
         """
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [

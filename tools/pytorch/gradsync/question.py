@@ -69,7 +69,7 @@ class Question:
     recording of the model, on the machine for which to predict; all times except communication are
     scaled by the ratio of its steps without synchronisation to the recording's. `processor_share`:
     how many of a rank's processors a collective uses while it runs, such as 0.5; None for the
-    measured number. `memory_limit_bytes`: a rank's memory for tensors, if given.
+    measured number. `memory_limit_bytes`: the bytes that a rank has for tensors; None if not given.
     """
 
     recording: Recording
@@ -132,9 +132,9 @@ class LinkOptions:
     """The values of --link and of the flags that belong to it.
 
     `link`: a rate and a latency, such as "25Gbit,5us", or a file, or None for the recorded link.
-    `ranks_per_host`: the number of ranks that share a host's link. `within`: the link between these
-    ranks. `algorithm`: the algorithm of collectives; None for the recorded backend's own. These
-    three may differ from their defaults only if `link` is a rate.
+    `ranks_per_host`: the number of ranks that share a host's link. `within`: the link between ranks
+    of one host. `algorithm`: the algorithm of collectives; None for the recorded backend's own.
+    These three may differ from their defaults only if `link` is a rate.
     """
 
     link: str | None = None
@@ -218,7 +218,7 @@ def questions_of(
     processor_percent: float | None = None,
     memory_limit_bytes: float | None = None,
 ) -> list[Question]:
-    """Makes several questions, one for each link and, for each link, one for each number of ranks.
+    """Makes one question for each pair of a link and a number of ranks.
 
     Raises Refused as question_of() does, and if a link or a number of ranks is named twice.
     """
