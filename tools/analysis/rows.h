@@ -23,7 +23,7 @@ namespace gradsync::tools {
 inline constexpr double kEqualWithin = 0.03;
 
 // If other programs or the kernel's network work used at least this fraction of the host's CPU time during a
-// row's steps, the row is not compared, because they may cause its difference to other rows.
+// row's steps, the row gets no verdict, because they may cause its difference to other rows.
 inline constexpr double kTooDisturbed = 0.1;
 
 // What the interval of a difference shows. kSlower: the whole interval is above 0. kFaster: it is below 0.
@@ -40,8 +40,9 @@ struct Row {
   // True if only the first launch measured this row, because that launch showed it to be slower than another
   // row (`--choose`).
   bool left_early = false;
-  // The variant as tables show it: "core:bucket_bytes=1Mi". The backend ("@gloo") follows only if rows over
-  // several backends (or one with different options) have the same baseline as this row.
+  // The variant as tables show it: "core:bucket_bytes=1Mi". The backend follows ("core@gloo") only if the
+  // row's baseline is also the baseline of rows over another backend, or over the same backend with other
+  // options.
   std::string label{};
   Warnings warnings{};
   // Why this row must not be compared, such as "disturbed:17%" (other programs or the kernel's network work
@@ -77,14 +78,14 @@ struct Comparison {
   Estimate estimate{};
   Verdict verdict = Verdict::kNone;
   std::string no_verdict{};  // why the row or the baseline must not be compared; else empty
-  // False if the measurement shows that another row with this baseline is faster (FindLeads), or if it allows
-  // no such comparison, for example because a result is wrong.
+  // False if another row with the same baseline is shown to be faster (FindLeads), or if the row cannot be
+  // ranked, for example because its results are wrong.
   bool may_be_fastest = false;
 
   bool is_of_baseline() const { return row == base; }
 };
-// Sets no_verdict to the reason why `row` or `base` must not be compared. If there is none, and both rows are
-// right (Row::is_right), sets `verdict` to what the interval of `estimate` shows.
+// Sets no_verdict to the reason why `row` or `base` must not be compared. If there is no reason, and both
+// rows are right (Row::is_right), sets `verdict` to what the interval of `estimate` shows.
 void Judge(Comparison* comparison);
 
 // The cost of synchronisation, in seconds: how much longer a step takes than a step of the strategy without
@@ -93,8 +94,8 @@ void Judge(Comparison* comparison);
 //   own      the strategy's own work in BeginStep and hooks
 //   tax      how much longer forward and backward take than the floor's forward and backward
 //   rest     the remaining cost, mostly of the optimizer
-// These four parts are NaN for strategies of PyTorch that wait inside backward, because their waits are not
-// timed separately.
+// The parts exposed, own, tax and rest are NaN for strategies of PyTorch that wait inside backward, because
+// their waits are not timed separately.
 struct Cost {
   const Row* row = nullptr;
   const Row* floor = nullptr;  // row without communication; if it is `row` itself, there is no cost
@@ -123,7 +124,7 @@ struct Setting {
   size_t num_launches = 0;
   size_t num_looks = 1;     // planned number of checks whether intervals are narrow enough (`--precision`)
   Confidence confidence{};  // for all intervals of the setting
-  double round_s = 0;       // duration of a round: one step of each row
+  double round_s = 0;       // seconds of a round, in which each row has one turn
   // Why no rows of the setting may be compared, such as too few steps; else empty.
   std::string void_reason{};
 
@@ -133,8 +134,8 @@ struct Setting {
   Setting(Setting&&) = default;
   Setting& operator=(Setting&&) = default;
 
-  // Returns whether the rows took turns (one step of each in every round) and may be compared; only then do
-  // differences have intervals.
+  // Returns whether the rows took turns (in each round, one step or a few successive steps of each) and may
+  // be compared. Otherwise, differences have no intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
   // Returns the number of rows that all launches measured (a launch is one start of all ranks).
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
@@ -149,9 +150,9 @@ struct Setting {
 // Makes a Setting of each group of measurements. Rows point to these measurements, so `groups` must outlive
 // the result. With --choose, the measurements of the first launch and those of the later launches make one
 // setting together. If `baseline_row` is a strategy ("core"), rows are compared with this strategy over their
-// own backend. If it is a variant ("core@gloo"), rows over all backends are compared with it. If no row of
-// the setting is called `baseline_row`, the baseline is the strategy of the first row (in the benchmark of
-// collectives, the first row) that is neither one of PyTorch nor one without communication.
+// own backend. If it is a variant ("core@gloo"), rows over all backends are compared with this one row. If no
+// row of the setting is called `baseline_row`, the baseline is the first strategy that communicates and is
+// not PyTorch's. In the benchmark of collectives, whose rows have no strategy, the baseline is the first row.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
@@ -175,8 +176,8 @@ SampleName StepSamples(const Measurement& measurement);
 const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
-// Returns the variant's option bucket_elements (in elements), else its option published_size (in bytes or
-// elements, whichever the paper uses); 0 if it has neither.
+// Returns the size of the variant's buckets that its options tell: bucket_elements (in elements), else
+// published_size (in bytes or elements, whichever the paper uses); 0 if it has neither option.
 double LabelledSize(const Measurement& measurement);
 
 // Returns the largest half-width of the intervals of all comparisons and costs, as a fraction of the

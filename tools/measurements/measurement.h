@@ -14,14 +14,14 @@ namespace gradsync::tools {
 using bench::SampleName;
 
 // Names of times that CombineRanks computes for each step from its parts (bench/records/step_times.h). The
-// ranks of a host leave the barrier before a step at slightly different times. If all ranks recorded this
-// time (begin_ns), step_ns, computed_ns, worked_ns and averaged_ns are counted from when the last rank of the
-// host leaves.
+// ranks of a host leave the barrier before a step at slightly different times. If all ranks recorded when
+// they leave (begin_ns), the times step_ns, computed_ns, worked_ns and averaged_ns begin when the last rank
+// of the host leaves.
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
 inline constexpr auto kWorked = SampleName::Of("worked_ns");      // computed_ns + the strategy's own work
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns + all waits for communication
-// The sum of all times in a step in which a rank waits for communication, also while other ranks still
-// compute.
+// How long a rank waits for communication in a step: the sum of all its waits. They include the time in which
+// it waits because other ranks still compute.
 inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
 // How long ranks may have to wait for the slowest rank: by how much computed_ns of a rank is shorter than
 // that of the slowest rank, as a mean over all ranks but the slowest.
@@ -39,16 +39,17 @@ struct PublishedStatistics {
 // The measured values of one name, such as "forward_ns", in all steps, multiplied by 1e-9: times are in
 // seconds.
 struct Series {
-  // For each step, the maximum over ranks, because a step ends when the last rank has finished; only kSkew
-  // has a mean over ranks. The maxima of a step's parts may add up to more than the step, because different
-  // ranks may be the slowest in different parts.
+  // For each step, the maximum over ranks, because a step ends when the last rank has finished. Only the
+  // series skew_ns (kSkew) has a mean over ranks. The maxima of a step's parts may add up to more than the
+  // step, because different ranks may be the slowest in different parts.
   std::vector<double> max;
   // by_rank[r][i] is the time of rank r in step i. It is filled only in the series step_ns and computed_ns of
   // a strategy without communication. It is empty if launches have different numbers of ranks.
   std::vector<std::vector<double>> by_rank;
   // The mean and the standard deviation of each rank's times over the steps that all ranks have, in seconds,
-  // by rank; for kSkew and published times, one value for all ranks. With several launches, rank_stds has the
-  // mean of the launches' standard deviations, weighted by their numbers of steps.
+  // by rank. For skew_ns (kSkew) and published times, there is only one value, for all ranks together. With
+  // several launches, rank_stds has the mean of the launches' standard deviations, weighted by their numbers
+  // of steps.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population
   std::optional<PublishedStatistics> published;
@@ -71,8 +72,8 @@ struct Launch {
 };
 
 // With --choose, the first launch (kChoosing) measures all strategies. The later launches (kDeciding) leave
-// out those that the first launch shows, in every setting, to be slower than another strategy. kNone: without
-// --choose.
+// out strategies that the first launch shows to be slower than another strategy in every setting, but never
+// the baseline. kNone: without --choose.
 enum class Stage { kNone, kChoosing, kDeciding };
 
 // The records of all ranks about one configuration (strategy, model, batch size, ...), combined.
@@ -133,11 +134,11 @@ struct Measurement {
 };
 
 // The values that identify what was measured, as texts by name: the variant, and the configuration (model,
-// batch size, ...), without values that say how it was measured (steps, seed).
+// batch size, ...), without values that say how it was measured (number of steps, seed of the launch).
 using Configuration = std::map<std::string, std::string>;
 Configuration ConfigurationOf(const bench::Record& record);
-// Returns ConfigurationOf() without the variant and without the seed of a training in //bench:convergence:
-// the values that the compared strategies share.
+// Returns the values that all compared strategies share, such as model and batch size: those of
+// ConfigurationOf() without the variant and without the seed of a training in //bench:convergence.
 Configuration SettingOf(const bench::Record& record);
 std::string KeyOf(const Configuration& configuration);
 

@@ -38,8 +38,8 @@ class Problems {
 };
 
 // The measurements of all strategies that one run (or, with --repeats, one set of launches) compared with one
-// model, batch size, sequence length, ... There is at least one. With --choose, the measurements of the first
-// launch are a group of their own.
+// model, batch size, sequence length, ... A group is never empty. With --choose, the measurements of the
+// first launch are a group of their own.
 using Group = std::vector<Measurement>;
 
 struct RecordSet {
@@ -64,8 +64,8 @@ RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter
                       Problems* problems);
 
 // Returns a message for `inputs` of which no record can be used. If the first of them is a directory without
-// *.jsonl files, the message names what it has instead: "results: no records (*.jsonl) in it, but a.txt,
-// b.txt".
+// *.jsonl and *.jsonl.gz files, the message names what it has instead: "results: no records (*.jsonl) in it,
+// but a.txt, b.txt".
 std::string WhyNoRecords(const std::vector<std::string>& inputs);
 
 }  // namespace gradsync::tools

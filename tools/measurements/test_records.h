@@ -7,15 +7,15 @@
 
 #include "bench/records/record.h"
 
-// Makes records for tests of the tools. Measurements of both ranks' records have only warnings about one
-// launch, about few steps, and about ranks that drift because they do not communicate, unless a test changes
-// the records or gives them uneven times.
+// Makes records for tests of the tools. A measurement of both ranks' records has the warnings "one-launch",
+// with few steps "n<10", "n<20" and "n<100", and without communication "drifts". It has other warnings only
+// if a test changes the records or gives them uneven times.
 namespace gradsync::tools {
 
 // Returns a record of //bench:ddp of rank `rank` of 2, on one host of 8 CPUs, over the backend that `variant`
-// names, else over gloo; the strategy `none` has no backend. Its steps take `steps_ns`, of which forward
-// takes 2/10, backward 4/10, the wait for gradients 3/10 and the optimizer 1/10. During 6/10 of a step, a
-// collective is in flight. If `variant` is "pytorch_...", the record is of PyTorch's training, not of
+// names, else over gloo; gradsync's strategy `none` has no backend. Its steps take `steps_ns`, of which
+// forward takes 2/10, backward 4/10, the wait for gradients 3/10 and the optimizer 1/10. During 6/10 of a
+// step, a collective is in flight. If `variant` is "pytorch_...", the record is of PyTorch's training, not of
 // gradsync's.
 bench::Record DdpRecord(std::string_view variant, int64_t rank, const std::vector<int64_t>& steps_ns);
 

@@ -67,10 +67,10 @@ struct Evidence {
   const bench::FactFields& facts() const { return measurement.record.facts; }
 };
 
-// Returns the CPU time that programs other than the ranks used on a host during the steps, as a fraction of
-// the time of all CPUs that the host's ranks may use. With several hosts, takes in each step the host on
-// which these programs used most. `times` has the times of the steps. Returns NaN if this CPU time was not
-// measured.
+// Returns the CPU time of a host that others than the ranks used during the steps (other programs, or the
+// kernel's network work), as a fraction of the time of all CPUs that the host's ranks may use. With several
+// hosts, takes in each step the host on which others used most. `times` has the times of the steps. Returns
+// NaN if this CPU time was not measured.
 double OthersShare(const Measurement& measurement, const Series& times);
 
 Warnings FindWarnings(const Evidence& evidence);

@@ -11,16 +11,17 @@
 // (RenderScreen).
 namespace gradsync::tools {
 
-inline constexpr size_t kMostSettings = 5;  // that have a column each; if there are more, each is a line
+inline constexpr size_t kMostSettings = 5;  // choices that have a column each; more choices are lines
 
-// For one choice (a model, batch size, ..., over a backend), returns a grid with a line for each strategy.
-// The columns of this grid are the step time, the difference to the baseline, the time that synchronisation
-// adds, and the megabytes sent. With 2 to kMostSettings choices, strategies are lines and choices are
-// columns; with more, it is the other way round. In both grids of several choices, a strategy's cell has its
-// difference to the baseline in per cent with `decimals` decimals, and the baseline's cell has its step time.
+// For one choice (a model, batch size, ..., over a backend), returns a grid with a line for each compared row
+// and one for the strategy without communication. The columns of this grid are the step time, the difference
+// to the baseline, the time that synchronisation adds, and the megabytes sent. With 2 to kMostSettings
+// choices, strategies are lines and choices are columns; with more, it is the other way round. In both grids
+// of several choices, a strategy's cell has its difference to the baseline in per cent with `decimals`
+// decimals, and the baseline's cell has its step time.
 Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 
-// Returns the name of a setting: "tiny, batch 2, sequence 64".
+// Returns NamedSetting::name or, if that is empty, model and sizes: "tiny, batch 2, sequence 64".
 std::string NameOf(const NamedSetting& at);
 // Returns a short name of a choice, such as "tiny b2 s64 over gloo". The name lacks the backend if the choice
 // has rows over several backends, all compared with one baseline.

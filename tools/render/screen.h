@@ -9,10 +9,10 @@ namespace gradsync::tools {
 
 inline constexpr size_t kScreenLines = 29;
 
-// Returns a plain text of about kScreenLines lines, which a benchmark prints at its end. It has the strategy
-// to use for up to six settings (model, batch size, sequence length; for more settings, only counts), a
-// command that would decide what is undecided, the differences of the strategies, and a few lines about
-// bandwidths, other runs, checks and warnings.
+// Returns a plain text of about kScreenLines lines, which a benchmark prints at its end. For up to six
+// settings (a model, batch size, ..., over a backend) it names the best strategy of each. For more settings
+// it only counts how often each strategy is best. Then come a command that would decide an undecided setting,
+// the differences of the strategies, and a few lines about bandwidths, other runs, checks and warnings.
 std::string RenderScreen(const Summary& summary);
 
 }  // namespace gradsync::tools

@@ -63,7 +63,7 @@ struct RoundDifferences {
   // last rounds of this order. If `order` is empty, rounds are ordered by `values`.
   std::vector<double> order{};
   // Identifies the strategy that is subtracted. Differences with equal `base` subtract the times of the same
-  // strategy, so its variation between launches affects all of them.
+  // strategy, so the variation of this strategy between launches affects all of them.
   const void* base = nullptr;
 };
 
@@ -72,15 +72,16 @@ struct RoundDifferences {
 // by RoundDifferences::order, the fraction `trimmed` is left out at each end.
 //
 // Intervals use the standard error of a trimmed mean with Student's t (Yuen, The two-sample trimmed t for
-// unequal population variances, 1974). The intervals are wide enough for independent differences; dependent
-// differences need no more (Sidak, Rectangular confidence regions for the means of multivariate normal
-// distributions, 1967).
+// unequal population variances, 1974). The intervals are wide enough for a family of independent differences;
+// dependent differences need no wider intervals (Sidak, Rectangular confidence regions for the means of
+// multivariate normal distributions, 1967).
 //
 // Launches may differ by more than the scatter of their rounds explains, for example because memory has other
-// addresses. Whether they do is tested over all differences of the family together. If it is significant at
-// 10 %, standard errors include the variation between launches, and Student's t has at most the degrees of
-// freedom of this variation. With one launch, or fewer than two rounds per launch on average, the variation
-// between launches is unknown, and intervals include only that of Confidence::launches.
+// addresses. Whether they do is tested over all differences of the family together. If the test is
+// significant at 10 %, standard errors include the variation between launches. Student's t then has at most
+// as many degrees of freedom as the estimate of this variation. With one launch, or fewer than two rounds per
+// launch on average, the variation between launches cannot be estimated, and intervals include only the
+// variation that Confidence::launches states.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
@@ -99,8 +100,8 @@ LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const st
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 
-// Measured times of one strategy, ordered by launch. They are not paired with times of another strategy by
-// rounds.
+// Measured times of one strategy, ordered by launch. Unlike in RoundDifferences, a time is not paired with
+// another strategy's time in the same round.
 struct LooseSample {
   std::vector<double> values;
   std::vector<size_t> launches{};  // number of values of each launch; if empty, there is one launch

@@ -36,7 +36,7 @@ struct LearningRow {
   const Measurement* measured = nullptr;  // measurement of the first seed
   std::vector<Trial> trials;
   double step_s = 0;          // median time of a step, in seconds, over all seeds
-  double bytes_per_step = 0;  // mean number of bytes that each rank sends
+  double bytes_per_step = 0;  // mean number of bytes that each rank sends in a step
   // Mean of the losses after the last step, in bits per byte, over the seeds that have finished; without an
   // interval if fewer than two have finished.
   Estimate final_bits{};

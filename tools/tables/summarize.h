@@ -31,9 +31,10 @@ std::string WhyUnusable(const bench::Record& record);
 
 // Reads the records in `inputs`, which are files or directories, and makes the tables. `baseline_row` is the
 // strategy or variant with which others are compared; if it is empty, kDefaultBaseline. A setting without
-// this row has its first strategy as the baseline. If `run` is not empty, only the launches of one run are
+// this row gets another baseline (see MakeSettings). If `run` is not empty, only the launches of one run are
 // used: the run whose first launch has this run id. Throws InvalidInput if an input does not exist, if
-// records were read but none of them is of `run` or `baseline_row`, or as MakeLearningSettings does.
+// records were read but `run` or `baseline_row` names none of them, or if groups of //bench:convergence were
+// trained on different texts.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "",
                   const std::string& run = "");
 

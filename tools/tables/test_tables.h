@@ -23,11 +23,11 @@ std::string Text(const Table& table, size_t row, std::string_view column);
 using Change = std::function<void(bench::Record&)>;
 
 // Returns a measurement of two ranks in //bench:ddp. The function `change` modifies each rank's record before
-// the two records are combined. There are four steps; on the rank that is slower in the step, they take
-// `factor` times 20, 20, 30 and 40 ms.
+// the two records are combined. There are four steps. On the slower rank of each step, they take 20, 20, 30
+// and 40 ms, multiplied by `factor`.
 Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change = {});
 
-// Returns the measurement that Ddp(strategy, factor) returns, with another batch size, sequence length and
+// Returns the measurement that Ddp(strategy, factor) returns, but with this batch size, sequence length and
 // run id.
 Measurement AtPlace(std::string_view strategy, int64_t batch_size, int64_t seq_len, int64_t factor,
                     std::string_view run = "run1");
@@ -43,7 +43,8 @@ std::vector<double> Wobble(double mean_ms, size_t count, int phase);
 std::vector<double> WithWideNoise(double mean_ms);
 
 // The times of the parts of a step, in ms. Made() gives rank 1 exactly these times. It gives rank 0 a
-// backward that is 4 ms shorter, and a wait for gradients (`exposed`) that is longer by 4 ms and `early_ms`.
+// backward that is 4 ms shorter, and a wait for gradients (`exposed`) that is longer by 4 ms plus its
+// argument `early_ms`.
 struct Phases {
   double begin_step = 0;
   double forward = 5;
@@ -57,11 +58,12 @@ struct Phases {
 // each step, rank 0 leaves the barrier `early_ms` before rank 1.
 Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, double early_ms = 0,
                  const std::string& run = "run", const Change& change = {});
-// Returns `count` steps like `phases`, but with a backward that is 0 to 0.4 ms longer, in the same way in
-// each call.
+// Returns `count` steps like `phases`, but with a backward that is 0 to 0.4 ms longer. Each call adds the
+// same times.
 std::vector<Phases> Steps(const Phases& phases, size_t count = 24);
 
-// Makes tables from measurements in tests, and owns all that the tables are made from.
+// For tests: makes all tables from groups of measurements, and owns these groups, their settings and the
+// tables.
 struct Tabled {
   std::vector<Group> groups;
   std::vector<Setting> measured;

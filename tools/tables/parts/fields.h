@@ -26,10 +26,10 @@ struct Field {
   template <class Function>
   using Result = std::decay_t<std::invoke_result_t<Function, const Subject&>>;
 
-  // `value_of` is a function of a Subject, or a pointer to a member of it. If `value_of` returns a whole
-  // number, Column::kind becomes kInteger; if it returns a text or warnings, kText. If it returns an
-  // Estimate, there are three columns in formats for machines, such as "delta (%)", "delta_low (%)" and
-  // "delta_high (%)"; users see one column with the interval.
+  // `value_of` is a function of a Subject, or a pointer to a member of it. If `value_of` returns an integer,
+  // Column::kind becomes kInteger; if it returns a text or warnings, kText. If it returns an Estimate, there
+  // are three columns in formats for machines, such as "delta (%)", "delta_low (%)" and "delta_high (%)";
+  // users see one column with the interval.
   template <class Function>
   Field(Column shown, Function value_of)
       : column(std::move(shown)), value([value_of = std::move(value_of)](const Subject& subject) -> Value {

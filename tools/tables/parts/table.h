@@ -21,8 +21,8 @@ enum class Kind {
   kInteger,
   kPlain,    // shortest form with at most six digits: 1, 0.25
   kDecimal,  // so many decimals that the column's small values have Column::digits digits
-  // For parts of a sum: all values of the column have the same number of decimals, chosen so that the largest
-  // value has Column::digits digits.
+  // For numbers that users add up, such as the parts of a cost: all values of the column have the same number
+  // of decimals, chosen so that the largest value has Column::digits digits.
   kPart,
   kFraction,  // three decimals
   kPercent,   // one decimal and a sign
@@ -32,8 +32,9 @@ enum class Kind {
 // member "tables" of JSON are for machines.
 enum class Audience { kAll, kPeople, kMachines };
 
-// The value of Column::section for columns that no section shows. With said_once, the value is still printed
-// above the table if all rows share it; CSV and JSON show the column unless its audience is kPeople.
+// The value of Column::section for columns that no section shows. If Column::said_once is true and all rows
+// share the value, it is still printed above the table; CSV and JSON show the column unless its audience is
+// kPeople.
 inline constexpr int kNowhere = -1;
 
 struct Column {
@@ -127,7 +128,7 @@ class Table {
 
 // Returns the warnings that occur in the tables; a report prints the meaning of each. Without `with_details`,
 // leaves out the warnings of a table that only put an asterisk behind its numbers (Table::is_mark), because
-// users do not see these numbers.
+// users see the columns with these numbers only with details.
 std::set<Warning> WarningsIn(const std::vector<Table>& tables, bool with_details = true);
 
 struct RunText {

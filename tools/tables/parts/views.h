@@ -39,8 +39,8 @@ struct View {
   // strategy that does not average exactly, to those that its equation gives: "yes", "as its equation", "not
   // checked", "no (1.2e-03)" with the error, ...
   std::string equality() const;
-  // Returns the number of collectives in a step; NaN for strategies of PyTorch and published figures, whose
-  // records lack it.
+  // Returns the number of collectives in a step; NaN if their times were not measured, as for strategies of
+  // PyTorch and published figures.
   double num_collectives() const;
   // Returns the peak memory on the device in the variant's steps (for a strategy of PyTorch, in the steps of
   // all variants), in bytes per parameter of the model; NaN if unknown.
@@ -48,8 +48,9 @@ struct View {
 };
 
 // Each of the functions from Text to TimePercentile returns a function that computes a column's value from a
-// View. The value is one of the record's configuration (empty or NaN if it lacks the name), one of its facts
-// (NaN if it lacks the name), or a statistic of a time in seconds (NaN if the time was not measured).
+// View. Text and Number read a value of the record's configuration, Fact and Million one of its facts
+// (Million divides it by a million). The others compute a statistic of a time, in seconds. A missing value is
+// NaN; with Text it is an empty text.
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
