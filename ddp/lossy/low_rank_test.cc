@@ -18,6 +18,9 @@ constexpr int64_t kRows = 6, kColumns = 5;
 
 class LowRankTest : public testing::Test {
  protected:
+  // Memory of a new gradient holds what a gradient of an earlier test left there.
+  LowRankTest() { param_.grad().Zero(); }
+
   static Tensor Zeros(int64_t numel) {
     return Tensor::Zeros(model::CpuDevice(), {numel}, model::DType::kF32);
   }
@@ -45,7 +48,6 @@ TEST_F(LowRankTest, ZerosMakeFiniteFactors) {
   gradient.PlaceP(p_, 0);
   gradient.PlaceQ(q_, 0);
   gradient.Reset();
-  param_.ResetGrad();
   gradient.MakeP();
   gradient.MakeQ();
   gradient.Finish();
