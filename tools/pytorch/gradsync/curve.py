@@ -66,11 +66,12 @@ class Curve:
 
     `notes`: sentences about what the predictions assume. `none_s`: the time of a step without
     synchronisation, with as many backward passes as the script's own step. `bucket_bytes`,
-    `first_bucket_bytes`: the sizes of DDP's buckets in the script's own step. `is_sharded`: whether
-    the script uses fully_shard, so that there are no buckets. `points`: one for each number of
-    ranks over the first link, then over the next link, all in the order in which they were asked
-    for. `measured`: steps from other recordings. The other fields mean what the fields of Answer
-    with these names mean.
+    `first_bucket_bytes`: the bytes at which DDP closes a bucket, and its first bucket, in the
+    script's own step. `is_sharded`: whether the script uses fully_shard, so that there are no
+    buckets. `points`: one predicted step for each number of ranks over the first link, then over
+    the next link, all in the order in which they were asked for. `measured`: one measured step from
+    each of some other recordings. The other fields mean what the fields of Answer with these names
+    mean.
     """
 
     recording: str
@@ -125,7 +126,7 @@ def curve_of(
 
     `measured`: recordings of the same model, whose own measured steps are added to the curve.
     Raises Refused if a recording lacks something that the answer needs, or if one of `measured` has
-    other parameters or passes.
+    gradients of other sizes or another number of backward passes in a step.
     """
     first = questions[0].question
     recording, launch, row = first.recording, first.launch, first.script_row

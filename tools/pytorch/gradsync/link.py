@@ -88,8 +88,9 @@ class Curve:
         """Returns a quantity that is a time (a latency plus bytes divided by a rate) at this size.
 
         Above the largest known size, or if only one size is known, the time is proportional to the
-        bytes. Below the smallest known size, it follows the line through the first two points, but
-        is at least proportional to the bytes, so that it is never negative.
+        bytes. Below the smallest known size, the time is the larger of two: the one on the line
+        through the first two points, and one that is proportional to the bytes. So it is never
+        negative.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:
@@ -152,7 +153,8 @@ class LinkCosts:
         return other
 
     def without_units(self) -> LinkCosts:
-        """Returns these costs without those of UNIT_GATHER and UNIT_REDUCE."""
+        """Returns these costs without those of the collectives of FSDP2's units (UNIT_GATHER and
+        UNIT_REDUCE)."""
         other = copy.copy(self)
         other._curves = {
             kind: curves
