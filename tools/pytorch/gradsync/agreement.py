@@ -108,5 +108,6 @@ def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
 
 
 def passes_of(ranks: Sequence[RankStep]) -> int:
-    """Returns the largest number of backward passes that a rank reports in `losses`; at least 1."""
+    """Returns the largest number of backward passes that a rank reports for the step; at least
+    1."""
     return max(1, *(len(rank.losses) for rank in ranks))

@@ -23,10 +23,11 @@ BUCKET_CAPS_MB = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets that are compare
 class ScriptStep:
     """The predicted step with the script's own settings.
 
-    `exposed_s`: how many seconds ranks only wait for collectives, and compute nothing. `floor_s`: a
-    lower limit of the step's time, in whatever order its collectives run. `is_sharded`: whether the
-    script uses fully_shard, so that there are no buckets. `parts`: the times of the step's parts,
-    such as computation and waiting for collectives, which add up to `step_s`.
+    `exposed_s`: how many seconds of the step ranks only wait for collectives, and compute nothing.
+    `floor_s`: a lower limit of the step's time, in whatever order its collectives run.
+    `is_sharded`: whether the script uses fully_shard, so that there are no buckets. `parts`: the
+    times of the step's parts, such as computation and waiting for collectives, which add up to
+    `step_s`.
     """
 
     bucket_bytes: int
@@ -135,10 +136,10 @@ class Answer:
     parameters that fully_shard gathers together: the script's units, or else repeated blocks of its
     model. `schedule`: a sentence about what predictions of fully_shard assume.
 
-    `ddp`: the predicted step with the script's own settings. `variation`: how much of the time in
-    which a rank does not compute in a step is communication, and how much is waiting for slower
-    ranks, as two fractions. `load`: how busy the hosts were: for each field of HostLoad, the
-    largest value of any host in any launch; None if a launch holds no load.
+    `ddp`: the predicted step with the script's own settings. `variation`: which fraction of a
+    step's time without computation is communication, and which fraction is waiting for slower
+    ranks. `load`: how busy the hosts were: for each field of HostLoad, the largest value of any
+    host in any launch; None if a launch holds no load.
 
     `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
     `best_bucket_cap_mb`: those of these sizes that are not shown to be slower than the fastest.

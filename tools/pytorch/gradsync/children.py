@@ -37,7 +37,8 @@ class Children:
 
     def watch(self, patches: Patches) -> None:
         """From now on, until `patches` are undone, processes that multiprocessing starts without
-        forking call arm(), and forks of this process call refuse_in_child() before they train."""
+        forking call arm(). Forks of this process call refuse_in_child() before they make a process
+        group or an optimizer."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 

@@ -276,9 +276,10 @@ class Comparer:
         return [held, None if held is None else held.with_aside()]
 
     def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
-        """Returns whether gradients that differ from the mean are no mistake: because the loss has
-        the reciprocal factor, because the loss is divided by a number that the script sums over
-        ranks, or because all ranks have changed the mean alike, as by clipping.
+        """Returns whether gradients that differ from the mean are no mistake: because the script
+        multiplies the loss by the reciprocal of their factor, because it divides the loss by a
+        number that it sums over ranks, or because all ranks have changed the mean alike, as by
+        clipping.
 
         If so, adds a note about them.
         """

@@ -116,7 +116,7 @@ class Coverage:
 
 @dataclasses.dataclass
 class Cost:
-    """The time and memory that checking has cost this rank."""
+    """The time and memory that `check` has cost this rank."""
 
     seconds: float
     peak_bytes: int  # of sums of gradients, in host memory

@@ -15,8 +15,8 @@ class FlatBuffer:
 
     `slots`: for each parameter a view of its gradient in the buffer, with the parameter's shape.
     `parts`: for each dtype a flat view of the gradients of this dtype; complex numbers are pairs of
-    real numbers. `wire`: a flat view of the whole buffer in the dtype of the largest of `parts`, of
-    which probes send pieces.
+    real numbers. `wire`: a flat view of the whole buffer, with the dtype of the largest of `parts`;
+    probes send pieces of this view.
     """
 
     def __init__(

@@ -117,8 +117,8 @@ class Curves:
 
 
 class LinkCosts:
-    """Time and CPU use of collectives between ranks, by operation, size, and number at the same
-    time.
+    """Time and CPU use of collectives between ranks, by operation, by size, and by how many run at
+    the same time.
 
     `channels`: the number of collectives that can run at the same time; a later one waits until one
     of them is done.
@@ -145,8 +145,8 @@ class LinkCosts:
     def with_curves(self, more: Mapping[Operation, Sequence[Curves]]) -> LinkCosts:
         """Returns these costs, with the curves of some operations replaced.
 
-        `more`: for each operation to replace its curves, ordered by the number of collectives at
-        the same time, beginning with 1.
+        `more`: for each operation whose curves are replaced, its new curves, ordered by the number
+        of collectives at the same time, beginning with 1.
         """
         other = copy.copy(self)
         other._curves = {**self._curves, **more}
@@ -210,7 +210,7 @@ class LinkCosts:
 
     def _of(self, kind: Operation, in_flight: int = 1) -> Curves:
         """Returns the curves of this operation or, if it has none, of all-reduces, for the largest
-        known number of collectives at the same time that is at most `in_flight`."""
+        known number of concurrent collectives that is at most `in_flight`."""
         curves = self._curves.get(kind) or self._curves[Operation.ALL_REDUCE]
         return [one for one in curves if one.in_flight <= in_flight][-1]
 
