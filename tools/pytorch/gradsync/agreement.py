@@ -65,9 +65,10 @@ def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -
 
 
 def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
-    """Adds a difference if two ranks have equal gradients and no known difference of inputs, or
-    equal inputs and targets: they train on the same batches, and do the same work twice. Adds only
-    a note if nothing but the inputs is found to be equal."""
+    """Adds a difference if two ranks train on the same batches, and so do the same work twice. This
+    is so if their gradients are equal (and not all 0) while their inputs are not known to differ,
+    or if their inputs and targets are equal. Adds only a note if nothing but the inputs is found to
+    be equal."""
     pairs = [(rank, other) for i, rank in enumerate(ranks) for other in ranks[:i]]
     if any(_have_same_gradients(*pair) or _have_same_targets(*pair) for pair in pairs):
         findings.differs(Topic.DATA, f"ranks get the same batches in the step of {where}")
@@ -107,5 +108,6 @@ def _first_difference(ranks: Sequence[dict[str, str]]) -> str:
 
 
 def passes_of(ranks: Sequence[RankStep]) -> int:
-    """Returns the largest number of backward passes that a rank reports in `losses`; at least 1."""
+    """Returns the largest number of backward passes that a rank reports for the step; at least
+    1."""
     return max(1, *(len(rank.losses) for rank in ranks))

@@ -24,8 +24,8 @@ KIND_NAMES = {kind.value for kind in KINDS}
 
 @dataclass(frozen=True)
 class Measurement:
-    """Identifies one measurement of //bench:all_reduce, to which each rank's record belongs: its
-    run, collective, size, and number of collectives at the same time."""
+    """Identifies one measurement of //bench:all_reduce, of which each rank writes a record: its
+    run, collective, size in bytes, and number of concurrent collectives."""
 
     backend: str
     world_size: int

@@ -23,10 +23,11 @@ BUCKET_CAPS_MB = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets that are compare
 class ScriptStep:
     """The predicted step with the script's own settings.
 
-    `exposed_s`: how many seconds ranks only wait for collectives, and compute nothing. `floor_s`:
-    the shortest time that the step can take, in whatever order its collectives run. `is_sharded`:
-    whether the script uses fully_shard, so that there are no buckets. `parts`: the times of the
-    step's parts, such as computation and waiting for collectives, which add up to `step_s`.
+    `exposed_s`: how many seconds of the step ranks only wait for collectives, and compute nothing.
+    `floor_s`: a lower limit of the step's time, in whatever order its collectives run.
+    `is_sharded`: whether the script uses fully_shard, so that there are no buckets. `parts`: the
+    times of the step's parts, such as computation and waiting for collectives, which add up to
+    `step_s`.
     """
 
     bucket_bytes: int
@@ -72,14 +73,15 @@ class OtherLink:
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """The time of recorded steps in which the script itself synchronised, and the predicted time of
-    such a step.
+    """The measured time of recorded steps in which the script itself synchronised, and the time
+    that is predicted for them.
 
     `error`: how much longer the predicted step is than the measured step, as a fraction of the
-    latter. `cost_error`: the same of the cost, which is the step less the time of its passes
-    without synchronisation; None if the measured cost is not above 0. `second_run_error`: how much
-    longer the measured step is in the second half of the launches, as a fraction of that in the
-    first half; None if only one launch has such steps. `is_as_planned`: whether
+    latter. `cost_error`: how much the predicted cost exceeds the measured cost, as a fraction of
+    the latter; a cost is the step's time minus that of its passes without synchronisation. It is
+    None if the measured cost is not above 0. `second_run_error`: how much longer the measured step
+    is in the second half of the recorded launches than in the first half, as a fraction of the
+    latter; None if only one launch has measured steps. `is_as_planned`: whether
     DistributedDataParallel made buckets of the predicted sizes; also True if their sizes are
     unknown.
     """
@@ -125,34 +127,36 @@ class Answer:
 
     `recording`: the path of the recording. `parameters`, `launches` and `recorded_world_size`: the
     numbers of parameters, launches and ranks in the recording. `gradient_bytes`: the bytes of all
-    gradients together. `world_size`: the number of ranks that the question asks for. `notes`:
+    gradients together. `world_size`: the number of ranks for which steps are predicted. `notes`:
     sentences about the question, and about what the prediction assumes. `none_s`: the time of a
     recorded step without synchronisation, scaled to the machine of `at` if that was given. `ranks`:
-    the measured times of each recorded rank in such steps. `slowest_s`: the predicted time of such
-    a step on the slowest rank; None unless the question is about more ranks than were recorded.
-    `units`: the number of units, which are groups of parameters that fully_shard gathers together:
-    the script's units, or else repeated blocks of its model. `schedule`: a sentence about what
-    predictions of fully_shard assume.
+    the measured times of each recorded rank in steps without synchronisation. `slowest_s`: the
+    predicted time of a step without synchronisation on the slowest rank; None unless the question
+    is about more ranks than were recorded. `units`: the number of units, which are groups of
+    parameters that fully_shard gathers together: the script's units, or else repeated blocks of its
+    model. `schedule`: a sentence about what predictions of fully_shard assume.
 
-    `ddp`: the predicted step with the script's own settings. `variation`: which fraction of the
-    time in which a rank does not compute in a step is communication, and which is waiting for
-    slower ranks. `load`: for each field of HostLoad, the largest value of any host in any launch;
-    None if a launch holds no load.
+    `ddp`: the predicted step with the script's own settings. `variation`: which fraction of a
+    step's time without computation is communication, and which fraction is waiting for slower
+    ranks. `load`: how busy the hosts were: for each field of HostLoad, the largest value of any
+    host in any launch; None if a launch holds no load.
 
     `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
     `best_bucket_cap_mb`: those of these sizes that are not shown to be slower than the fastest.
-    `links`: the predicted step over a slower and over a faster link. `measured`: steps in which the
-    script itself synchronised, with predictions: the steps in the recording `at` if there is one;
-    else those in `recording`, unless the question names a link or a number of ranks. `pairs`: the
-    number of pairs of rows of `measured` that differ only in bucket size, whose measured intervals
-    do not overlap, and whose predictions differ. `pairs_right`: in how many of these pairs the row
-    with the shorter predicted step was also measured to be faster.
+    `links`: the predicted step over a link that is half as fast, and over one that is twice as
+    fast. `measured`: steps in which the script itself synchronised, with predictions: the steps in
+    the recording `at` if there is one; else those in `recording`, unless the question names a link
+    or a number of ranks. `pairs`: the number of pairs of rows of `measured` that are compared: rows
+    of DistributedDataParallel without bf16_compress_hook and ZeroRedundancyOptimizer, with
+    different bucket sizes. Measured intervals of a pair do not overlap, and its predictions differ.
+    `pairs_right`: in how many of these pairs the row with the shorter predicted step also has the
+    shorter measured step.
 
-    `ways`: ways to train; the first is DistributedDataParallel with the fastest bucket size.
+    `ways`: ways to train; the first is DistributedDataParallel with the fastest of `sizes`.
     `advice`: a sentence about which of the ways that compute the same weights as
-    DistributedDataParallel is the fastest, if that can be told. `batches`: for each way that fits
-    into `memory_limit_bytes`, the largest multiple of the recorded batch with which it fits; empty
-    without such a limit.
+    DistributedDataParallel is the fastest, or that this is undecided. `batches`: for each way that
+    fits into `memory_limit_bytes`, the largest multiple of the recorded batch (to 0.1 %, up to
+    2**20) with which it fits; empty without such a limit.
     """
 
     recording: str

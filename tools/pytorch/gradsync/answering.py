@@ -230,9 +230,9 @@ def _load(recording: Recording) -> HostLoad | None:
 
 
 def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
-    """Predicts steps of DistributedDataParallel with each of BUCKET_CAPS_MB. Leaves out a size that
-    leads to buckets of the same bytes as the previous size. `none_s`: the time of the step's passes
-    without synchronisation, in seconds."""
+    """Predicts steps of DistributedDataParallel with each of BUCKET_CAPS_MB. Leaves out a
+    bucket_cap_mb whose buckets have the same bytes as those of the previous one. `none_s`: the time
+    of the step's passes without synchronisation, in seconds."""
     sizes: list[BucketSize] = []
     last: list[int] = []
     for mib in BUCKET_CAPS_MB:
@@ -335,8 +335,9 @@ def measured_steps(question: Question) -> list[MeasuredStep]:
 
 
 def _measured(predictor: Predictor) -> tuple[list[MeasuredStep], list[bool]]:
-    """Returns what Answer.measured has. Also returns, for each pair that Answer.pairs counts,
-    whether the row that was measured to be faster also has the shorter predicted step."""
+    """Returns the rows of Answer.measured: measured steps with their predictions. Also returns, for
+    each pair of rows that Answer.pairs counts, whether the row with the shorter measured step also
+    has the shorter predicted step."""
     question = predictor.question
     if not question.at and not question.is_as_recorded:
         return [], []

@@ -16,9 +16,9 @@ class Calls:
     """The script's calls of modules in the current step. `inputs`: digests of the input tensors of
     calls with gradients enabled.
 
-    `buffers`: for each buffer of the module that was first called so, by name, a digest from before
-    this call. It leaves out buffers that DDP makes equal on all ranks in forward, and buffers that
-    DDP ignores.
+    `buffers`: digests, by name, of the buffers of the module that was called first with gradients
+    enabled, from before this call. Buffers that DDP makes equal on all ranks in forward, and
+    buffers that DDP ignores, are left out.
     """
 
     def __init__(self) -> None:
@@ -44,10 +44,10 @@ class Calls:
             self._called[id(module)] = (module, f"{where} ({again + 1})" if again else where)
 
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Remembers digests of the tensors in the arguments of a call with gradients enabled. At
-        the step's first such call, also remembers digests of the module's buffers. Forgets earlier
-        digests if this module contains the module of the first call, which was then called alone
-        for another purpose."""
+        """Called before a call of a module with gradients enabled: remembers digests of the tensors
+        in its arguments. At the step's first such call, also remembers digests of the module's
+        buffers. Forgets earlier digests if this module contains the module of the first call, which
+        was then called alone for another purpose."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.

@@ -2,11 +2,11 @@
 cannot record steps in these processes.
 
 Therefore a child process ends with an error if it begins to train, that is, makes a process group
-or an optimizer. A child that had not imported PyTorch when multiprocessing started it is not
-stopped. Workers of data loaders, and pools that compute data, are not affected. A child of
-multiprocessing sends the reason to its parent, and the parent prints one line and ends. A child of
-os.fork() prints this line itself and ends alone, if the script has started no process by
-multiprocessing.
+or an optimizer. A child that multiprocessing starts without forking is not stopped if it imports
+PyTorch only when its target function runs. Workers of data loaders, and pools that compute data,
+are not affected. A child of multiprocessing sends the reason to its parent, and the parent prints
+one line and ends. A child of os.fork() prints this line itself and ends alone, if the script has
+started no process by multiprocessing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 
 class Children:
-    """Ends this process and a child process if the child begins to train."""
+    """Ends a child process that begins to train. If multiprocessing started the child, this process
+    ends, too."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
@@ -36,7 +37,8 @@ class Children:
 
     def watch(self, patches: Patches) -> None:
         """From now on, until `patches` are undone, processes that multiprocessing starts without
-        forking call arm(), and forks of this process call refuse_in_child() before they train."""
+        forking call arm(). Forks of this process call refuse_in_child() before they make a process
+        group or an optimizer."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 

@@ -276,9 +276,10 @@ class Comparer:
         return [held, None if held is None else held.with_aside()]
 
     def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
-        """Returns whether gradients that differ from the mean are no mistake: because the loss has
-        the reciprocal factor, because the loss is divided by a number that the script sums over
-        ranks, or because all ranks have changed the mean alike, as by clipping.
+        """Returns whether gradients that differ from the mean are no mistake: because the script
+        multiplies the loss by the reciprocal of their factor, because it divides the loss by a
+        number that it sums over ranks, or because all ranks have changed the mean alike, as by
+        clipping.
 
         If so, adds a note about them.
         """
@@ -305,7 +306,7 @@ class Comparer:
     def _to_compare(
         self, params: Sequence[torch.nn.Parameter], where: str
     ) -> list[torch.nn.Parameter]:
-        """Returns the parameters for which autograd has delivered a gradient on any rank.
+        """Returns those of `params` for which autograd has delivered a gradient on any rank.
 
         Leaves out parameters that DDP ignores, parameters whose group is not compared in this step,
         and parameters whose gradients clipping has changed last: these gradients were compared as
@@ -324,9 +325,9 @@ class Comparer:
     def _anywhere(
         self, here: Sequence[bool], params: Sequence[torch.nn.Parameter]
     ) -> list[torch.nn.Parameter]:
-        """Returns the parameters whose entry of `here` is True on any rank. Leaves out parameters
-        that `check` does not compare in this step, because it compares one group of parameters
-        after the other."""
+        """Returns those of `params` whose entry of `here` is True on any rank. Leaves out
+        parameters that `check` does not compare in this step, because it compares one group of
+        parameters after the other."""
         indices = [i for i, p in enumerate(params) if here[i] and self._turns.has(p)]
         anywhere = sorted({i for rank in self._ranks.gather(indices) for i in rank})
         if anywhere and anywhere[-1] >= len(params):
@@ -380,8 +381,8 @@ class Comparer:
         """Returns whether a gradient that differs from the mean is right, because the script's own
         code has changed the gradients before.
 
-        It is right in two cases. The script has taken gradients away and added them later, and the
-        gradient is the mean of all that autograd has delivered. Or the script's hooks scale
+        It is right in two cases. The script has taken gradients away and added them back later, and
+        the gradient is the mean of all that autograd has delivered. Or the script's hooks scale
         gradients alike on all ranks, and the gradient is the mean of these hooks' results.
         """
         handed = question.handed(p)
@@ -419,8 +420,8 @@ class Comparer:
         return self._passes, self._is_divided_by_all
 
     def _judge_loss(self, where: str) -> None:
-        """Called if the gradients are right for the loss on which backward() began. If this is a
-        multiple of the mean loss other than 1, adds a difference if a known mistake explains the
+        """Called if the gradients are right for the loss on which backward() began. If that loss is
+        the mean loss times a factor other than 1, adds a difference if a known mistake explains the
         factor, or a note if the factor may be intended."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())

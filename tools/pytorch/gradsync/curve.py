@@ -31,8 +31,8 @@ class CurvePoint:
     `link`: the value of --link; empty for the recorded link. `speed_up`: the samples per second of
     all ranks, divided by those of one rank that does not synchronise: ranks x none_s / step_s.
     `cost_s`: how many seconds longer the step takes than a step without synchronisation.
-    `exposed_s`: how many seconds ranks only wait for collectives. `equal_step_s`: the step that
-    would be predicted if all ranks were equally fast.
+    `exposed_s`: how many seconds of the step ranks only wait for collectives. `equal_step_s`: the
+    seconds of the step if all ranks were equally fast.
     """
 
     link: str
@@ -66,10 +66,11 @@ class Curve:
 
     `notes`: sentences about what the predictions assume. `none_s`: the time of a step without
     synchronisation, with as many backward passes as the script's own step. `bucket_bytes`,
-    `first_bucket_bytes`: the sizes of DDP's buckets in the script's own step. `is_sharded`: whether
-    the script uses fully_shard, so that there are no buckets. `points`: one for each number of
-    ranks over the first link, then over the next link, all in the order in which they were asked
-    for. `measured`: steps from other recordings. The other fields mean what the fields of Answer
+    `first_bucket_bytes`: the bytes at which DDP closes a bucket, and its first bucket, in the
+    script's own step. `is_sharded`: whether the script uses fully_shard, so that there are no
+    buckets. `points`: one predicted step for each number of ranks over the first link, then over
+    the next link, all in the order in which they were asked for. `measured`: the measured step of
+    each of the other recordings that were named. The other fields mean what the fields of Answer
     with these names mean.
     """
 
@@ -125,7 +126,7 @@ def curve_of(
 
     `measured`: recordings of the same model, whose own measured steps are added to the curve.
     Raises Refused if a recording lacks something that the answer needs, or if one of `measured` has
-    other parameters or passes.
+    gradients of other sizes or another number of backward passes in a step.
     """
     first = questions[0].question
     recording, launch, row = first.recording, first.launch, first.script_row

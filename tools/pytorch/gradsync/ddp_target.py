@@ -36,8 +36,9 @@ def hook_of(ddp: DDP) -> str:
 
 
 def row_of(ddp: DDP, name: str = "as the script has it", **changes: Any) -> Row:
-    """Returns DDP's settings as a Row. `changes`: values that replace those of some fields of Row,
-    such as the number of passes, which DDP does not know."""
+    """Returns DDP's settings, such as the size of its buckets, as a Row of a recording. `changes`:
+    values that replace those of some fields of Row, such as the number of backward passes in a
+    step, which DDP does not know."""
     bucket_bytes = int(ddp.bucket_bytes_cap)
     is_default = getattr(ddp, "bucket_bytes_cap_default", bucket_bytes == DEFAULT_BUCKET_BYTES)
     sizes = str(ddp_facts(ddp).get("rebuilt_bucket_sizes", ""))
@@ -95,8 +96,8 @@ class DdpTarget(ModelTarget):
         return is_joining(self.ddp)
 
     def before_step(self, turn: Turn) -> None:
-        """For a step without synchronisation, makes the model's buffers equal on all ranks before
-        the step begins, if DDP would do so in forward."""
+        """Called before a step. If the step is to be one without synchronisation, makes the model's
+        buffers equal on all ranks, provided that DDP would do so in forward."""
         if turn.mode is StepMode.UNSYNCHRONISED and synchronises_buffers(self.ddp):
             synchronise_buffers(self.ddp)
 

@@ -1,8 +1,8 @@
 """Draws the random numbers from which intervals of predictions are computed.
 
 Every run draws the same numbers: Python promises that Random.random() gives the same sequence for a
-seed in all releases, and does not promise this of its other functions. Drawing ranks, drawing
-rounds for the bootstrap, and drawing errors have different seeds.
+seed in all releases, and does not promise this of its other functions. There are different seeds
+for drawing recorded steps of ranks, rounds for the bootstrap, and random errors.
 """
 
 from __future__ import annotations

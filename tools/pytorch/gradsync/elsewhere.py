@@ -34,13 +34,14 @@ class Elsewhere:
         )
 
     def on_started(self, process: multiprocessing.process.BaseProcess) -> None:
-        """Called when the script has started a process by multiprocessing, which need not train."""
+        """Called when the script has started `process` by multiprocessing; this need not be one
+        that trains."""
         if not process.daemon:  # unlike those of a DataLoader
             self.starts_at = self.starts_at or place()
 
     def refuse_child(self) -> None:
-        """Called when a backward pass or an update begins: ends this process if the script has
-        forked it, because it trains."""
+        """Called when a backward pass or an update begins. If the script has forked this process,
+        ends it with an error, because `check` compares nothing in it."""
         if os.getpid() != self._pid:
             rank = int(os.environ.get("RANK", "0"))
             self._own_work.refuse("it trains in a process that the script has started", rank)

@@ -18,9 +18,9 @@ class Interval:
     %.
 
     `draws`: for each launch, the values that the repetitions of a bootstrap have given, all equally
-    likely; empty if there was no bootstrap, as for a measured value. All predicted steps of one
-    question are drawn with the same random errors, so errors that two values share cancel in their
-    difference.
+    likely; empty if there was no bootstrap, as for a measured value. Predicted steps of one
+    question share some random errors, such as those of the link, which therefore cancel in the
+    difference of two steps.
     """
 
     value: float
@@ -65,16 +65,16 @@ def _limits(draws: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value that was computed from measurements, and its 95 % interval; None if there were too
-    few measurements for an interval."""
+    """A value that was computed from measurements, and its 95 % interval, which is None if there
+    were too few measurements."""
 
     value: float
     interval: Interval | None
 
 
 def trimmed_mean(values: Sequence[float]) -> float:
-    """Returns the mean without the smallest and the largest fifth of the values (both rounded
-    down). So a few disturbed steps hardly change the mean."""
+    """Returns the mean without the smallest fifth and the largest fifth of the values, each rounded
+    down to a whole number of values. So a few disturbed steps hardly change the mean."""
     kept = _kept(values)
     return sum(kept) / len(kept)
 

@@ -2,7 +2,8 @@
 
 To notice calls, functions of PyTorch are replaced from the first listen() to the last
 stop_listening(), and watch_calls() replaces the function by which modules of a class are called.
-The script's models and optimizers are not changed, because the script may copy and save them.
+This module does not change the script's models and optimizers, because the script may copy and save
+them.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ class Listener:
         exception."""
 
     def on_prepare(self, reducer: Any) -> bool:
-        """Called when DDP is about to prepare this reducer for synchronising. Returns whether DDP
-        may do so."""
+        """Called in DDP's forward, when DDP is about to prepare this reducer to average gradients
+        in the next backward pass. Returns whether DDP may prepare it; if not, that pass averages
+        nothing."""
         return True
 
     def on_losses(self, tensors: Any, gradients: Any = None) -> None:
@@ -204,7 +206,7 @@ class _Backward:
 
 class _StepHook:
     """A hook that PyTorch calls before or after each step() of any optimizer. `register`: the
-    function that registers it. `tell`: the function that it calls.
+    function that registers it. `tell`: the function that this hook calls.
 
     PyTorch iterates over a dictionary of such hooks, and during the iteration only the last hook
     can be removed. If listening ends while this hook runs and other hooks follow it, this hook

@@ -95,7 +95,7 @@ class Facts:
     def _parameters(self, update: Update) -> dict[str, str]:
         """Returns texts about the update: the name of its optimizer, and the shapes, dtypes and
         names of the parameters that it trains. The names are missing if one of these parameters is
-        in no model that this rank has called."""
+        in no model that this rank has called with gradients enabled."""
         trained = [p for p in parameters_of(update.updater) if p.requires_grad]
         names = [self._trained.name_of(p) for p in trained]
         known = {"names of what trains": str(names)} if all(names) else {}
@@ -106,7 +106,8 @@ class Facts:
         """Returns, by names, digests of the weights in `params`, which the update changes, and of
         the weights that the step uses and no optimizer has. Leaves out weights that DDP ignores.
 
-        Weights that no optimizer has are those of frozen modules, teachers and reference models.
+        Weights that no optimizer has are, for example, those of frozen modules, teachers and
+        reference models.
         """
         trained = [p for updater in self._trained.updaters() for p in parameters_of(updater)]
         others = self._step.calls.weights(self._trained.name_of, trained)

@@ -43,7 +43,7 @@ class Topic(enum.Enum):
 @dataclasses.dataclass(frozen=True)
 class Finding:
     """Something that `check` has found and reports in a line. If its `status` is SAME, it is a
-    note: nothing is wrong."""
+    note, which does not change the exit status; else it is a difference."""
 
     status: Status
     text: str
@@ -73,8 +73,7 @@ class Findings:
         return topic in self._by_topic
 
     def note(self, topic: Topic, text: str) -> None:
-        """Makes this note, which is not about a mistake, the topic's finding, unless the topic
-        already has a difference."""
+        """Makes this note the topic's finding, unless the topic already has a difference."""
         if not self.has_difference(topic):
             self._by_topic[topic] = Finding(Status.SAME, text)
 
@@ -117,7 +116,7 @@ class Coverage:
 
 @dataclasses.dataclass
 class Cost:
-    """The time and memory that checking has cost this rank."""
+    """The time and memory that `check` has cost this rank."""
 
     seconds: float
     peak_bytes: int  # of sums of gradients, in host memory

@@ -15,7 +15,8 @@ class FlatBuffer:
 
     `slots`: for each parameter a view of its gradient in the buffer, with the parameter's shape.
     `parts`: for each dtype a flat view of the gradients of this dtype; complex numbers are pairs of
-    real numbers. `wire`: a flat view of the whole buffer, in the dtype of the largest of `parts`.
+    real numbers. `wire`: a flat view of the whole buffer, with the dtype of the largest of `parts`;
+    probes send pieces of this view.
     """
 
     def __init__(
@@ -61,8 +62,9 @@ class FlatBuffer:
         torch.mul(gradient, self.share, out=self.slots[i])
 
     def fill(self, is_there: Sequence[bool]) -> None:
-        """Copies all gradients that put() has not copied yet, and writes zeros for parameters
-        without a gradient. `is_there`: for each parameter, whether put() has copied its gradient.
+        """Copies the gradients that put() has not copied yet to the buffer, divided by the number
+        of ranks, and writes zeros for parameters without a gradient. `is_there`: for each
+        parameter, whether put() has already copied its gradient.
         """
         for i, param in enumerate(self.params):
             if param.grad is None:
@@ -71,7 +73,8 @@ class FlatBuffer:
                 self.put(i)
 
     def keep(self) -> None:
-        """Keeps a copy of the buffer's contents, which the next average() will use."""
+        """Keeps a copy of the buffer's contents; the next average() averages it instead of the
+        current gradients."""
         self._kept = self.flat.clone()
 
     def copy_back(self) -> None:

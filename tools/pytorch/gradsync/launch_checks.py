@@ -30,8 +30,8 @@ AGREEING_FIELDS = (
 def differing_field(
     one: Launch, other: Launch, names: Sequence[str] = AGREEING_FIELDS
 ) -> str | None:
-    """Returns the first of the fields `names` in which two launches differ; None if they agree.
-    Host names may differ, if the same ranks share a host."""
+    """Returns the first of the fields `names` in which two launches differ; None if they agree in
+    all of these. Host names may differ, if the same ranks share a host."""
     for name in names:
         if _comparable(one, name) != _comparable(other, name):
             return name
@@ -84,8 +84,8 @@ def _check_memory(memory: Memory, parameters: int) -> None:
 
 
 def _check_step(launch: Launch, name: str, step: Step, first: Step) -> None:
-    """Raises Refused if `step` lacks a time, or is of another kind than `first`, which is rank 0's
-    step with the same index."""
+    """Raises Refused if `step` lacks a time, or if its mode, settings or collectives are not those
+    of `first`, which is rank 0's step with the same index."""
     sent, first_sent = step.collectives, first.collectives
     _require(
         (step.mode, step.row, sent and sent.kind, sent and sent.bytes)

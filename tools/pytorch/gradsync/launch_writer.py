@@ -39,9 +39,9 @@ class LaunchWriter:
         self._check(field for field in AGREE if field != "passes")
 
     def set_passes(self, passes: int) -> None:
-        """Called after the first round, which has shown how many backward passes a step has. In a
-        round the recorder takes steps of all kinds: without synchronisation, probes and the
-        script's own."""
+        """Called after the first round, which has shown how many backward passes a step has. A
+        round is a series of steps of different kinds, such as steps without synchronisation and
+        probes."""
         self.launch = dataclasses.replace(self.launch, passes=passes)
         self._check(["passes"])
 

@@ -88,8 +88,9 @@ class Curve:
         """Returns a quantity that is a time (a latency plus bytes divided by a rate) at this size.
 
         Above the largest known size, or if only one size is known, the time is proportional to the
-        bytes. Below the smallest known size, it follows the line through the first two points, but
-        is at least proportional to the bytes, so that it is never negative.
+        bytes. Below the smallest known size, the time is the larger of two: the one on the line
+        through the first two points, and one that is proportional to the bytes. So it is never
+        negative.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:
@@ -116,8 +117,8 @@ class Curves:
 
 
 class LinkCosts:
-    """Time and CPU use of collectives between ranks, by operation, size, and number at the same
-    time.
+    """Time and CPU use of collectives between ranks, by operation, by size, and by how many run at
+    the same time.
 
     `channels`: the number of collectives that can run at the same time; a later one waits until one
     of them is done.
@@ -144,15 +145,16 @@ class LinkCosts:
     def with_curves(self, more: Mapping[Operation, Sequence[Curves]]) -> LinkCosts:
         """Returns these costs, with the curves of some operations replaced.
 
-        `more`: for each operation to replace its curves, ordered by the number of collectives at
-        the same time, beginning with 1.
+        `more`: for each operation whose curves are replaced, its new curves, ordered by the number
+        of collectives at the same time, beginning with 1.
         """
         other = copy.copy(self)
         other._curves = {**self._curves, **more}
         return other
 
     def without_units(self) -> LinkCosts:
-        """Returns these costs without those of UNIT_GATHER and UNIT_REDUCE."""
+        """Returns these costs without those of the collectives of FSDP2's units (UNIT_GATHER and
+        UNIT_REDUCE)."""
         other = copy.copy(self)
         other._curves = {
             kind: curves
@@ -208,7 +210,7 @@ class LinkCosts:
 
     def _of(self, kind: Operation, in_flight: int = 1) -> Curves:
         """Returns the curves of this operation or, if it has none, of all-reduces, for the largest
-        known number of collectives at the same time that is at most `in_flight`."""
+        known number of concurrent collectives that is at most `in_flight`."""
         curves = self._curves.get(kind) or self._curves[Operation.ALL_REDUCE]
         return [one for one in curves if one.in_flight <= in_flight][-1]
 

@@ -108,8 +108,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class StepMemory:
-    """Measures the memory of the step that begins when this object is made. A gradient counts as a
-    temporary tensor until it is ready.
+    """Measures the memory that tensors need in the step that begins when this object is made. A
+    gradient counts as a temporary tensor until it is ready.
     """
 
     def __init__(
@@ -162,8 +162,8 @@ class StepMemory:
         self._order[i] = None  # the last one
 
     def on_update(self) -> None:
-        """Called when the optimizer's update begins, after backward and after the recorder's own
-        work."""
+        """Called when the optimizer's update begins, after backward and after what the recorder
+        itself does between the two."""
         if not self._live.is_on:
             return
         # Under fully_shard they hold parts of weights and gradients, which are no activations.
@@ -176,7 +176,7 @@ class StepMemory:
         self._live.take()
 
     def end(self) -> None:
-        """Called when the step has ended. It may be called several times for one step."""
+        """Called when the step has ended. This method may be called several times for one step."""
         if self._live.is_on:
             self._live.end()
             self._optimizer_bytes = self._live.take()
