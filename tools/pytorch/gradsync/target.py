@@ -60,7 +60,8 @@ class ModelTarget:
     ) -> None:
         """`module`: the module that has the parameters: `model` itself or, in DDP, the module in
         it. `named`: parameters with their names, of which those that require a gradient are
-        recorded. `only`: the ids of the parameters to record among these; by default of all."""
+        recorded. `only`: the ids (Python's id()) of the parameters to record among these; by
+        default of all."""
         self.module = module
         self.roots = list(roots) or [model]
         self.views = views
@@ -123,8 +124,9 @@ class ModelTarget:
         return False
 
     def before_step(self, turn: Turn) -> None:
-        """Called before a step of this kind begins, to prepare it. The time of this call is no part
-        of the step. All ranks must make the call, but need not make it at the same moment."""
+        """Called before a step of the kind `turn` begins, to prepare it. The time of this call is
+        no part of the step. All ranks must make the call, but need not make it at the same
+        moment."""
 
     def after_call(self, turn: Turn) -> None:
         """Called whenever the model's forward is called in a step, before the forward runs."""
