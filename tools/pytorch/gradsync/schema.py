@@ -128,7 +128,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Row:
-    """The settings of steps in which the script itself synchronises.
+    """The settings of steps in which the script itself synchronises gradients.
 
     `bucket_bytes` and `first_bucket_bytes`: the size at which DistributedDataParallel closes a
     bucket, and the first bucket of each dtype. `bf16`: whether DistributedDataParallel uses

@@ -130,8 +130,8 @@ class ScriptCollectives:
             self._unread.append((torch.cat([one.flatten() for one in made]), is_gather))
 
     def _read(self) -> list[float]:
-        """Returns the numbers that the script has summed over ranks in this step, as far as _keep()
-        has kept them."""
+        """Returns the numbers that the script has summed over ranks in this step, without those of
+        results that _keep() has left out."""
         unread, self._unread = self._unread, []
         for numbers, is_gather in unread:
             own = [float(number) for number in numbers.tolist()]

@@ -1,4 +1,4 @@
-"""Synchronises the steps of a model that neither DDP nor fully_shard synchronises, while it is
+"""Synchronises the gradients of a model that neither DDP nor fully_shard synchronises, while it is
 recorded."""
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ class ModelTarget:
         return [p.dtype for p in self.params]
 
     def optimized_ids(self) -> set[int]:
-        """Returns the ids of the parameters that this model's optimizers have."""
+        """Returns Python's id() of each recorded parameter or, under fully_shard, of this rank's
+        part of it: of what optimizers have."""
         return {id(param) for param in self.params}
 
     def can_try_units(self) -> bool:
@@ -129,7 +130,8 @@ class ModelTarget:
         moment."""
 
     def after_call(self, turn: Turn) -> None:
-        """Called whenever the model's forward is called in a step, before the forward runs."""
+        """Called whenever the model's forward is called in a step, before the forward runs. In DDP,
+        keeps the forward of an UNSYNCHRONISED step from sending the model's buffers."""
 
     def owns_reducer(self, reducer: object) -> bool:
         """Returns whether this reducer of DDP belongs to this model."""
