@@ -104,9 +104,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Unit:
-    """A module that was passed to fully_shard: its name, and the indices in Launch.parameters of
-    the parameters that are gathered together. The first unit in Launch.units is the root module,
-    unless all of the root's parameters are in other units.
+    """A module that was passed to fully_shard or, in predictions, would be: its name, and the
+    indices in Launch.parameters of the parameters that are gathered together. The first unit in
+    Launch.units is the root module, unless all of the root's parameters are in other units.
 
     `reshards`: whether the unit's parameters are freed after forward, and gathered again for
     backward.
