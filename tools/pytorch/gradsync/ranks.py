@@ -1,4 +1,5 @@
-"""Lets the ranks of a script exchange values for `check`, over a process group of its own."""
+"""Lets the ranks of a script exchange values for `check`, over a process group that `check`
+makes."""
 
 from __future__ import annotations
 

@@ -2,24 +2,26 @@
 
 The recorder takes several kinds of steps in turn. In UNSYNCHRONISED steps, ranks exchange no
 gradients while time is measured. A PROBE copies gradients as DistributedDataParallel (DDP) does:
-each into a flat buffer when it is ready, where a view of the buffer replaces it if DDP has
-gradient_as_bucket_view. After backward, while nothing is computed, a probe of several ranks sends
-up to 128 pieces of the buffer. Then, except under fully_shard, it copies gradients back that are
-not views. One kind of probe instead gathers and reduces tensors of the shapes of the model's
-blocks, as FSDP2 would if the blocks were its units. In SCRIPT steps, DDP or fully_shard
-synchronises gradients as the script has set it up. The script's first step is not changed; it shows
-the model's optimizers and how many backward passes a step has. Before the optimizer of an
-UNSYNCHRONISED step or a PROBE, the recorder averages gradients over ranks as DDP or fully_shard
-would, so training continues as without the recorder. The recorded times leave this averaging out.
+each into a flat buffer when it is ready; if DDP has gradient_as_bucket_view, a view of the buffer
+then replaces the gradient. After backward, while nothing is computed, a probe of several ranks
+sends pieces of the buffer. Then, except under fully_shard, it copies gradients back that are not
+views. One kind of probe does not send the buffer: it gathers and reduces tensors of the shapes of
+the model's parameters, block by block, as FSDP2 would if the blocks were its units. In SCRIPT
+steps, DDP or fully_shard synchronises gradients as the script has set it up. The script's first
+step is not changed; it shows the model's optimizers and how many backward passes a step has. Before
+the optimizer of an UNSYNCHRONISED step or a PROBE, the recorder averages gradients over ranks as
+DDP or fully_shard would, so training continues as without the recorder. The recorded times leave
+this averaging out.
 
 step_machine.py decides where a step begins and ends, and which events of a step cannot be recorded.
 DDP decides in forward whether it will synchronise, and then prepares its reducer; in UNSYNCHRONISED
 steps and probes, the recorder prevents this preparation, so DDP sends no gradients. The first round
-(a sequence of steps of all kinds) shows how many backward passes a step has: the number whose steps
-have most passes of the round together. Later steps with another number are not recorded, but
-repeated. If neither DDP nor fully_shard tells which pass is a step's last, the pass that completes
-this number counts as the last; in the first round, the number of passes of the script's first step
-is used instead. Steps that a GradScaler skips are not recorded.
+(a sequence of steps of all kinds) shows how many backward passes recorded steps have: more passes
+of this round belong to steps with this number than to steps with any other number. A later step
+with another number is not recorded, and the next step is of the same kind again. If neither DDP nor
+fully_shard tells which pass is a step's last, the pass that completes this number counts as the
+last; in the first round, the number of passes of the script's first step takes its place. Steps
+that a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations

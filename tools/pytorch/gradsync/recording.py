@@ -64,9 +64,9 @@ class Recording:
 
     @property
     def first(self) -> Launch:
-        """The recording's first launch. All its launches have gradients of the same sizes, and the
-        same values of the fields in AGREEING_FIELDS, such as `optimizer`; only host names may
-        differ."""
+        """The recording's first launch. All launches of the recording have gradients of the same
+        sizes, and the same values of the fields in AGREEING_FIELDS, such as `optimizer`, but may
+        have other host names."""
         return self.launches[0]
 
     @cached_property

@@ -90,10 +90,11 @@ class Scenario:
     simulated collectives of a step, in the order in which ranks issue them. `costs`: the times of
     collectives between `world_size` ranks. `log_error`: the standard deviation, over launches, of
     the logarithm of the time of a collective. The cost of synchronisation is how much longer a step
-    takes with synchronisation than without. `model_error` and `row_error`: standard deviations of
-    the logarithm of the simulation's error in this cost: of the error that all ways to synchronise
-    share, and of the error of this way alone. `copies_s`: the seconds of each step in `ranks` that
-    copies of gradients take; they count as cost of synchronisation.
+    takes with synchronisation than without. The simulated cost is wrong by a product of two
+    factors: one that all settings of DistributedDataParallel (or all of FSDP2) share, and one that
+    each setting has of its own. `model_error` and `row_error`: the standard deviations of the
+    logarithms of these two factors. `copies_s`: the seconds of each step in `ranks` that copies of
+    gradients take; they count as cost of synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -124,9 +125,10 @@ class Prediction:
     synchronise. `exposed_s`: by how much waiting for collectives makes the step longer. `slowed_s`:
     how much longer backward takes because of concurrent communication; 0 under `fully_shard`.
     `floor_s`: a lower limit of the step, in whatever order the collectives run. `copies_s`: how
-    much of the step copies of gradients into and out of DDP's buckets, casts and additions of
-    gradients take; 0 under `fully_shard`. `broadcasts_s`: how much of it ZeroRedundancyOptimizer's
-    broadcasts take; 0 without them. `replays`: for each recorded launch, its simulated rounds.
+    much of the step is spent on copying gradients into and out of DDP's buckets, casting them, and
+    adding them to gradients of earlier passes; 0 under `fully_shard`. `broadcasts_s`: how much of
+    it ZeroRedundancyOptimizer's broadcasts take; 0 without them. `replays`: for each recorded
+    launch, its simulated rounds.
     """
 
     step_s: Interval
@@ -238,8 +240,8 @@ def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
     """Returns the rounds to simulate, each a list of ranks' steps. For at most as many ranks as
     were recorded, these are the recorded rounds of the first `world_size` ranks. For more ranks,
     steps drawn from all recorded ranks and rounds are added to each recorded round; a step that is
-    drawn twice is in the list once. If simulating `world_size` ranks would take seconds, fewer
-    rounds are returned, but at least 12 (FEWEST_DRAWS) if as many were recorded."""
+    drawn twice is in the list once. If simulating that many ranks would take seconds, fewer rounds
+    are returned, but at least 12 (FEWEST_DRAWS) if as many were recorded."""
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
     if world_size <= measured:
@@ -276,8 +278,9 @@ def predict(scenario: Scenario) -> Prediction:
 
 def equal_rounds(scenario: Scenario) -> list[list[tuple[float, float]]]:
     """Simulates each recorded step of the first `world_size` ranks as if all ranks took this one
-    step; with many ranks, only the steps of the first rounds. Returns, for each round and rank, the
-    simulated seconds of the step, and the seconds that it would take without collectives."""
+    step; if these are many steps, simulates only those of the first rounds. Returns, for each round
+    and rank, the simulated seconds of the step, and the seconds that it would take without
+    collectives."""
     transfers = _transfers(scenario)
     ranks = scenario.ranks[: scenario.world_size]
     count = min(len(ranks[0]), max(FEWEST_DRAWS, MOST_EQUAL_STEPS // len(ranks)))
@@ -296,8 +299,9 @@ def _equal_step(
 
 
 def _transfers(scenario: Scenario) -> list[Transfer]:
-    """Returns the Transfer of each collective. If computation waits for collectives, as in FSDP2,
-    each runs alone; else as many run at a time as the backend has channels."""
+    """Returns, for each collective of the scenario, a Transfer, which tells how long it takes. If
+    computation waits for collectives, as in FSDP2, each runs alone; else as many run at a time as
+    the backend has channels."""
     costs = scenario.costs
     channels = costs.channels if scenario.waits is Waits.OPTIMIZER else 1
     return [

@@ -16,11 +16,11 @@ class RoundTimes:
     step if the times of all collectives are divided or multiplied by exp(Scenario.log_error), which
     is one standard deviation. `exposed_s`: the time from the end of the last rank's backward until
     all results have arrived; if computation waits for collectives, how much longer these waits make
-    the step. `faster_exposed_s` and `slower_exposed_s`: `exposed_s` in the same two cases.
-    `slowed_s`: how much longer backward takes because communication uses processors at the same
-    time; 0 if computation waits for collectives. `alone_s`: the slowest rank's step, if ranks did
-    not synchronise. `first_s`: the longest time, over ranks, from a rank's beginning until its
-    first gradient is ready.
+    the step. `faster_exposed_s` and `slower_exposed_s`: `exposed_s` with the times of collectives
+    of `faster_link_s` and of `slower_link_s`. `slowed_s`: how much longer backward takes because
+    communication uses processors at the same time; 0 if computation waits for collectives.
+    `alone_s`: the slowest rank's step, if ranks did not synchronise. `first_s`: the longest time,
+    over ranks, from a rank's beginning until its first gradient is ready.
     """
 
     step_s: float
@@ -40,7 +40,7 @@ class RoundTimes:
 
     def exposed_at(self, deviations: float) -> float:
         """Returns `exposed_s`, at least 0, if collectives are slower by this number of standard
-        deviations (faster if it is negative), computed as in at()."""
+        deviations (faster if it is negative), computed linearly from three simulated times."""
         values = (self.faster_exposed_s, self.exposed_s, self.slower_exposed_s)
         return max(0, _between(*values, deviations))
 

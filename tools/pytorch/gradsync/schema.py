@@ -38,10 +38,10 @@ MOST_RANKS = 16384
 class StepMode(str, Enum):
     """The kind of a recorded step: what happens to its gradients.
 
-    UNSYNCHRONISED: ranks average them between backward and the optimizer, in time that does not
-    count. PROBE: they are copied to a buffer as by DistributedDataParallel; after backward, the
-    ranks, if there are several, communicate as the probe's CollectiveKind says, so that
-    communication overlaps nothing. SCRIPT: the script itself synchronises them, by
+    UNSYNCHRONISED: ranks average gradients between backward and the optimizer, in time that does
+    not count. PROBE: gradients are copied to a buffer as by DistributedDataParallel; after
+    backward, while nothing is computed, the ranks, if there are several, communicate as the probe's
+    CollectiveKind says. SCRIPT: the script itself synchronises gradients, by
     DistributedDataParallel or fully_shard.
     """
 
@@ -57,8 +57,8 @@ class CollectiveKind(str, Enum):
     ALL_REDUCE: all-reduces of up to 128 pieces of the gradients; all but the last have one size.
     BF16: the same, with a cast of each piece to bf16 before its all-reduce and back after it.
     ZERO1: the broadcasts of ZeroRedundancyOptimizer, one for each parameter. FULLY_SHARD: a gather
-    and a reduction for each block of the model, as FSDP2 would run them if the blocks were its
-    units.
+    and a reduction for each block of the model, and for its other parameters together, as FSDP2
+    would run them if the blocks were its units.
     """
 
     ALL_REDUCE = "all_reduce"
@@ -104,9 +104,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Unit:
-    """A module that was passed to fully_shard: its name, and the indices in Launch.parameters of
-    the parameters that are gathered together. The first unit of a list is the root module, unless
-    all of the root's parameters are in other units.
+    """A module that was passed to fully_shard or, in predictions, would be: its name, and the
+    indices in Launch.parameters of the parameters that are gathered together. The first unit in
+    Launch.units is the root module, unless all of the root's parameters are in other units.
 
     `reshards`: whether the unit's parameters are freed after forward, and gathered again for
     backward.
@@ -128,7 +128,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Row:
-    """The settings of steps in which the script itself synchronises.
+    """The settings of steps in which the script itself synchronises gradients.
 
     `bucket_bytes` and `first_bucket_bytes`: the size at which DistributedDataParallel closes a
     bucket, and the first bucket of each dtype. `bf16`: whether DistributedDataParallel uses

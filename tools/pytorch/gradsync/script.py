@@ -91,7 +91,8 @@ class Script(Listener):
 
     def run(self) -> NoReturn:
         """Runs the script until the recording is written (with --continue, to the script's end),
-        and then ends this process. If the script ends earlier, this ends with an error."""
+        and then ends this process. If the script ends before the recording is written, the process
+        ends with an error."""
         command = self._options.command
         text = " ".join(command)
         self._patches.replace(DDP, "__init__", self._construct)
@@ -206,8 +207,9 @@ class Script(Listener):
         self._choose(self._recorders[0])
 
     def _modules_with(self, trained: set[int]) -> list[torch.nn.Module]:
-        """Returns a list of the first outermost called module that has all parameters with these
-        ids; if there is none, of all outermost called modules that have some of them."""
+        """Returns the first outermost called module that has all parameters with these ids, as a
+        list of one; if there is none, all outermost called modules that have some of these
+        parameters."""
         held = [(module, _ids_with_gradients(module)) for module in self._called.values()]
         whole = [module for module, ids in held if trained <= ids]
         return whole[:1] or [module for module, ids in held if trained & ids]

@@ -110,8 +110,8 @@ class ScriptCollectives:
 
     def _look_at(self, name: str, tensor: object) -> None:
         """Called before the collective `name` sends this tensor. Passes the tensor to `on_reduced`
-        if it is a loss that is reduced, and sets `in_forward` if this is the first collective for
-        it."""
+        if it is a loss that is reduced. Sets `in_forward` if it is still empty, and the call is
+        within a forward or the tensor needs a gradient and is not one number."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
@@ -130,8 +130,8 @@ class ScriptCollectives:
             self._unread.append((torch.cat([one.flatten() for one in made]), is_gather))
 
     def _read(self) -> list[float]:
-        """Returns the numbers that the script has summed over ranks in this step, as far as _keep()
-        has kept them."""
+        """Returns the numbers that the script has summed over ranks in this step, without those of
+        results that _keep() has left out."""
         unread, self._unread = self._unread, []
         for numbers, is_gather in unread:
             own = [float(number) for number in numbers.tolist()]
@@ -149,9 +149,9 @@ def _is_called_by_torch() -> bool:
 
 
 def _divisors(root: torch.Tensor) -> list[float]:
-    """Returns the numbers by which values were divided while this tensor was computed, as absolute
-    values: for each operation that is no such division, the product of the divisors after it, which
-    is 1 without any. Looks at up to 200 operations (MOST_NODES)."""
+    """Follows autograd's graph from this tensor back through up to 200 operations (MOST_NODES).
+    Returns, for each of them that does not multiply or divide by one number, by what number its
+    result was divided on its way to the tensor, as an absolute value; 1 if by none."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):

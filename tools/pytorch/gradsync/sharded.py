@@ -1,10 +1,10 @@
 """Records a model under FSDP2 (torch.distributed.fsdp.fully_shard).
 
-In a step without synchronisation or a probe, each rank has the whole model: the recorder gathers
-all units before the step, frees no parameters after forward or backward, and reduces gradients
-before the optimizer. These gathers and reductions run unit by unit, as in FSDP2. Their times are
-recorded, but are no part of the step. A model that does not fit into one rank's memory cannot be
-recorded: in its first step without synchronisation, the script runs out of memory.
+In a probe, or in a step without synchronisation, each rank has the whole model: the recorder
+gathers all units before the step, frees no parameters after forward or backward, and reduces
+gradients before the optimizer. These gathers and reductions run unit by unit, as in FSDP2. Their
+times are recorded, but are no part of the step. A model that does not fit into one rank's memory
+cannot be recorded: in its first step without synchronisation, the script runs out of memory.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class ShardedTarget(ModelTarget):
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
         """Returns a function that replaces the method `call` of the unit with this number. The
-        function marks when the first such call of each pass begins, and then calls the method,
-        except post_backward while reductions wait for deliver()."""
+        function marks when the method is first called in each pass, and then calls it. But while
+        reductions wait for deliver(), it does not call post_backward."""
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if call == CALLS[0]:  # of another pass
@@ -202,8 +202,9 @@ class ShardedTarget(ModelTarget):
         return f"{NOT_RECORDED} with set_manual_backward_finalization: leave it out"
 
     def before_step(self, turn: Turn) -> None:
-        """Before a step without synchronisation or a probe, gathers all units, and makes FSDP2 keep
-        them whole after forward. Before other steps, only forgets the calls of the last step."""
+        """Before a probe, or a step without synchronisation, gathers all units, and makes FSDP2
+        keep them whole after forward. Before other steps, only deletes the clock's marks of the
+        units' calls in the last step."""
         self._forget_calls()
         if turn.is_scripts_own:
             return
@@ -246,8 +247,8 @@ class ShardedTarget(ModelTarget):
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
         """Reduces the gradients of all units, one unit after the other from the last to the first,
-        and frees the gathered weights. Stores the times of the units' calls and collectives in
-        `marks`."""
+        and frees the gathered weights. Stores in `marks` when the units were gathered, called and
+        reduced."""
         begin = self.clock.mark()
         marks.units = UnitMarks(self._gathers, self._spans_of_calls(marks), self._reduce())
         marks.untimed = Span(begin, self.clock.mark())

@@ -119,9 +119,10 @@ class PlannedStep:
     plan: Sequence[UnitCollective]
 
     def rank_step(self, pace: float, optimizer_part: float) -> RankStep:
-        """Returns the step for a simulation. `pace`: a factor by which all times of computation are
-        multiplied. `optimizer_part`: a factor by which the optimizer's time is also multiplied,
-        because the simulated rank may have another part of the parameters than the recorded one.
+        """Returns this step as a RankStep, which a simulation needs. `pace`: a factor by which all
+        times of computation are multiplied. `optimizer_part`: a factor by which the optimizer's
+        time is also multiplied, because the simulated rank may have another part of the parameters
+        than the recorded one.
 
         In the result, `first_s` (when collectives can begin) is 0, because FSDP2's first gather
         runs at the beginning of the step and waits for no gradient.
@@ -158,7 +159,7 @@ def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[Pl
 
 
 def plan_of(launch: Launch, units: Sequence[Unit], place: str) -> Sequence[UnitCollective]:
-    """Returns the collectives that fully_shard issues in rank 0's first step without
+    """Returns the collectives that fully_shard would issue in rank 0's first step without
     synchronisation, in their order."""
     return rounds_of(launch, units, place)[0][0].plan
 

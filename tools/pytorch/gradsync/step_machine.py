@@ -25,7 +25,7 @@ from enum import Enum, auto
 
 
 class State(Enum):
-    """Where in a training step a model is; see the diagram above."""
+    """Where in a training step a model is; see the diagram at the beginning of this file."""
 
     BETWEEN = "between"  # two steps
     EVALUATED = "evaluated"  # BETWEEN, after a forward in eval mode

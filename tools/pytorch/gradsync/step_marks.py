@@ -24,8 +24,9 @@ class CollectiveMarks:
     cpu_ns: int = 0
 
     def add(self, begin: Mark, second: Mark, third: Mark, end: Mark) -> None:
-        """Adds four marks: of BF16, those before and after a cast, an all-reduce and a cast back;
-        of FULLY_SHARD, those before and after a unit's gather, a pause and its reduction."""
+        """Adds the four marks between which three things happen one after the other: of BF16, a
+        cast, an all-reduce and a cast back; of FULLY_SHARD, a unit's gather, a pause and the unit's
+        reduction."""
         self.into.append(Span(begin, second))
         self.each.append(Span(second, third))
         self.out_of.append(Span(third, end))
@@ -47,7 +48,8 @@ class CollectiveMarks:
 @dataclass
 class UnitMarks:
     """The clock's marks of when the units of fully_shard are gathered, called and reduced in a
-    step. Each list has one entry per unit; all are empty without fully_shard."""
+    step. Each list has one entry per unit; all are empty without fully_shard, and in SCRIPT
+    steps."""
 
     gathers: list[Span] = field(default_factory=list)
     # By unit: from the step's begin to the begin and end of forward, and of backward.

@@ -24,10 +24,10 @@ class StepRecorder:
     """Measures the current step of a model. The Recorder calls its methods when parts of the step
     begin and end. The clock's marks say when: moments on a CPU, or events of a GPU.
 
-    `turn`: which kind of step it is, such as a probe. `passes`: the number of backward passes so
-    far in the step that have computed gradients. `is_prepared`: whether the current backward pass
-    synchronises (in DDP, already known after forward). `arrivals`: when gradients became ready in
-    the current or last backward pass. `buffer`: the buffer of gradients that probes send; None
+    `turn`: the kind of the current step, such as a probe. `passes`: the number of backward passes
+    so far in the step that have computed gradients. `is_prepared`: whether the current backward
+    pass synchronises (in DDP, already known after forward). `arrivals`: when gradients became ready
+    in the current or last backward pass. `buffer`: the buffer of gradients that probes send; None
     before the first step has ended, and after close().
     """
 
@@ -50,15 +50,15 @@ class StepRecorder:
 
     def start(self, units: Sequence[Sequence[int]]) -> None:
         """Called when the script's first step has ended: makes the buffer of gradients that probes
-        send. `units`: for each block of the model, the numbers of the parameters that FSDP2 would
-        gather together."""
+        send. `units`: the numbers of the parameters that FSDP2 would gather together if the blocks
+        of the model were its units: a list for each block, and one for the other parameters."""
         dtypes = self._target.dtypes()
         self.buffer = FlatBuffer(self._target.params, self._world.size, dtypes)
         self._prober = Prober(self.buffer, self._world, self._clock, units)
 
     def close(self) -> None:
-        """Gives gradients that are views of the probes' buffer memory of their own, and frees the
-        buffer."""
+        """Copies gradients that are views of the probes' buffer to memory of their own, and frees
+        the buffer."""
         self._end_memory()
         if self.buffer:
             self.buffer.release()
@@ -66,8 +66,8 @@ class StepRecorder:
         self._prober = None
 
     def begin(self, turn: Turn, called: Mark) -> None:
-        """Called when a step begins, after ModelTarget.before_step(). `called`: the mark of when
-        the model's forward was called."""
+        """Called when a step begins, after ModelTarget.before_step(). `called`: the clock's mark of
+        when the model's forward was called."""
         self.turn = turn
         self.passes = 0
         self.is_prepared = False
@@ -190,7 +190,7 @@ class StepRecorder:
 
     def end(self, moment: Mark) -> None:
         """Called when the step has ended. If it ends with a forward in the optimizer's closure, the
-        update is still running, and `moment` counts as its end."""
+        update is still running, and `moment` counts as the update's end."""
         if self._updated is None:
             self.note_updated(moment)
         self.arrivals.since_update = 0

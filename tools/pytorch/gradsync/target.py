@@ -1,4 +1,4 @@
-"""Synchronises the steps of a model that neither DDP nor fully_shard synchronises, while it is
+"""Synchronises the gradients of a model that neither DDP nor fully_shard synchronises, while it is
 recorded."""
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class ModelTarget:
     ) -> None:
         """`module`: the module that has the parameters: `model` itself or, in DDP, the module in
         it. `named`: parameters with their names, of which those that require a gradient are
-        recorded. `only`: the ids of the parameters to record among these; by default of all."""
+        recorded. `only`: the ids (Python's id()) of the parameters to record among these; by
+        default of all."""
         self.module = module
         self.roots = list(roots) or [model]
         self.views = views
@@ -97,7 +98,8 @@ class ModelTarget:
         return [p.dtype for p in self.params]
 
     def optimized_ids(self) -> set[int]:
-        """Returns the ids of the parameters that this model's optimizers have."""
+        """Returns Python's id() of each recorded parameter or, under fully_shard, of this rank's
+        part of it: of what optimizers have."""
         return {id(param) for param in self.params}
 
     def can_try_units(self) -> bool:
@@ -123,11 +125,13 @@ class ModelTarget:
         return False
 
     def before_step(self, turn: Turn) -> None:
-        """Called before a step of this kind begins, to prepare it. The time of this call is no part
-        of the step. All ranks must make the call, but need not make it at the same moment."""
+        """Called before a step of the kind `turn` begins, to prepare it. The time of this call is
+        no part of the step. All ranks must make the call, but need not make it at the same
+        moment."""
 
     def after_call(self, turn: Turn) -> None:
-        """Called whenever the model's forward is called in a step, before the forward runs."""
+        """Called whenever the model's forward is called in a step, before the forward runs. In DDP,
+        keeps the forward of an UNSYNCHRONISED step from sending the model's buffers."""
 
     def owns_reducer(self, reducer: object) -> bool:
         """Returns whether this reducer of DDP belongs to this model."""
