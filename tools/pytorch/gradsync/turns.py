@@ -83,10 +83,10 @@ class Verdict(Enum):
 
 
 class Rounds:
-    """Determines the kind of the next step. The script's first step, which shows what the model
-    has, belongs to no round. `taken`: the number of steps that rounds have had so far, without
-    repeated ones; -1 until the first step has ended. The steps of the first round are warm-up, and
-    show how many backward passes a step has.
+    """Determines the kind of each step that the recorder takes, and whether to keep its times. The
+    script's first step, which the recorder does not change, belongs to no round. `taken`: the
+    number of steps that rounds have had so far, without repeated ones; -1 until the first step has
+    ended. The steps of the first round are warm-up, and show how many backward passes a step has.
 
     `expected`: the number of backward passes that a step must have for its times to be kept; None
     before the script's first step has ended.

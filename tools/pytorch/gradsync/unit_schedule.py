@@ -190,8 +190,7 @@ def events_of(
 
 def _recorded_events(step: Step) -> list[Event]:
     """Returns the calls of FSDP2's methods in the last pass, at the recorded moments, for a script
-    that uses fully_shard itself. Of two calls at the same moment, the one that comes first in CALLS
-    comes first."""
+    that uses fully_shard itself. Calls at the same moment are in the order of CALLS."""
     events = [
         (NS * ns, place, unit)
         for unit, times in enumerate(step.units_ns)

@@ -86,10 +86,10 @@ class CollectiveReport:
 @dataclass(frozen=True)
 class WaitingReport:
     """How long ranks wait for slower ranks, in the steps that are not skipped (see Report.skipped).
-    `by_rank_s`: for each rank, how long it waits in a step, as a mean. `for_rank_s`: for each rank,
-    the sum of the times that all other ranks wait for it in a step, as a mean. `last_counts`: the
-    number of collectives that each rank began last, without ranks that began none last.
-    `collectives`: the number of all these collectives."""
+    `by_rank_s`: for each rank, how long it waits in a step, as a mean over these steps.
+    `for_rank_s`: for each rank, how long all other ranks together wait for it in a step, as a mean.
+    `last_counts`: the number of collectives that each rank began last, without ranks that began
+    none last. `collectives`: the number of all these collectives."""
 
     by_rank_s: dict[int, float]
     for_rank_s: dict[int, float]
