@@ -70,7 +70,8 @@ def recorded_text(answer: Answer | Curve) -> str:
 
 def _alone(answer: Answer) -> str:
     """Returns the line about a step without synchronisation. The line also has the shortest time
-    that a step can take over this link (`floor_s`), if this is below the predicted interval."""
+    that a step with synchronisation can take over the question's link (`floor_s`), if this is below
+    the predicted interval."""
     text = f"A step without synchronisation takes {ms_text(answer.none_s)}."
     if answer.ddp.floor_s >= answer.ddp.step_s.low:
         return text
@@ -102,8 +103,8 @@ def step_text(step: ScriptStep | Curve, units: int) -> str:
 
 
 def _step(answer: Answer) -> list[str]:
-    """Returns the lines about the predicted step, and about those of its parts that are not printed
-    as 0."""
+    """Returns one line about the predicted step, and one about each of its parts that is not
+    printed as 0."""
     step = answer.ddp.step_s
     parts = answer.ddp.parts
     waits = "weights or gradients" if answer.ddp.is_sharded else "gradients after backward"
@@ -132,8 +133,8 @@ def _part(ms: str, name: str) -> str:
 
 
 def _variation(answer: Answer) -> list[str]:
-    """Returns lines about the time of a step that is lost to communication and to slower ranks;
-    none if waiting for slower ranks takes less than 1 % of the step (TOLD)."""
+    """Returns lines about the time of a step that is lost to communication and to slower ranks; no
+    line if waiting for slower ranks takes less than 1 % of the step (TOLD)."""
     variation = answer.variation
     step_s, rank_s = variation.varying_step_s, variation.rank_s
     waiting_s = step_s - variation.equal_step_s
@@ -161,8 +162,9 @@ def _variation(answer: Answer) -> list[str]:
 
 
 def _assumed(answer: Answer) -> str:
-    """Returns a text about how the ranks of the question vary: as they did while recorded or, if
-    there are more ranks than recorded, it is assumed that they vary like the recorded ranks."""
+    """Returns a text about how the speeds of the question's ranks vary: as they did while recorded
+    or, if the question has more ranks than were recorded, by assumption like those of the recorded
+    ranks."""
     asked, recorded = ranks_text(answer.world_size), ranks_text(answer.recorded_world_size)
     if answer.world_size <= answer.recorded_world_size:
         return f"the {asked} vary as they did while recorded"
@@ -172,8 +174,8 @@ def _assumed(answer: Answer) -> str:
 
 def _shared_noise(answer: Answer) -> list[str]:
     """Returns a line that warns if the recorded ranks were slow in the same steps (correlation of
-    0.5 or more), because ranks on other hosts may not be. Returns none if the question has no more
-    ranks than were recorded."""
+    0.5 or more), because ranks on other hosts may not be. Returns no line if the question has no
+    more ranks than were recorded."""
     correlation = answer.variation.correlation
     is_larger = answer.world_size > answer.recorded_world_size
     if not is_larger or correlation is None or correlation < TOGETHER:

@@ -47,18 +47,18 @@ def tensors_of(tree: object) -> list[torch.Tensor]:
 
 
 def is_in_parts(tensor: torch.Tensor) -> bool:
-    """Returns whether a tensor is a DTensor, whose parts may be on several ranks."""
+    """Returns whether a tensor is a DTensor, whose parts are on the ranks of its mesh."""
     return hasattr(tensor, "to_local")
 
 
 def part_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns this rank's part of a DTensor; any other tensor unchanged."""
+    """Returns this rank's part of a DTensor; returns any other tensor unchanged."""
     return cast("Any", tensor).to_local() if is_in_parts(tensor) else tensor
 
 
 def whole_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the whole of a DTensor, for which all its ranks must call this together; any other
-    tensor unchanged."""
+    """Returns the whole of a DTensor, for which all its ranks must call this together; returns any
+    other tensor unchanged."""
     return cast("Any", tensor).full_tensor() if is_in_parts(tensor) else tensor
 
 
@@ -70,8 +70,8 @@ def mesh_place(tensor: torch.Tensor) -> list[int]:
 def is_computed(tensor: torch.Tensor) -> bool:
     """Returns whether autograd has computed the tensor from tensors that need a gradient.
 
-    Returns False for a view of a parameter. For a view, only its base is asked, because to read the
-    view's own grad_fn may raise an error if the parameter was changed in place.
+    Returns False for a view of a parameter. Of a view, only requires_grad and its base are read: to
+    read its own grad_fn may raise an error if the base was changed in place.
     """
     origin = cast("Any", tensor)._base if tensor._is_view() else tensor
     return tensor.requires_grad and not origin.is_leaf
@@ -87,7 +87,7 @@ def register_hook(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) ->
 
 def untraced(function: _Function) -> _Function:
     """Returns a function that calls `function`, and that torch.compile does not trace. The first
-    call in a process imports the compiler, which takes seconds."""
+    call of untraced() in a process imports the compiler, which takes seconds."""
     disable = cast("Callable[[_Function], _Function]", torch.compiler.disable)
     return disable(function)
 
@@ -133,8 +133,8 @@ def after_every_step(hook: StepHook) -> RemovableHandle:
 
 
 def is_last_hook(handle: RemovableHandle) -> bool:
-    """Returns whether this hook is the last one in the dictionary of hooks to which PyTorch added
-    it; False if this hook was removed."""
+    """Returns whether this hook is the last one in the dictionary of hooks to which PyTorch has
+    added it; False if the hook is no longer in it."""
     hooks = handle.hooks_dict_ref()
     return hooks is not None and handle.id in hooks and next(reversed(hooks)) == handle.id
 
@@ -201,8 +201,8 @@ def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> 
     """Waits until all ranks have called this, by the default group's store and without a
     collective.
 
-    Raises RuntimeError if another rank does not call it within `timeout`. Each such meeting needs a
-    `name` that no earlier meeting had.
+    Raises RuntimeError if another rank does not call it within about `timeout`. Each meeting of the
+    ranks needs a new `name`, which no earlier meeting had.
     """
     store = dist.distributed_c10d._get_default_store()
     barrier = cast("Callable[..., None]", dist.distributed_c10d._store_based_barrier)
@@ -325,7 +325,7 @@ def is_sharded(module: torch.nn.Module) -> bool:
 
 
 def sharded_state(module: torch.nn.Module) -> Any:
-    """Returns the FSDPState of a module for which is_sharded() is True."""
+    """Returns PyTorch's FSDPState of the module. Requires is_sharded(module)."""
     return cast("Any", module)._get_fsdp_state()
 
 
@@ -364,7 +364,8 @@ def make_whole_parameters(module: torch.nn.Module) -> None:
 
 
 def free_reduction_buffers(group: ShardedGroup) -> None:
-    """Frees the buffer of a model's last reduce-scatter, as FSDP2 does at the end of backward."""
+    """Frees the buffers that FSDP2 keeps of the model's last reduce-scatters, as FSDP2 does itself
+    at the end of backward."""
     context = cast("Any", group).comm_ctx
     if hasattr(context, "reduce_scatter_states"):
         context.reduce_scatter_states.clear()
@@ -387,10 +388,10 @@ def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
 
 
 def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
-    """Returns the dtype in which a parameter's gradient is reduced. Without a reduce_dtype in the
-    mp_policy, this is the parameter's own dtype (or a grad_dtype that the script has set); before
-    PyTorch 2.15, it is gathered_dtype(). FSDP2 must have initialised the parameter's group, as
-    initialise() and the first gather do."""
+    """Returns the dtype in which a parameter's gradient is reduced. If the mp_policy sets no
+    reduce_dtype, PyTorch 2.15 takes the grad_dtype that the script has set for the parameter, or
+    else the parameter's own dtype; older versions take gathered_dtype(). FSDP2 must have
+    initialised the parameter's group, as initialise() and the first gather do."""
     since_2_15 = getattr(parameter, "unsharded_grad_dtype", None)
     if isinstance(since_2_15, torch.dtype):
         return since_2_15
@@ -410,5 +411,6 @@ def replicas(group: ShardedGroup) -> int:
 
 
 def whole_parameter(parameter: ShardedParameter) -> torch.nn.Parameter | None:
-    """Returns the whole parameter, with which modules compute; None before the first gather."""
+    """Returns the whole parameter, with which modules compute; None before FSDP2 first gathers
+    it."""
     return getattr(parameter, "_unsharded_param", None)

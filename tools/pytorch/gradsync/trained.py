@@ -36,9 +36,10 @@ class Turns:
     memory.
 
     Each parameter gets a number when `check` first registers a hook on the tensor that gets its
-    gradient. An optimizer is pending while one of its parameters that have required a gradient was
-    in fewer than STEPS (2) checked updates for each group, of this optimizer or of others.
-    Parameters that cannot be checked further do not count.
+    gradient. An optimizer is pending (needs further checked updates) while one of its parameters
+    that have required a gradient was in fewer checked updates than STEPS (2) times the number of
+    groups. Checked updates by other optimizers count, too. Parameters that `check` can no longer
+    compare (see count()) are left out.
     """
 
     def __init__(self, groups: int) -> None:
@@ -78,13 +79,13 @@ class Turns:
         return (self.number_of(p) or 0) % self.groups == self._checked.get(id(p), 0) // STEPS
 
     def updates(self) -> int:
-        """Returns the largest number of checked updates that any parameter was in."""
+        """Returns in how many checked updates the most often checked parameter was."""
         return max(self._checked.values(), default=0)
 
     def count(self, owner: Updater, is_last: bool = False) -> None:
-        """Counts, for each parameter of this optimizer, an update whose gradients `check` has
-        compared with the mean over ranks (a checked update). `is_last`: whether no later update of
-        this optimizer can be checked."""
+        """Counts a checked update for each parameter of this optimizer: an update whose gradients
+        `check` has compared with the mean over ranks. `is_last`: True if `check` cannot compare
+        later updates of this optimizer, because its state is divided among ranks."""
         for p in parameters_of(owner):
             self._checked[id(p)] = self._checked.get(id(p), 0) + 1
             if is_last:
@@ -110,8 +111,8 @@ class Turns:
         return sum(id(p) in self._trainable and id(p) not in self._checked for p in params)
 
     def are_too_long(self) -> bool:
-        """Returns whether an optimizer has stepped so often that `check` must no longer wait for
-        other optimizers: at least 50 times (LONGEST), and at least twice for each group."""
+        """Returns whether an optimizer has stepped so often that `check` no longer waits for other
+        optimizers: at least 50 times (LONGEST), and at least twice for each group."""
         return max(self._taken.values(), default=0) >= max(LONGEST, STEPS * self.groups)
 
 
@@ -129,8 +130,9 @@ class Made:
 
 
 class Trained:
-    """The models that the script has called with gradients enabled, the optimizers that it has
-    made, and the models that it has wrapped in DDP, each in the order of these events."""
+    """The models that the script has called with gradients enabled, the optimizers that it has made
+    (and DeepSpeed's engines), and the models that it has wrapped in DDP. Each collection is in the
+    order of these events."""
 
     def __init__(self) -> None:
         self.made: dict[int, Made] = {}  # by id of the updater
@@ -161,8 +163,8 @@ class Trained:
         return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the parameter's name in the first model that has it, without the prefix of
-        torch.compile or DDP; empty if no model has it."""
+        """Returns the parameter's name in the first of the called models that has it, without the
+        prefix of torch.compile or DDP; empty if none has it."""
         for model in self.models.values():
             for name, own in model.named_parameters():
                 if own is p:
@@ -245,16 +247,16 @@ class Step:
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
     def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called with what the script's hooks have made of a gradient that autograd delivers: adds
-        it to the Gradients of the parameter in `hooked`."""
+        """Called with the gradient that the script's hooks return for one that autograd delivers:
+        divides it by `scale`, and adds it to the parameter's Gradients in `hooked`."""
         if id(p) not in self.hooked:
             self.hooked[id(p)] = Gradients(gradient)
         self.hooked[id(p)].add(gradient, scale)
 
     def begin_pass(self, one: Pass) -> None:
         """Called when a backward pass begins. If the script has removed or zeroed a parameter's
-        gradient since the last pass, moves the sum of what autograd has delivered to this parameter
-        to Gradients.aside."""
+        gradient since the last pass, moves the sum of the gradients that autograd has delivered to
+        this parameter to Gradients.aside."""
         self.passes.append(one)
         self.running = one
         for number in self.had_gradient & self.gradients.keys():

@@ -14,9 +14,9 @@ PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)  # bytes
 
 @dataclass(frozen=True)
 class Probe:
-    """Collectives that the recorder runs after a backward, to measure their times: their kind, and
-    the size in bytes of the pieces that they send. `in_flight`: True if each collective ends before
-    the next one begins, False if all are issued at once."""
+    """Collectives that the recorder runs after a backward, to measure their times. `kind`: what
+    they are. `piece_bytes`: the size in bytes of the piece that each one sends. `in_flight`: True
+    if one collective is in flight at a time, False if all are issued at once."""
 
     kind: CollectiveKind
     piece_bytes: int
@@ -61,8 +61,9 @@ def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
 
 
 def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
-    """Returns the kinds of the steps of one round, in their order. Two of these are steps without
-    synchronisation, with about half of the probes between them."""
+    """Returns the kinds of steps that the recorder takes in each round, in their order in the first
+    round. Two of these steps are without synchronisation, with about half of the probes between
+    them."""
     turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
     half = len(turns) // 2
     alone = Turn(StepMode.UNSYNCHRONISED)
@@ -82,12 +83,13 @@ class Verdict(Enum):
 
 
 class Rounds:
-    """Determines the kind of the next step. The script's first step, which shows what the model
-    has, belongs to no round: `taken`, the number of steps taken in rounds, is -1 until it has
+    """Determines the kind of each step that the recorder takes, and whether to keep its times. The
+    script's first step, which the recorder does not change, belongs to no round. `taken`: the
+    number of steps that rounds have had so far, without repeated ones; -1 until the first step has
     ended. The steps of the first round are warm-up, and show how many backward passes a step has.
 
-    `expected`: the number of backward passes in a complete step; None before the first step has
-    ended.
+    `expected`: the number of backward passes that a step must have for its times to be kept; None
+    before the script's first step has ended.
     """
 
     def __init__(self, plan: Sequence[Turn], rounds: int) -> None:
@@ -100,19 +102,19 @@ class Rounds:
 
     def start(self, passes: int) -> None:
         """Called when the script's first step has ended, which had this number of backward passes.
-        Later steps are at first expected to have as many."""
+        During the first round, later steps are expected to have as many."""
         self.taken = 0
         self.expected = passes
 
     def turn(self) -> Turn:
         """Returns the kind of the next step. Each round begins with the kind that came second in
-        the previous round, so that it is not always the same kind that begins a round."""
+        the previous round, so rounds do not all begin with the same kind."""
         length = len(self.plan)
         return self.plan[(self.taken + self.taken // length) % length]
 
     def end_step(self, passes: int, is_synchronised: bool) -> Verdict:
         """Called when a step has ended: decides whether to keep its times. The next step has the
-        next kind; after REPEAT it has the same kind again."""
+        next kind of the round; after REPEAT it has the same kind again."""
         if self.taken < len(self.plan):
             self._counts[passes] += 1
             self.taken += 1
@@ -128,7 +130,7 @@ class Rounds:
         return Verdict.REPEAT if self._others <= len(self.plan) else Verdict.REFUSE
 
     def are_warmed_up(self) -> bool:
-        """Returns whether the first round has just ended."""
+        """Returns whether the first round has ended, and no step of the second one is kept yet."""
         return self.taken == len(self.plan)
 
     def are_over(self) -> bool:

@@ -21,8 +21,8 @@ from gradsync.trained import Updater, parameters_of
 class Weights:
     """The weights that a parameter should have after the optimizer's step, in f64.
 
-    `rounding`: how large the norm of the weights' error may be, because gradients and weights are
-    rounded.
+    `rounding`: the largest norm of the weights' error that rounding of gradients and weights
+    explains.
     """
 
     p: torch.nn.Parameter
@@ -66,9 +66,9 @@ def step_of_twin(
     `compared`: for each parameter, the Comparison that has its mean gradient and the bound of its
     rounding error. `alone`: a process group that contains only this rank. It is the default group
     while copies step, so that the copies average nothing. Three copies of the optimizer step: one
-    with the mean gradients, and two with mean gradients that are changed by this bound, with random
-    signs. The copies lack attributes that the script has added to the optimizer, because only its
-    defaults, state and param_groups are copied.
+    with the mean gradients, and two with mean gradients to which the bound of the rounding error is
+    added with random signs. The copies lack attributes that the script has added to the optimizer,
+    because only its defaults, state and param_groups are copied.
 
     Raises Refused if copying the optimizer or a copy's step raises an exception, because a copy may
     run code of the script.

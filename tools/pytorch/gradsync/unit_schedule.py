@@ -56,7 +56,7 @@ class UnitCollective:
 
 class _Schedule:
     """Computes FSDP2's collectives from the events (calls of FSDP2's methods), one after the other.
-    `planned`: the collectives so far, in the order in which they are issued."""
+    `planned`: the collectives of the events added so far, in the order in which they are issued."""
 
     def __init__(self, units: Sequence[Unit], overlaps: bool) -> None:
         self.planned: list[UnitCollective] = []
@@ -87,9 +87,9 @@ class _Schedule:
 
     def _pre_forward(self, event: Event) -> None:
         """Gathers the parameters of a unit when its module is called, unless they are still
-        gathered. If the host runs ahead of a GPU, the gather is issued earlier: when the forward of
-        the unit that was gathered two gathers before began, because that unit is then copied out of
-        the buffer into which it was gathered."""
+        gathered. If the host runs ahead of a GPU, the gather is issued earlier: at the beginning of
+        the forward of the unit gathered two gathers before. From then on, the buffer for the gather
+        is free."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s
@@ -107,8 +107,9 @@ class _Schedule:
             self._whole.discard(unit)
 
     def _pre_backward(self, event: Event) -> None:
-        """Gathers the unit itself, if that was not done in advance. Gathers in advance the unit
-        whose forward ended last before this unit's forward ended, unless it is still gathered."""
+        """Gathers the unit's parameters, unless they are gathered already. Also gathers, in
+        advance, the unit whose forward ended last before this unit's forward ended, unless it is
+        gathered already."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)
@@ -123,8 +124,9 @@ class _Schedule:
                 self._whole.add(ahead)
 
     def _post_backward(self, event: Event) -> None:
-        """Frees a unit, and reduces its gradients unless the call is ACCUMULATE. The buffer of a
-        reduce-scatter must be free when the next one begins, so only one is in flight at a time."""
+        """Frees a unit's gathered parameters, and reduces its gradients unless the call is
+        ACCUMULATE. The buffer of a reduce-scatter must be free when the next one begins, so only
+        one is in flight at a time."""
         self._whole.discard(event.unit)
         if event.call is Call.ACCUMULATE:
             return
@@ -166,7 +168,7 @@ def events_of(
 
     `ready`: the seconds from the beginning of the last backward until each parameter's gradient is
     ready. A recording has the times of the last pass only. Earlier passes are assumed to have the
-    same calls, but do not reduce.
+    same calls, but to reduce no gradients.
     """
     if step.units_ns:
         last = _recorded_events(step)
@@ -187,8 +189,8 @@ def events_of(
 
 
 def _recorded_events(step: Step) -> list[Event]:
-    """Returns the events of the last pass with FSDP2's own units, as recorded. If two events have
-    the same moment, the call that comes first in CALLS comes first."""
+    """Returns the calls of FSDP2's methods in the last pass, at the recorded moments, for a script
+    that uses fully_shard itself. Calls at the same moment are in the order of CALLS."""
     events = [
         (NS * ns, place, unit)
         for unit, times in enumerate(step.units_ns)
@@ -200,9 +202,9 @@ def _recorded_events(step: Step) -> list[Event]:
 def _assumed_events(
     step: Step, units: Sequence[Unit], passes: int, ready: Sequence[float]
 ) -> list[Event]:
-    """Returns the events of the last pass for a script that does not use fully_shard, so that its
-    units are assumed. A unit's backward is assumed to begin with the last gradient of the unit
-    before it in backward (the first unit's with backward itself), and to end with its own last
+    """Returns the calls of FSDP2's methods in the last pass, at assumed moments, for a script that
+    does not use fully_shard. A unit's backward is assumed to begin with the last gradient of the
+    unit before it in backward (the first unit's with backward itself), and to end with its own last
     gradient. Each unit is assumed to take the same fraction of forward as of backward. The forward
     and backward of the root (unit 0) contain those of all other units."""
     before, backward = NS * step.before_ns, NS * step.backward_ns

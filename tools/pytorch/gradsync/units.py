@@ -1,4 +1,4 @@
-"""Runs the collectives of FSDP2's units (torch.distributed.fsdp.fully_shard), one by one."""
+"""Runs gathers and reductions of FSDP2's units (torch.distributed.fsdp.fully_shard), one by one."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ TRIED = (2, 9)  # the version of PyTorch; never on a GPU
 
 
 def gather(group: ShardedGroup) -> None:
-    """Gathers the parameters of a group. On a CPU, waits until they have arrived; on a GPU, only
-    the current stream waits for them."""
+    """Gathers the whole parameters of a group from all ranks that share them. On a CPU, waits until
+    they have arrived; on a GPU, only the current stream waits for them."""
     group.unshard()
     group.wait_for_unshard()
 
 
 def reduce(group: ShardedGroup) -> None:
-    """Reduces the gradients of a group, and frees its gathered weights. Later work on a GPU's
-    current stream waits for the reduced gradients.
+    """Reduces the gradients of a group of parameters, and frees its gathered weights. Later work on
+    a GPU's current stream waits for the reduced gradients.
     """
     type(group).post_backward(group)  # the class's own, which is not watched
     if group.device.type == "cuda" and group._post_reduce_event:

@@ -28,12 +28,12 @@ def limits_text(step_s: Interval) -> str:
 
 
 def interval_text(step_s: Interval) -> str:
-    """Returns the value and the limits of an interval in ms, without the unit."""
+    """Returns an interval in ms, without the unit, such as "9.8 [9.5, 10.25]": value and limits."""
     return f"{_four_digits(1e3 * step_s.value)} {limits_text(step_s)}"
 
 
 def estimate_text(step_s: Interval) -> str:
-    """Returns the value and the limits of an interval in ms, with the unit."""
+    """Returns an interval in ms, with the unit, such as "9.8 [9.5, 10.25] ms": value and limits."""
     return f"{interval_text(step_s)} ms"
 
 
@@ -49,7 +49,7 @@ def sum_texts(total_s: float, parts_s: Sequence[float]) -> list[str]:
 
 
 def percent_text(part: float | None) -> str:
-    """Returns a relative change in per cent, with its sign and one decimal; empty for None."""
+    """Returns a relative change as a percentage, such as "+1.5 %" for 0.015; empty for None."""
     return "" if part is None else f"{100 * part:+.1f} %"
 
 
@@ -58,7 +58,7 @@ def gbit_text(bytes_per_second: float) -> str:
 
 
 def bytes_text(size: float | None) -> str:
-    """Returns bytes in decimal units, such as "1.5 MB"; "unknown" for None."""
+    """Returns a size in decimal units of bytes, such as "1.5 MB"; "unknown" for None."""
     if size is None:
         return "unknown"
     for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
@@ -68,8 +68,8 @@ def bytes_text(size: float | None) -> str:
 
 
 def sizes_text(sizes: Iterable[float]) -> str:
-    """Returns the smallest and the largest of these sizes, given in bytes, in MiB or KiB; only one
-    if they are equal."""
+    """Returns the smallest and the largest of these sizes as a text in MiB or KiB, such as "1 MiB
+    to 25 MiB"; only one if they are equal. `sizes`: in bytes."""
     sizes = list(sizes)
     return " to ".join(_binary_text(size) for size in sorted({min(sizes), max(sizes)}))
 

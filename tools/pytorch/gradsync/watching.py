@@ -108,8 +108,8 @@ class Watch(Listener):
         """Called when the script has ended: waits for the other ranks' scripts to end, and then
         calls finish().
 
-        `how`: a text about the end of this rank's script. If other ranks go on training, ends this
-        rank with an error.
+        `how`: a text about the end of this rank's script. If another rank goes on training, ends
+        this rank with an error instead.
         """
         with self.own_work():
             self._meetings.end(how)
@@ -128,8 +128,9 @@ class Watch(Listener):
         return self.own_work.status(Status.UNKNOWN)
 
     def finish(self) -> None:
-        """Stops watching, restores the replaced functions, and prints the report on one rank. Other
-        ranks print it only if that rank does not do so in time. Then calls `on_end`."""
+        """Stops watching, restores the replaced functions, and prints the report on one rank. The
+        other ranks print it only if that rank does not do so within about 60 s. Then calls `on_end`
+        on each rank."""
         with self.own_work():
             self._stop()
             self._note_unchecked()
@@ -176,7 +177,7 @@ class Watch(Listener):
 
     def _after(self, kind: type, name: str, then: Callable[[Any], object]) -> None:
         """Until finish(), calls then(object) after each call of the method `name` of an object of
-        this class, with the exceptions of _around()."""
+        this class, except for the calls that _around() leaves alone."""
 
         def call(own: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
             result = own(one, *args, **kwargs)
@@ -201,8 +202,8 @@ class Watch(Listener):
 
     def _on_register_hook(self, own: Callable[..., Any], tensor: torch.Tensor, hook: Any) -> Any:
         """Registers the script's hook on a parameter between two hooks of `check`, which see the
-        gradient before and after it. `check` needs both, because the script's hook may itself
-        average the gradient."""
+        gradient before and after the script's hook. `check` needs both, because the script's hook
+        may itself average the gradient."""
         with self.own_work():
             self._watch_leaf(tensor, tensor)
         handle = own(tensor, hook)
@@ -212,8 +213,8 @@ class Watch(Listener):
         return handle
 
     def _watch_behind(self, leaf: Any) -> None:
-        """Registers a hook of `check` on `leaf` behind all hooks of the script. The hook sees the
-        gradient that the script's hooks return."""
+        """Registers a hook of `check` on `leaf` that runs after all hooks of the script on `leaf`.
+        The hook sees the gradient that the script's hooks return."""
         if id(leaf) in self._behind_hooks:
             self._behind_hooks[id(leaf)].remove()
 
@@ -238,7 +239,7 @@ class Watch(Listener):
     ) -> Any:
         """Called instead of a clipping function of torch.nn.utils: copies gradients before the
         function clips them, and remembers a digest of each clipped gradient. The comparison before
-        the update uses both."""
+        the optimizer's update uses the copies and the digests."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -318,9 +319,9 @@ class Watch(Listener):
                         self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
-        """Registers a hook on `leaf`, the parameter that gets the gradient of `p`, if it requires a
-        gradient and has no such hook yet. Optimizers have the parameter `p`; under fully_shard,
-        `leaf` is the whole parameter and `p` this rank's part."""
+        """Registers a hook of `check` on `leaf`, the parameter that gets the gradient of `p`, if it
+        requires a gradient and has no such hook yet. Optimizers have the parameter `p`; under
+        fully_shard, `leaf` is the whole parameter and `p` this rank's part."""
         if not isinstance(leaf, torch.nn.Parameter) or not leaf.requires_grad:
             return
         if id(leaf) in self._leaves:
@@ -377,8 +378,8 @@ class Watch(Listener):
 
     def _compare(self, update: Update) -> None:
         """Compares the gradients of an update with the means over ranks, unless its optimizer needs
-        no further check. Compares only at the first call in each update, because ranks may call an
-        optimizer's closure different numbers of times."""
+        no further check. If the optimizer calls a closure several times in an update, compares only
+        after its first call, because ranks may call it different numbers of times."""
         if self._is_met or not self._turns.is_pending(update.updater):
             return
         if self._meet(update):
@@ -387,8 +388,8 @@ class Watch(Listener):
                 self._is_checked = self._comparer.before_update(update)
 
     def _meet(self, update: Update) -> bool:
-        """Waits until all ranks have come to this update. Returns False if a rank does not come and
-        finish() has ended the check."""
+        """Waits until all ranks have come to this update. Returns False if a rank does not come;
+        finish() has then ended the check."""
         with self.own_work():
             self._ranks.find()
             absence = self._meetings.meet()
@@ -446,8 +447,8 @@ class Watch(Listener):
         return self._comparer.agree(not waits)
 
     def _give_up(self, update: Update) -> None:
-        """Ends the check because an optimizer has stepped very often (see are_too_long()), although
-        others have not yet had enough checked updates."""
+        """Ends the check of the script because an optimizer has stepped very often (see
+        are_too_long()), although others have not yet had enough checked updates."""
         if not self._meet(update):
             return
         if not self.has_compared():
@@ -459,8 +460,9 @@ class Watch(Listener):
 
 
 def _full_gradients(engine: Any) -> dict[int, torch.Tensor | None]:
-    """Returns the gradients that DeepSpeed's optimizer will get, by the ids of those of the
-    engine's parameters that require gradients. Raises Refused if DeepSpeed cannot tell them."""
+    """Returns the gradients that DeepSpeed's optimizer will get, by the id() of the parameter, for
+    all parameters of the engine that require gradients. Raises Refused if DeepSpeed cannot tell
+    them."""
     full_gradient_of = sys.modules["deepspeed"].utils.safe_get_full_grad
     try:
         return {id(p): full_gradient_of(p) for p in parameters_of(engine) if p.requires_grad}

@@ -29,7 +29,7 @@ class PredictedWay:
 
     `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
     same weights as DistributedDataParallel. `memory`: a function that returns a rank's peak memory
-    for a multiple of the recorded batch; None if the recording holds no memory.
+    for a multiple of the recorded batch; None if the recording has no memory figures.
     """
 
     name: str
@@ -40,15 +40,16 @@ class PredictedWay:
     is_same: bool = True
 
     def bytes_of_batch(self, batch: float = 1) -> float | None:
-        """Returns the peak bytes of a rank's tensors in a step, for this multiple of the recorded
-        batch; None if the recording holds no memory."""
+        """Returns the most bytes that a rank's tensors take in a step with this multiple of the
+        recorded batch; None if the recording has no memory figures."""
         if not self.memory:
             return None
         peak = self.memory(batch)
         return peak.fixed + peak.moving
 
     def fits(self, limit_bytes: float | None, batch: float = 1) -> bool:
-        """Returns whether the way is known to fit into the memory limit; true without a limit."""
+        """Returns whether a rank is known to need at most `limit_bytes` of memory with this
+        multiple of the recorded batch; True if there is no limit."""
         if limit_bytes is None:
             return True
         needed = self.bytes_of_batch(batch)
@@ -57,7 +58,7 @@ class PredictedWay:
 
 @dataclass(frozen=True)
 class UnknownWay:
-    """A way whose step cannot be predicted, and the reason."""
+    """A way to train whose step cannot be predicted, and the reason."""
 
     name: str
     why: str
@@ -104,8 +105,9 @@ class Ways:
         state_part: float = 1,
         more_bytes: float = 0,
     ) -> PredictedWay:
-        """Returns a way to train: DistributedDataParallel with the settings in `row`. Times and
-        sent bytes are those of as many backward passes as a step of `base` has.
+        """Returns a way to train: DistributedDataParallel with the settings in `row`. If `row` has
+        more backward passes in a step than `base`, times and sent bytes are scaled down to the
+        number of passes of `base`.
 
         Each rank holds the fraction `state_part` of the optimizer's state, and needs `more_bytes`
         bytes of memory in backward in addition to DDP's.
@@ -127,7 +129,7 @@ class Ways:
         )
 
     def _memory(self, peak: Callable[[Need, float], Peak]) -> MemoryOfBatch | None:
-        """Returns a function that computes a rank's memory by `peak` from a multiple of the
+        """Returns a function that computes, by `peak`, a rank's memory for a multiple of the
         recorded batch; None if no memory was recorded."""
         need = self._need
         return (lambda batch: peak(need, batch)) if need else None
@@ -161,9 +163,9 @@ class Ways:
         return self._replicated(name, row, is_same=False, more_bytes=more_bytes)
 
     def _is_told(self, measured: object) -> bool:
-        """Returns whether the costs of some collectives are known: the recording has measured them
-        (`measured` is neither None nor 0), or the question's link is not that of a recording, so
-        that they are computed from the link."""
+        """Returns whether the time of a way's collectives is known. If the question's link is a
+        recorded one, the recording must have measured it: `measured` must be neither None nor 0.
+        For other links, it is computed."""
         return bool(measured) or not isinstance(self._question.link, RecordedLink)
 
     def _sharded(self, name: str, resharding: Resharding) -> PredictedWay:
@@ -237,8 +239,8 @@ class Ways:
         """Returns a way to train: local SGD, which averages the weights of all ranks after each
         `steps` steps.
 
-        Ranks wait only at the average, so the step is computed from the rank that is slowest over
-        all these steps.
+        Ranks wait for each other only at the average, so the step's time is computed from the rank
+        that is slowest over all these steps together.
         """
         total = self._recording.total_bytes
         step_s, average_s = self._predictor.local_step(steps)
@@ -261,8 +263,8 @@ def _unmeasured(name: str) -> UnknownWay:
 def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None) -> str:
     """Returns a sentence about which of the ways that compute the same weights as
     DistributedDataParallel is the fastest, or that this is undecided. With `limit_bytes`, considers
-    only ways that fit into this memory of a rank; the sentence says if none fits, or if it is
-    unknown."""
+    only ways that fit into this memory of a rank; if none fits, or if that is unknown, the sentence
+    says so."""
     same = [way for way in ways if isinstance(way, PredictedWay) and way.is_same]
     needs = {way.name: needed for way in same if (needed := way.bytes_of_batch()) is not None}
     if limit_bytes is not None and not needs:
@@ -282,9 +284,10 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
 
 
 def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
-    """Returns, by the name of a way to train, the largest multiple of the recorded batch (up to
-    2**20, to 0.1 %) with which it fits into a rank's memory of `limit_bytes`. Leaves out ways that
-    are not known to fit with the recorded batch itself."""
+    """Returns, by the name of a way to train, the largest multiple of the recorded batch with which
+    the way fits into a rank's memory of `limit_bytes`. Multiples are at most 2**20, and too small
+    by at most 0.1 %. Leaves out ways that do not fit, or are not known to fit, with the recorded
+    batch."""
     found = {}
     for way in ways:
         if isinstance(way, PredictedWay) and way.fits(limit_bytes):

@@ -30,5 +30,5 @@ class WeightWatch:
         )
 
     def forget(self) -> None:
-        """Forgets the copied weights, so that the next call of have_changed() returns False."""
+        """Drops the copy of the weights, so that the next call of have_changed() returns False."""
         self._kept = None

@@ -36,7 +36,8 @@ class World:
         self._clock.settle()
 
     def have_other(self, number: int) -> bool:
-        """Returns whether ranks pass different numbers. All ranks must call this together."""
+        """Returns whether the ranks pass different values of `number`. All ranks must call this
+        together."""
         if not self.are_several:
             return False
         extremes = torch.tensor([number, -number], device=self.device)
@@ -44,8 +45,8 @@ class World:
         return bool(extremes.sum() != 0)
 
     def all_begin(self) -> bool:
-        """Waits until all ranks have begun to record a model, but at most for 30 s (WAIT). Returns
-        whether all have begun in this time."""
+        """Waits until all ranks have begun to record a model, but for about 30 s at most (WAIT).
+        Returns whether all have begun in this time."""
         if not self.are_several:
             return True
         World._started += 1

@@ -2,8 +2,8 @@
 
 `json_stream.py` reads a trace's file event by event, and `events.py` keeps the events about steps,
 computation and communication. `collectives.py` finds the collectives of one rank, `steps.py`
-divides its steps into parts, and `alignment.py` finds the same collective on all ranks. `report.py`
-collects the results, `text.py` formats them, and `plan.py` converts a trace to a recording for
-`gradsync what_if`. Moments in a trace are seconds after the first event that is kept of it. The
-package needs only Python's standard library.
+divides its steps into parts, and `alignment.py` finds each collective in the traces of all its
+ranks. `report.py` collects the results, `text.py` formats them, and `plan.py` converts a trace to a
+recording for `gradsync what_if`. Moments in a trace are seconds after the beginning of the first
+relevant event in its file. The package needs only Python's standard library.
 """

@@ -4,9 +4,9 @@ long the others waited.
 It is assumed that on each rank a collective lasts from the rank's own arrival until all ranks have
 arrived and the data has been exchanged, so all ranks end together. Ranks of one host share a clock,
 so their latest beginning is the last arrival. Clocks of different hosts differ, so they cannot show
-it. Between hosts, the rank whose part of a collective is shortest is assumed to be the last, and
-the additional time of another rank is its waiting. To check that two parts belong to one
-collective, the clocks of two hosts are assumed to differ by a constant time.
+it. Between hosts, the rank on which a collective takes the shortest time is assumed to be the last,
+and the additional time of another rank is its waiting. To check that events of two hosts are one
+collective, their clocks are assumed to differ by a constant time.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ class Place:
 @dataclass(frozen=True)
 class Aligned:
     """One collective, as it ran on all ranks that took part. Times are seconds. `parts`: for each
-    of these ranks, the collective in its trace. `arrivals_s`: when each rank arrived (began the
-    collective): on the ranks' common clock or, if they are not all on one host, relative to the
-    common end of the collective, and so negative. `pure_s`: the time from the last arrival to the
-    latest end or, without a common clock, the shortest time that the collective takes on a rank.
-    `spread_s`: the difference between the earliest and the latest end."""
+    rank that took part, the collective in its trace. `arrivals_s`: when each rank arrived, that is,
+    began the collective. If all these ranks are on one host, this is a moment of their common
+    clock; otherwise it is relative to the collective's end, and so negative. `pure_s`: the time
+    from the last arrival to the latest end or, without a common clock, the shortest time that the
+    collective takes on a rank. `spread_s`: the time between the earliest and the latest end of the
+    collective on these ranks."""
 
     place: Place
     parts: Mapping[int, Collective]
@@ -73,8 +74,8 @@ class Aligned:
     @property
     def is_sure(self) -> bool:
         """Returns whether the collective ends on all ranks at almost the same time, as it must if
-        the traces' collectives were matched correctly. Ends may differ by 1 ms plus a quarter of
-        `pure_s`."""
+        the traces' collectives were matched correctly. The ends may differ by up to 1 ms plus a
+        quarter of `pure_s`."""
         return self.spread_s <= AGREEING_S + AGREEING_PART * self.pure_s
 
 
@@ -82,11 +83,11 @@ class Aligned:
 class Alignment:
     """The collectives that several ranks have in common. `sure`: collectives that end together on
     all ranks that took part, those of the first rank first, in the order of its calls. `unsure`:
-    the number of collectives that do not end together on these ranks. `unmatched`: the number of
-    collectives, counted on each rank whose trace has them, that the trace of another rank lacks
-    although that rank may belong to the group. `is_usable`: whether at least half of the matched
-    collectives end together, so that the matching is credible. `offsets_s`: for each rank, the
-    seconds to add to its times, as _offsets() returns them."""
+    the number of collectives that do not end together on these ranks. `unmatched`: how many
+    collectives are missing in the trace of a rank that may belong to their group; each is counted
+    once for each rank whose trace has it. `is_usable`: whether at least half of the collectives
+    that were found on all their ranks end together, so that the matching is credible. `offsets_s`:
+    for each rank, the seconds to add to its times, as _offsets() returns them."""
 
     sure: list[Aligned]
     unsure: int
@@ -119,7 +120,7 @@ def step_of(called: float, windows: Sequence[Window]) -> int | None:
 
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
-    """Finds the collectives that two or more ranks have in common."""
+    """Finds the collectives that two or more ranks have in common, by their Places."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():

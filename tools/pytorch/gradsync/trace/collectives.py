@@ -66,9 +66,9 @@ class Group:
 @dataclass(slots=True)
 class Collective:
     """One collective on one rank. `called`: when the host called the collective or launched its
-    kernel; its beginning if the trace does not tell this. `bytes`: the bytes of the whole vector;
-    None if unknown. `sequence`: the number that the process group has given the collective; -1 if
-    unknown. `dtype`: the dtype's name in the trace; empty if unknown."""
+    kernel; its beginning if the trace does not tell this. `bytes`: the size of the whole vector in
+    bytes; None if unknown. `sequence`: the number that the process group has given the collective;
+    -1 if unknown. `dtype`: the dtype's name in the trace; empty if unknown."""
 
     kind: str
     group: Group
@@ -100,14 +100,16 @@ def kind_of(*names: object) -> str:
 
 
 def dtype_bytes(name: object) -> int:
-    """Returns the bytes of an element of the dtype with this name; 0 if the dtype is not known."""
+    """Returns the size in bytes of an element of the dtype with this name; 0 if the dtype is not
+    known."""
     text = str(name).lower().removeprefix("c10::")
     return 1 if text.startswith("float8") else DTYPE_BYTES.get(text, 0)
 
 
 def bus_factor(kind: str, ranks: int) -> float:
-    """Returns how many bytes a rank sends for each byte of the vector, as nccl-tests define it. For
-    kinds without an entry in BUS_HALVES, such as a broadcast, this is 1."""
+    """Returns how many bytes each rank sends for each byte of the collective's vector, as
+    nccl-tests count them in the bus bandwidth. For kinds without an entry in BUS_HALVES, such as a
+    broadcast, this is 1."""
     return BUS_HALVES[kind] * (ranks - 1) / ranks if kind in BUS_HALVES else 1.0
 
 
@@ -135,7 +137,7 @@ def collectives_of(trace: Trace) -> list[Collective]:
 
 
 def unsent(trace: Trace) -> list[str]:
-    """Returns the kind of each recorded collective in a group of one rank; such a collective sends
+    """Returns the kind of each collective in the trace whose group has one rank, so that it sends
     nothing."""
     alone = [record for record in trace.records if _whole(record.facts, "Group size") == 1]
     kinds = [kind_of(record.facts.get("Collective name")) for record in alone]
@@ -152,7 +154,8 @@ class _Calls:
     def around(self, kernel: Device) -> list[Host]:
         """Returns the host's events during which the kernel was launched: PyTorch's record of the
         collective (record_param_comms), the annotation such as nccl:all_reduce, and the c10d
-        operator. Any of the three may be missing; all are if the trace lacks the launch."""
+        operator. Any of the three may be missing; the list is empty if the trace lacks the
+        launch."""
         if not kernel.launch_known:
             return []
         found = (_last(own.get(kernel.launcher, []), kernel.launched) for own in self._own)
@@ -196,7 +199,7 @@ def _of_kernel(kernel: Device, calls: _Calls, world_size: int) -> Collective:
 
 def _of_threads(trace: Trace) -> list[Collective]:
     """Returns the collectives that threads of the host run, as with gloo. Of each kind, the first
-    collective is taken for that of the first call of c10d, the second for that of the second call,
+    collective is assumed to be that of the first call of c10d, the second that of the second call,
     and so on."""
     waiting: defaultdict[str, list[float]] = defaultdict(list)
     for call in reversed(trace.calls):

@@ -70,7 +70,8 @@ class Host:
 class Device:
     """An event in a stream of a GPU, such as a kernel. `correlation`: the trace's number of the
     host's call that launched it. `launched`: when the host made this call; the event's own
-    beginning if the trace lacks the call. `launcher`: the thread that made this call.
+    beginning if the trace lacks the call. `launcher`: the thread that made this call; None if the
+    trace lacks it.
     """
 
     work: Work
@@ -131,9 +132,9 @@ class Trace:
         return bool(self.device)
 
     def main_thread(self) -> Hashable:
-        """Returns the thread of the profiler's steps. Without steps, returns that of the
-        optimizers' steps or, without these, of DDP's forwards; without any of them, the thread with
-        most operators; None without operators."""
+        """Returns the thread of the profiler's steps. Without steps, returns the thread of the
+        optimizers' steps or, without these, that of DDP's forwards. Without any of them, returns
+        the thread with most operators; None without operators."""
         for own in (self.steps, self.optimizers, self.forwards):
             if own:
                 return own[0].thread
@@ -309,7 +310,8 @@ class _Reader:
 
     def _join_launches(self) -> None:
         """Finds out for each event of the GPU when and by which thread it was launched, and for
-        each kernel whether it belongs to a collective. Then sorts the trace's lists by time."""
+        each kernel whether it belongs to a collective. Then sorts the GPU's events by their
+        launches, and most lists of the host's events by their beginnings."""
         trace = self.trace
         records = {one.external_id: one for one in trace.records if one.external_id >= 0}
         for one in trace.device:

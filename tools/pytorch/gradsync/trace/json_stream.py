@@ -65,8 +65,8 @@ class _Text:
         self.events = 0
 
     def _more(self) -> bool:
-        """Reads more of the file's text, and drops what was used. Returns whether there was any
-        more."""
+        """Reads more of the file's text, and drops what was used. Returns whether there was more
+        text."""
         if self._is_ended:
             return False
         chunk = self._read()
@@ -98,8 +98,8 @@ class _Text:
         self._at += 1
 
     def value(self) -> Any:
-        """Reads one whole JSON value, and returns it. Raises Refused, with the place in the file,
-        if it is broken."""
+        """Reads one whole JSON value, and returns it. If it is broken, raises Refused, which names
+        the place in the file."""
         self.peek()
         while True:
             try:

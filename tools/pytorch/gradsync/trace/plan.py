@@ -41,7 +41,7 @@ SHARDING = ("all_gather", "reduce_scatter")
 
 @dataclass(frozen=True)
 class Gradient:
-    """The size of a gradient in bytes, and PyTorch's name of its dtype, such as "float32"."""
+    """A gradient's size in bytes, and PyTorch's name of its dtype, such as "float32"."""
 
     bytes: int
     dtype: str
@@ -49,9 +49,10 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a trace tells about the gradients of a step; `gradients`: in the order in which they are
-    ready. `buckets`: the number of gradients in each all-reduce. `passes`: the number of backward
-    passes in a step. `has_views`: whether gradients are views of buckets.
+    """What a trace tells about the gradients of a step. `gradients`: those of the last backward
+    pass, in the order in which they are ready. `buckets`: the number of gradients in each
+    all-reduce. `passes`: the number of backward passes in a step. `has_views`: whether gradients
+    are views of buckets.
     """
 
     gradients: tuple[Gradient, ...]
@@ -61,7 +62,7 @@ class Plan:
 
     @property
     def bucket_bytes(self) -> tuple[int, ...]:
-        """Returns the bytes of each bucket."""
+        """Returns the size of each bucket in bytes."""
         ends = [0, *accumulate(self.buckets)]
         sizes = [gradient.bytes for gradient in self.gradients]
         return tuple(sum(sizes[ends[i] : ends[i + 1]]) for i in range(len(self.buckets)))
@@ -83,7 +84,7 @@ def write_recording(rank: Rank, path: str) -> Plan:
 
 def launch_of(rank: Rank) -> tuple[Launch, Plan]:
     """Returns a launch (one line of a recording) of one process, with the times of a rank's trace,
-    and the Plan of its gradients. Raises Refused if the trace cannot be converted."""
+    and the Plan of its gradients. Raises Refused if the trace does not suffice for a recording."""
     trace = rank.trace
     _refuse_what_cannot_be_rebuilt(rank)
     steps = _whole_steps(rank)
@@ -184,7 +185,7 @@ def _refuse_what_cannot_be_rebuilt(rank: Rank) -> None:
 def _whole_steps(rank: Rank) -> list[StepEvents]:
     """Returns the steps in which gradients were accumulated, nodes of backward ran and an optimizer
     stepped. Leaves out the first of these steps, in which the profiler starts, if at least 3 others
-    remain. Raises Refused if there are fewer than 3."""
+    remain. Raises Refused if there are fewer than 3 such steps."""
     trace = rank.trace
     steps = [_step_events(rank, window) for window in rank.windows if window.number is not None]
     whole = [one for one in steps if one.accumulations and one.nodes and one.optimizers]
@@ -272,8 +273,8 @@ def _name_of(dtype: str) -> str:
 
 
 def _last_pass(gradients: Sequence[Gradient], total: int) -> list[Gradient]:
-    """Returns the gradients of the last backward pass: the last ones that together have at least
-    `total` bytes, the bytes of all all-reduces of the step."""
+    """Returns the gradients of the last backward pass: as few of the last ones as have together at
+    least `total` bytes, which is the size of all all-reduces of the step."""
     for i in range(len(gradients) - 1, -1, -1):
         total -= gradients[i].bytes
         if total <= 0:

@@ -31,7 +31,7 @@ SHARED = 0.05  # of communication: more overlaps with other communication
 class RankReport:
     """The times of one rank. `numbers`: the number that the profiler gives each step; for a trace
     without steps, which counts as one step, [None]. `mean`: the mean times of a step, over the
-    steps that are used."""
+    steps that are not skipped (see Report.skipped)."""
 
     rank: int
     path: str
@@ -43,15 +43,16 @@ class RankReport:
 
 @dataclass(frozen=True)
 class SizeReport:
-    """The collectives of one kind, group and size, in the steps that are used for means.
+    """The collectives of one kind, group and size, in the steps that are not skipped (see
+    Report.skipped).
 
-    `count`: the number of these collectives, in all these steps, on the rank that has most of them.
-    `mean_s`: the mean time of such a collective on a rank, with waiting. `pure_s`: its mean time
-    without waiting. If none of these collectives is aligned between ranks, as with one rank,
-    `pure_s` is the shortest time, which is an upper limit (`is_limit`), or None if the size is
-    unknown. `waiting_s`: the mean wait of a rank for the last one in such a collective; None if
-    unknown. `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if
-    unknown.
+    `count`: their number in all these steps, on the rank that has most of them. `mean_s`: the mean
+    time of such a collective on a rank, with waiting. `pure_s`: the mean time of such a collective
+    without waiting. If none of these collectives is aligned between ranks, `pure_s` is their
+    shortest time, an upper limit of the time without waiting (`is_limit`), or None if the size is
+    unknown. `waiting_s`: the mean time for which a rank waits in such a collective for the rank
+    that begins it last; None if unknown. `bus_bytes_per_s`: the bus bandwidth as nccl-tests define
+    it, from `pure_s`; None if unknown.
     """
 
     kind: str
@@ -70,7 +71,7 @@ class CollectiveReport:
     """One collective on all ranks that took part. `step`: the profiler's number of the step; None
     for a trace without steps. `counts`: whether the step is used for means. `last_rank`: the rank
     that began the collective last. `pure_s`: the time from this rank's beginning to the end of the
-    collective. `waiting_s`: for how long each rank waited for the last one."""
+    collective. `waiting_s`: for how long each rank waited for `last_rank`."""
 
     step: int | None
     counts: bool
@@ -84,11 +85,11 @@ class CollectiveReport:
 
 @dataclass(frozen=True)
 class WaitingReport:
-    """The waits of ranks for slower ranks, in the steps that are used for means. `by_rank_s`: for
-    each rank, how long it waits in a step, as a mean. `for_rank_s`: for each rank, the sum of the
-    times that all other ranks wait for it in a step, as a mean. `last_counts`: the number of
-    collectives that each rank began last, without ranks that began none last. `collectives`: the
-    number of all these collectives."""
+    """How long ranks wait for slower ranks, in the steps that are not skipped (see Report.skipped).
+    `by_rank_s`: for each rank, how long it waits in a step, as a mean over these steps.
+    `for_rank_s`: for each rank, how long all other ranks together wait for it in a step, as a mean.
+    `last_counts`: the number of collectives that each rank began last, without ranks that began
+    none last. `collectives`: the number of all these collectives."""
 
     by_rank_s: dict[int, float]
     for_rank_s: dict[int, float]
@@ -102,7 +103,8 @@ class WaitingReport:
 
     @property
     def share(self) -> float:
-        """Returns which fraction of all waiting is for the rank `awaited`; 0 if no rank waits."""
+        """Returns which fraction of the waiting of all ranks is for the rank `awaited`; 0 if no
+        rank waits."""
         total = sum(self.for_rank_s.values())
         return self.for_rank_s[self.awaited] / total if total else 0.0
 
@@ -114,10 +116,10 @@ class WaitingReport:
 @dataclass(frozen=True)
 class Report:
     """The result of `gradsync trace`, in seconds. `skipped`: the number of the first step, if means
-    leave it out; else None. If the ranks' traces begin with different steps, this is the latest of
-    their first steps. `collectives`: the collectives that are aligned between ranks; empty if there
-    is only one rank, or if the ranks' collectives do not fit together. `waiting`: None if none of
-    these is in a step that is used for means."""
+    over steps leave it out; else None. If the ranks' traces begin with different steps, this is the
+    latest of their first steps. `collectives`: the collectives that are aligned between ranks;
+    empty if there is only one rank, or if the ranks' collectives do not fit together. `waiting`:
+    how long ranks wait in these collectives; None if all of them are in skipped steps."""
 
     ranks: list[RankReport]
     has_gpu: bool
@@ -145,15 +147,15 @@ class Rank:
     collectives: list[Collective]
 
     def counted(self, skipped: int | None) -> list[int]:
-        """Returns the indices in `windows` of the steps that are used for means."""
+        """Returns the indices in `windows` of the steps that means use (see is_counted())."""
         return [i for i, one in enumerate(self.windows) if is_counted(one.number, skipped)]
 
 
 def read_ranks(paths: Sequence[str]) -> list[Rank]:
     """Reads the trace of each rank, and returns the ranks in the order of their numbers. Raises
     Refused if a trace cannot be used, or if the traces have different numbers of ranks in their
-    worlds, are of the same rank, or do not all tell their rank. If no trace tells its rank, its
-    place in `paths` is its number."""
+    worlds, are of the same rank, or do not all tell their rank. If no trace tells its rank, a
+    rank's number is the index of its trace in `paths`."""
     traces = [read_trace(path) for path in paths]
     for trace in traces[1:]:
         if trace.world_size != traces[0].world_size:

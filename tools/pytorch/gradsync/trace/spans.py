@@ -77,6 +77,7 @@ def without(one: Spans, other: Spans) -> Spans:
 
 
 def hull(spans: Iterable[Span]) -> Spans:
-    """Returns one span from the first beginning to the last end; an empty set for an empty set."""
+    """Returns a set with one span, from the first beginning to the last end of these spans; an
+    empty set if there are no spans."""
     own = list(spans)
     return union([(min(s[0] for s in own), max(s[1] for s in own))]) if own else []

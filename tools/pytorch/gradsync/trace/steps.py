@@ -17,9 +17,10 @@ SOON_S = 50e-6  # a kernel that waits for another stream begins so soon after it
 @dataclass(frozen=True)
 class Window:
     """A step. `number`: the number that the profiler gives the step; None for a trace without
-    steps. `host`: when the step begins and ends on the host. `begin` and `end`: the same on the
-    GPU, if there is one: when all work that was launched before these moments has ended, but not
-    before these moments."""
+    steps. `host`: when the step begins and ends on the host. `begin` and `end`: when the step
+    begins and ends on the GPU, if there is one, or else on the host. On a GPU, each is the moment
+    when all work has ended that was launched before the host's moment, or the host's moment if that
+    is later."""
 
     number: int | None
     host: Span
@@ -37,11 +38,11 @@ class StepTimes:
 
     `computation_s`, `communication_s` and `uncovered_s` (communication without concurrent
     computation) count a moment once, even if several kernels run at it. The time without
-    computation has four parts: `lengthens_s`, communication for which the next computation waits;
-    `between_s`, on a GPU copies out of buckets and their launches, on a CPU copies into and out of
-    buckets and calls of collectives; `idle_s`, a GPU without work, because the host has not
-    launched the next kernel; and `rest_s`, all other time. These four parts and `computation_s` add
-    up to the step.
+    computation has four parts. `lengthens_s`: communication for which the next computation waits.
+    `between_s`: on a GPU, copies out of buckets and their launches; on a CPU, copies into and out
+    of buckets, and calls of collectives. `idle_s`: a GPU without work, because the host has not
+    launched the next kernel; 0 on a CPU. `rest_s`: all other time. These four parts and
+    `computation_s` add up to `step_s`.
     """
 
     step_s: float
@@ -68,8 +69,8 @@ class DeviceClock:
         self._ends = list(accumulate((one.end for one in own), max))
 
     def done(self, moment: float) -> float:
-        """Returns when all work that was launched before this moment is done; the moment itself, if
-        that is later."""
+        """Returns when the GPU has done all work that was launched before this moment; the moment
+        itself, if that is later."""
         i = bisect.bisect_left(self._launched, moment)
         return max(moment, self._ends[i - 1]) if i else moment
 
@@ -95,9 +96,9 @@ def windows_of(trace: Trace) -> list[Window]:
 
 
 def computation_of(trace: Trace) -> Spans:
-    """Returns when a rank computes: when a kernel of its GPU runs that does not communicate or,
-    without a GPU, when its main thread is in an operator, but not within one of c10d or of DDP's
-    reducer."""
+    """Returns when a rank computes. With a GPU, it computes while a kernel runs that does not
+    communicate. Without a GPU, it computes while its main thread is in an operator, but not in one
+    of c10d or of DDP's reducer."""
     if trace.has_gpu:
         return union(one.span for one in trace.device if one.work is Work.COMPUTATION)
     operators = trace.operators.get(trace.main_thread(), [])
@@ -150,16 +151,16 @@ class Accountant:
         return self._shares(window, without([window.span], computation))[0]
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides the gaps in a step's computation: returns when computation waits for
-        communication, when copies (on a CPU also calls of collectives) run, and when the GPU is
-        idle."""
+        """Divides the gaps in a step's computation. Returns when computation waits for
+        communication, when copies of gradients (on a CPU also calls of collectives) run, and when
+        the GPU is idle."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
         return self._gaps_of_cpu(window, gaps)
 
     def _gaps_of_gpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides a GPU's time without computation: returns when computation waits for
-        communication, when copies run, and when the GPU is idle."""
+        """Divides a GPU's time without computation. Returns when computation waits for
+        communication, when gradients are copied out of buckets, and when the GPU is idle."""
         last_gradient = self._last_gradient(window)
         held: Spans = []
         unlaunched: Spans = []
@@ -180,8 +181,8 @@ class Accountant:
         return lengthens, between, idle
 
     def _next_launch(self, moment: float, window: Window) -> float | None:
-        """Returns when the host launched the kernel that begins at this moment; None at the end of
-        a step, or if no kernel begins any more."""
+        """Returns when the host launched the first computing kernel that begins at or after this
+        moment; None if there is none, or if the step ends at this moment."""
         i = bisect.bisect_left(self._begins, moment)
         if moment >= window.end or i == len(self._begins):
             return None
@@ -189,8 +190,8 @@ class Accountant:
 
     def _last_gradient(self, window: Window) -> float:
         """Returns when, on the host's clock, the last event of a step ends that is a node of
-        autograd, an accumulation of a gradient or a copy into a bucket. If the trace has none,
-        returns when the optimizer begins or, without an optimizer, when the step ends."""
+        autograd, an accumulation of a gradient or a copy into a bucket. If the step has no such
+        event, returns when the optimizer begins or, without an optimizer, when the step ends."""
         ends = [
             one.end
             for events in (self._trace.nodes, self._trace.accumulations, self._trace.into_buckets)
@@ -210,9 +211,9 @@ class Accountant:
         return hull([*on_host, *(one.span for one in self._device_copies[first:last])])
 
     def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides the main thread's time without computation: returns when computation waits for
+        """Divides the main thread's time without computation. Returns when computation waits for
         communication, when the main thread copies into or out of buckets or calls collectives, and
-        an empty set, because no GPU is idle."""
+        an empty set, because there is no GPU that is idle."""
         between = both(clipped(self._transport, window.span), gaps)
         waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
         communication = clipped(self._communication, window.span)
@@ -220,23 +221,24 @@ class Accountant:
         return lengthens, between, []
 
     def _until_a_collective_ended(self, begin: float, end: float) -> Spans:
-        """Returns the part of a gap in which the next computation may have waited for a collective:
-        from the beginning of the gap until the end of the last collective that ended in it; empty
-        if none did."""
+        """Returns the part of a gap in computation in which the next computation may have waited
+        for a collective: from `begin` until the end of the last collective that ended by `end`;
+        empty if no collective ended in the gap."""
         i = bisect.bisect_right(self._ends, end) - 1
         return [(begin, self._ends[i])] if i >= 0 and self._ends[i] > begin else []
 
 
 def within(events: Sequence[Host], span: Span) -> list[Host]:
-    """Returns the events that begin in a span. The events must be ordered by their beginnings."""
+    """Returns those of the events that begin within the span. The events must be ordered by their
+    beginnings."""
     first = bisect.bisect_left(events, span[0], key=lambda one: one.begin)
     last = bisect.bisect_left(events, span[1], key=lambda one: one.begin)
     return list(events[first:last])
 
 
 def launched_within(device: Sequence[Device], spans: Spans) -> list[Device]:
-    """Returns the work that was launched in these spans of the host, in the order of `device`.
-    Leaves out work whose launch the trace lacks."""
+    """Returns those events of `device` that the host launched during these spans, in the same
+    order. Leaves out events whose launch the trace lacks."""
     begins = [begin for begin, _ in spans]
     result = []
     for one in device:

@@ -18,8 +18,8 @@ NS = 1e9  # of a second
 
 @dataclass(frozen=True)
 class StepEvents:
-    """The events of one step on the host, ordered by time within each kind. `collectives`: only
-    those that were called in backward."""
+    """The events of one step on the host, a list for each kind of event, ordered by time.
+    `collectives`: only those that were called during backward."""
 
     window: Window
     accumulations: list[Host]
@@ -86,8 +86,8 @@ class Timing:
         return result
 
     def _waits(self, window: Window) -> Spans:
-        """Returns when computation waits for communication; on a CPU also when a thread of the host
-        is in a call of c10d."""
+        """Returns when computation waits for communication; on a CPU, also when any thread is in a
+        call of c10d."""
         waits = self._accountant.waits(window)
         if self._moments.is_of_gpu:
             return waits
@@ -141,8 +141,8 @@ def _ends_of_copies(
     ready: Sequence[float], gradients: Sequence[Host], into: Sequence[Host], moments: Moments
 ) -> list[float]:
     """Returns when each gradient has been copied into its bucket. The copy of a gradient is the
-    first that begins after the gradient's event and before that of the next gradient. Without such
-    a copy, returns when the gradient is ready."""
+    first one that begins between the beginnings of the gradient's event and of the next gradient's.
+    For a gradient without such a copy, returns when it is ready."""
     result = []
     for i, own in enumerate(gradients):
         following = gradients[i + 1].begin if i + 1 < len(gradients) else float("inf")
