@@ -123,7 +123,7 @@ ConvergencePlan::ConvergencePlan(const ConvergenceOptions& given, const FlagTabl
   CheckPeriods();
 }
 
-// By default, lossy strategies average exactly in the first tenth of the steps, as their papers do.
+// By default, lossy strategies average exactly in the first tenth of the steps.
 void ConvergencePlan::AddSettings() {
   const size_t element_bytes = SizeOf(training.gradient_type());
   for (const TunedOption& option : options.tune) {
