@@ -138,6 +138,9 @@ TEST(VariantTest, OtherOptionsHaveNoTwin) {
   EXPECT_THAT(NamesOf(peers),
               ElementsAre("pytorch_bf16_hook@gloo", "pytorch_post_local_sgd@gloo", "pytorch_zero1@gloo"));
   EXPECT_EQ(peers[1].period(), 8);
+  EXPECT_THAT(MakePeers(Make("core:rows=1,local_sgd:period=3", {{"gloo"}, {kDefaultBucketBytes}}),
+                        std::vector<PeerMode>{PeerMode::kEager}),
+              ::testing::IsEmpty());
 }
 
 // A turn of one that leaves weights to the next forward has several steps behind an untimed one.

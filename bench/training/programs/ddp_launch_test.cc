@@ -163,20 +163,21 @@ TEST(DdpLaunchTest, LaterLaunchesTakeTheVariantsThatTheFirstOneLeaves) {
 }
 
 // What differs between ranks under a launcher: GRADSYNC_LAUNCH, the directory where each is started, and
-// arguments that are added for each.
+// arguments that are added for each. There are as many ranks as entries of `added`.
 struct Differs {
-  std::vector<std::string> launches = {"", ""};
-  std::vector<std::string> directories = {".", "."};
+  std::vector<std::string> launches = {"", "", ""};
+  std::vector<std::string> directories = {".", ".", "."};
   std::vector<Arguments> added = {{}, {}};
 };
 
-// Both ranks' ends, under torchrun, to which each leaves what it died of in `errors`/<rank>.
+// The ranks' ends, under torchrun, to which each leaves what it died of in `errors`/<rank>.
 std::vector<ProgramResult> UnderTorchrun(const Arguments& arguments, const std::string& errors,
                                          const Differs& differs = {}) {
   const std::string meeting = "file://" + FreshDirectory(), program = std::filesystem::absolute(kDdp);
   const std::filesystem::path here = std::filesystem::current_path();
+  const std::string world_size = std::to_string(differs.added.size());
   std::vector<std::unique_ptr<RunningProgram>> ranks;
-  for (const size_t i : {0u, 1u}) {
+  for (size_t i = 0; i < differs.added.size(); ++i) {
     const std::string rank = std::to_string(i);
     Arguments own = arguments;
     own.insert(own.end(), differs.added[i].begin(), differs.added[i].end());
@@ -184,15 +185,17 @@ std::vector<ProgramResult> UnderTorchrun(const Arguments& arguments, const std::
     ranks.push_back(std::make_unique<RunningProgram>(
         program, own,
         std::vector<std::pair<std::string, std::string>>{{"RANK", rank},
-                                                         {"WORLD_SIZE", "2"},
+                                                         {"WORLD_SIZE", world_size},
                                                          {"LOCAL_RANK", rank},
-                                                         {"LOCAL_WORLD_SIZE", "2"},
+                                                         {"LOCAL_WORLD_SIZE", world_size},
                                                          {"TORCHELASTIC_ERROR_FILE", errors + "/" + rank},
                                                          {"GRADSYNC_LAUNCH", differs.launches[i]},
                                                          {"GRADSYNC_RENDEZVOUS", meeting}}));
     std::filesystem::current_path(here);
   }
-  return {ranks[0]->Wait(), ranks[1]->Wait()};
+  std::vector<ProgramResult> results;
+  for (const auto& rank : ranks) results.push_back(rank->Wait());
+  return results;
 }
 
 // Rank 0 alone reads the weights; only one of the ranks cannot write where records go. The other does not
@@ -259,19 +262,19 @@ TEST(DdpLaunchTest, LaunchesOfALauncherAreASetIfTheyAreGivenItsName) {
 
 TEST(DdpLaunchTest, RunsUnderALauncher) {
   const std::string out = FreshDirectory(), errors = FreshDirectory();
-  // Hosts may differ in these two flags.
-  const Differs differs = {.added = {{"--world_size=2"}, {"--interface=127.0.0.1"}}};
+  // Hosts may differ in these two flags. Without a flag the world size would be 2.
+  const Differs differs = {.added = {{"--world_size=3"}, {}, {"--interface=127.0.0.1"}}};
   const std::vector<ProgramResult> results =
       UnderTorchrun(Micro(out, {"--strategies=core"}), errors, differs);
   for (const ProgramResult& result : results) EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(results[0].out, ::testing::StartsWith("torchrun: 2 ranks on 1 host, which met at file://"));
+  EXPECT_THAT(results[0].out, ::testing::StartsWith("torchrun: 3 ranks on 1 host, which met at file://"));
   EXPECT_TRUE(std::filesystem::is_empty(errors));
   const std::vector<Record> records = RecordsIn(out);
-  ASSERT_EQ(records.size(), 2u);
+  ASSERT_EQ(records.size(), 3u);
   for (const Record& record : records) {
     ExpectOneCompleteRecord(record, 3);
     EXPECT_EQ(record.facts.StringOr("launcher", ""), "torchrun");
-    EXPECT_EQ(record.config.IntOr("threads_per_rank", 0), CountThreadsPerRank(std::vector(2, ReadOwnCpus())));
+    EXPECT_EQ(record.config.IntOr("threads_per_rank", 0), CountThreadsPerRank(std::vector(3, ReadOwnCpus())));
     EXPECT_EQ(record.facts.StringOr("launch_set", ""), record.run_id);
   }
 }
