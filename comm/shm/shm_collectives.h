@@ -18,7 +18,8 @@ namespace gradsync::comm {
 // part for each rank. Thread-safe.
 class SharedBuffers {
  public:
-  // Where a tensor is in a shared buffer. `buffer` is 0 if the tensor is in no buffer.
+  // The shared buffer in which a tensor is, and where in a rank's part it is. `buffer` is 0 if the tensor is
+  // in no shared buffer.
   struct Location {
     int64_t buffer = 0;        // number of the buffer, counted from 1, equal on all ranks
     int64_t offset_bytes = 0;  // offset from the start of a rank's part

@@ -53,8 +53,8 @@ struct Bucket {
 // hosts.
 double SentBytes(comm::Collective collective, double bytes, int world_size, int num_hosts = 1);
 
-// The buckets in the order in which they are sent. A parameter is in several buckets if several collectives
-// send its gradient or its weight, such as a reduce-scatter and an all-gather.
+// The buckets that the ranks send, in the order in which they send them. A parameter is in several buckets if
+// several collectives send its gradient or its weight, such as a reduce-scatter and an all-gather.
 struct BucketPlan {
   std::vector<Bucket> buckets;
 
