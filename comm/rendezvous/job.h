@@ -51,8 +51,8 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 // hosts most likely reach this host (OwnAddress). The other ranks connect to rank 0, each side proves that it
 // knows the job's secret (comm/rendezvous/protocol.h), and rank 0 compares the settings of each rank with its
 // own. Rank 0 rejects processes of a job with another name or secret, and a second process of the same rank.
-// With file:///directory, it tells a process that has read the file of another start (run) of rank 0 to
-// connect again.
+// With file:///directory, a process may have read the file of another start (run) of rank 0; rank 0 then
+// tells this process to read the file and connect again.
 class Job {
  public:
   // The constructor returns when all ranks have joined. Throws InvalidInput for a malformed url
@@ -68,8 +68,8 @@ class Job {
   // Returns, for each rank, a text that identifies its host (HostOf). Ranks with equal texts count as ranks
   // of one host.
   const std::vector<std::string>& hosts() const { return hosts_; }
-  // Returns the store through which ranks exchange values. The store is in rank 0's process. It cannot be
-  // used after rank 0's Job has been destroyed.
+  // Returns the key-value store through which the ranks of the job exchange values. The values are in rank
+  // 0's process. The store cannot be used after rank 0's Job has been destroyed.
   Store& store() { return *store_; }
   // Returns a prefix for the keys with which the next process group of the ranks `members` exchanges values
   // in the store. No other process group of the job gets this prefix. All `members` get the same prefix if
@@ -81,8 +81,9 @@ class Job {
   void Enter(const Place& place, const std::string& host, const Terms& terms);
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
   // Returns whether another process already serves as rank 0 at `place` (the rendezvous); it may be rank 0 of
-  // an earlier start of this job that has not ended. Throws Refused if such a process is still there one
-  // second after the first call that found one, or if it has another job name or secret.
+  // an earlier start of this job that has not ended. Rank 0 calls this repeatedly until the rendezvous is
+  // free. Throws Refused if a call still finds such a process one second after the first call that found one,
+  // or if the process has another job name or secret.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 
@@ -97,12 +98,13 @@ class Job {
 };
 
 // Joins the job: rank 0 checks that the settings (`terms`), the number of ranks and the program's executable
-// are equal on all ranks, and each rank learns which ranks share a host. All ranks must call this before any
-// of them makes a process group, or none: without it, each process group forms a job of its own. Raises this
-// process's limit of open descriptors to the hard limit, because each rank needs up to four for each other
-// rank. Returns a copy of `world`, with the new Job in `job`, and with the local_rank and local_size that
-// follow from the hosts of the ranks. Process groups that are made with this copy use this Job. If `world`
-// has only one rank, does nothing and returns `world`. Throws the exceptions of Job's constructor.
+// are equal on all ranks, and each rank learns which ranks share a host. Either all ranks call JoinJob before
+// any of them makes a process group, or no rank calls it: then each process group forms a job of its own.
+// JoinJob raises this process's limit of open descriptors to the hard limit, because each rank needs up to
+// four descriptors for each other rank. Returns a copy of `world`, with the new Job in `job`, and with the
+// local_rank and local_size that follow from the hosts of the ranks. Process groups that are made with this
+// copy use this Job. If `world` has only one rank, does nothing and returns `world`. Throws the exceptions of
+// Job's constructor.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
 // Returns, for each rank of `world`, a text that identifies its host (Job::hosts), or one empty text if

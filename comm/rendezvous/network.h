@@ -20,8 +20,8 @@ struct HostPort {
 HostPort ParseHostPort(const std::string& text, const std::string& url);
 
 // Listens on each address of this host that `address.host` resolves to, and returns the sockets. With port
-// "0", the system chooses a free port. If the port is in use, calls `while_taken`, which may throw, and tries
-// again, until the deadline.
+// "0", the system chooses a free port. If the port is in use, calls the caller's function `while_taken`,
+// which may throw to end the attempts, and tries again, until the deadline.
 std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
                                    const std::function<void()>& while_taken);
 int PortOf(const FileDescriptor& socket);

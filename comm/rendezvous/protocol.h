@@ -25,8 +25,8 @@ enum class FrameType : char {
   kSet = 's',        // key, value
   kGet = 'g',        // milliseconds, key; answered when the key is set, the time is over or the job fails
   // A call of Store::Meet. The fields of its payload are: milliseconds to wait, number of ranks that meet,
-  // index of this rank, key, list of this rank's values (see Pack). Rank 0 answers when all these ranks have
-  // called Meet, these milliseconds have passed, or the job has failed.
+  // index of the calling rank among them, key, list of the calling rank's values (see Pack). Rank 0 answers
+  // when all these ranks have called Meet, these milliseconds have passed, or the job has failed.
   kMeet = 'm',
   kFail = 'f',    // cause with which the job fails, unless it has failed before
   kRefuse = 'r',  // like kFail, but the cause is a bad argument of a rank
@@ -34,9 +34,9 @@ enum class FrameType : char {
   kNone = '0',    // the key has not been set
   kLater = 'l',   // reason to retry later, such as another run at this place
   // The payload of kFailed and kRefused is the cause of the job's failure; kRefused means that the cause is a
-  // bad argument of a rank. After the failure, rank 0 answers a joined rank's next kSet or kGet with one of
-  // these frames. If the job has failed, rank 0 also sends one of these frames, before it ends, to each rank
-  // that is still connected. Rank 0 closes the connection after it has sent kFailed, kRefused, kLater or kNo.
+  // bad argument of a rank. After the failure, rank 0 answers the next kSet or kGet of a rank that has joined
+  // with kFailed or kRefused. Before rank 0 ends, it also sends this frame, unasked, to each rank that is
+  // still connected. Rank 0 closes the connection after it has sent kFailed, kRefused, kLater or kNo.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason
@@ -71,10 +71,11 @@ class Channel {
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // a non-blocking socket
 
   void Send(const Frame& frame, Deadline deadline);
-  // Returns the next frame. Throws std::runtime_error if its payload has more than `max_bytes`.
+  // Waits for the next frame from the other process, and returns it. Throws std::runtime_error if the frame's
+  // payload has more than `max_bytes`.
   Frame Receive(size_t max_bytes, Deadline deadline);
-  // After StopReceiving, Receive throws, also in other threads, when it has read all frames that had arrived.
-  // Send still works.
+  // Shuts down the receiving side of the connection. Receive, also a call in which another thread waits,
+  // still returns the frames that had arrived, and then throws. Send still works.
   void StopReceiving();
   void Close() { socket_.Close(); }
 
@@ -87,14 +88,15 @@ class Channel {
 
 // Returns the HMAC-SHA256 of `text`, keyed with `key`, in hexadecimal digits.
 std::string ComputeMac(const std::string& key, const std::string& text);
-// Returns whether two MACs are equal. The time does not depend on the position of a difference.
+// Returns whether two MACs are equal. The time that this takes does not depend on where they first differ.
 bool IsSameMac(const std::string& a, const std::string& b);
 
-// Returns rank 0's proof that it knows `secret`. `hello` is the payload of the connection's first frame
-// (kHello). `nonce` is rank 0's nonce.
+// Returns the HMAC by which rank 0 proves to a client that it knows `secret`. `hello` is the payload of the
+// first frame (kHello), which the client has sent. `nonce` is the random number that rank 0 has chosen for
+// this connection.
 std::string ProofOfRank0(const std::string& secret, const std::string& hello, const std::string& nonce);
-// Returns the proof of another rank that it knows `secret`. `rest` is the payload of the frame with which
-// this rank joins (kJoin), without this proof, which is its first field.
+// Returns the HMAC by which a rank other than rank 0 proves to rank 0 that it knows `secret`. `rest` is the
+// payload of this rank's request to join (kJoin), without its first field, which is this HMAC.
 std::string ProofOfRank(const std::string& secret, const std::string& hello, const std::string& nonce,
                         const std::string& rest);
 

@@ -10,21 +10,21 @@
 
 namespace gradsync::comm {
 
-// Lets the ranks of a process group exchange values while they construct the group. A rank must not construct
-// two process groups at the same time.
+// Lets the ranks of a process group exchange values, such as the names of their sockets, while they construct
+// the group. A rank must not construct two process groups at the same time.
 class Rendezvous {
  public:
-  // Uses the job of `world` (World::job), or, if there is none, forms a new job with the world's ranks. A new
-  // job throws the exceptions of Job's constructor.
+  // The constructor uses the job that the ranks of `world` have joined (World::job). If there is none, it
+  // forms a new job with these ranks, and throws the exceptions of Job's constructor.
   Rendezvous(const World& world, std::chrono::milliseconds timeout);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   // Waits until all ranks of the group have called Exchange, and returns, in rank order, the value that each
-  // rank gave for this rank. `own` is what this rank gives: own[r] is for rank r; a list with one element
-  // gives this element to all ranks. Throws CollectiveError, one line, if ranks are missing when the timeout
-  // has passed since construction ("rank 0: rank 1 did not arrive at file:///x within 60.0 s; arrived: 0,
-  // 2"), if rank 0 is gone, or if the job has failed.
+  // rank gave for this rank. `own` has the values that this rank gives: own[r] is for rank r; if `own` has
+  // only one element, this element is for all ranks. Throws CollectiveError, one line, if ranks are missing
+  // when the timeout has passed since construction ("rank 0: rank 1 did not arrive at file:///x within 60.0
+  // s; arrived: 0, 2"), if rank 0 is gone, or if the job has failed.
   std::vector<std::string> Exchange(const std::vector<std::string>& own);
 
   std::vector<std::string> hosts() const;

@@ -36,14 +36,16 @@ class JobFailed : public std::runtime_error {
 class Store {
  public:
   virtual ~Store() = default;
-  // Sets the value of `key`. A rank other than rank 0 waits for rank 0's answer, at most until the deadline.
+  // Stores `value` under `key`, in place of an older value. A rank other than rank 0 waits for rank 0's
+  // answer, at most until the deadline.
   virtual void Set(const std::string& key, std::string_view value, Deadline deadline) = 0;
   // Waits until a rank has set the value of `key`, and returns the value; returns nullopt if no rank has set
   // it by the deadline.
   virtual std::optional<std::string> Get(const std::string& key, Deadline deadline) = 0;
-  // Waits until each of `size` ranks has called Meet with this key and its own index. Returns one value from
-  // each rank, in the order of their indices: from that rank's `own`, the element with the index of the
-  // caller, or the only element. The value is nullopt for a rank that has not called Meet by the deadline.
+  // Waits until `size` ranks have called Meet with this key, each with its own `index` from 0 to size - 1.
+  // Each rank gives a list `own`: own[i] is for the rank with index i; if `own` has only one element, it is
+  // for all ranks. Returns, in the order of the indices, the value that each rank gave for the caller. The
+  // value is nullopt for a rank that has not called Meet by the deadline.
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
@@ -51,8 +53,8 @@ class Store {
   // that rank, or when rank 0 ends. Has no effect if rank 0 cannot be reached or if the job has failed
   // before.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
-  // Returns the cause if this rank knows that the job failed because of a bad argument of a rank
-  // (kBadArgument); else nullopt.
+  // If this rank knows that the job has failed by a call of Fail with kBadArgument, because a rank had a bad
+  // argument, returns that call's `cause`; else returns nullopt.
   virtual std::optional<std::string> bad_argument() = 0;
 };
 

@@ -17,15 +17,17 @@ namespace gradsync::comm {
 // concurrent calls wait for each other.
 class StoreClient : public Store {
  public:
-  // Connects to rank 0, and checks that rank 0 knows the secret. Throws Refused if rank 0 does not know it or
-  // rejects this process. Throws std::runtime_error if the deadline passes before, or if what listens at
-  // `rank0` is not rank 0 with this `run` (Rank0::run).
+  // The constructor connects to rank 0 at the address `rank0`, and checks that rank 0 knows the job's secret.
+  // Throws Refused if rank 0 does not know it or rejects this process. Throws std::runtime_error if the
+  // deadline passes before that is done, or if the process at this address is not the start of rank 0 that
+  // the text `run` identifies (Rank0::run).
   StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
 
-  // Joins the job; must be called before all other functions. When all ranks have joined, returns the
-  // identity of each rank's host (HostOf), in rank order. Returns nullopt if this process must connect again,
-  // for example because all ranks had joined before. Throws Refused if rank 0 rejects this process, JobFailed
-  // if the job has failed, and std::runtime_error if the connection is lost or the deadline passes.
+  // Joins the job as rank `rank`; the caller must call this before the class's other functions. When all
+  // ranks have joined, returns the identity of each rank's host (HostOf), in rank order. Returns nullopt if
+  // this process must connect again, for example because all ranks had joined before. Throws Refused if rank
+  // 0 rejects this process, JobFailed if the job has failed, and std::runtime_error if the connection is lost
+  // or the deadline passes.
   std::optional<std::vector<std::string>> Join(int rank, const std::string& host, const std::string& terms,
                                                Deadline deadline);
   void Set(const std::string& key, std::string_view value, Deadline deadline) override;
@@ -37,7 +39,8 @@ class StoreClient : public Store {
 
  private:
   // Sends a request to rank 0, and returns the answer. Throws Refused if rank 0 rejects this process (kNo),
-  // and JobFailed if the job has failed (kFailed, kRefused). Drops late answers to earlier requests.
+  // and JobFailed if the job has failed (kFailed, kRefused). Drops an answer that arrives after the deadline
+  // of its request.
   Frame Ask(FrameType type, const std::string& payload, Deadline deadline);
 
   const std::string secret_;

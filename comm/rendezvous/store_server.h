@@ -36,9 +36,10 @@ class StoreServer : public Store {
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
-  // The destructor first answers requests until all joined ranks have closed their connections, but for at
-  // most one second. If the job has failed, the destructor then sends the cause to each rank that is still
-  // connected, so that this rank's next Set, Get or Meet throws JobFailed with the cause.
+  // The destructor first answers the other ranks' requests until all ranks that have joined have closed their
+  // connections, but for at most one second. If the job has failed, the destructor then sends the cause to
+  // each rank that is still connected, so that this rank's next Set, Get or Meet throws JobFailed with the
+  // cause.
   ~StoreServer() override;
 
   // Waits until all ranks have joined, and returns the identity of each rank's host (HostOf), in rank order.
@@ -82,16 +83,16 @@ class StoreServer : public Store {
   // second, and kLater if all ranks had joined before or if rank 0 ends.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   void Answer(Connection& connection);
-  // Returns the frame (kFailed or kRefused, with the cause) with which rank 0 answers a joined rank after the
-  // job has failed.
+  // Returns the frame (kFailed or kRefused, with the cause) with which rank 0, after the job has failed,
+  // answers a rank that has joined.
   Frame CauseFrame() const {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }
-  // Called before rank 0 closes a connection: may send a last frame for which the client has not asked. If
-  // the job has failed, a rank of the job receives the cause, which it can read from its socket even after
-  // rank 0 has ended. A client that has not joined receives kLater if rank 0 ends or if RejectOldest has
-  // chosen this client. After kLater the client connects again; without it, it would assume that rank 0 has
-  // died.
+  // Called before rank 0 closes a client's connection: may send the client a last frame for which it has not
+  // asked. If the job has failed and the client is a rank of the job, sends the cause, which the client can
+  // read from its socket even after rank 0 has ended. If the client has not joined, sends kLater if rank 0
+  // ends or if RejectOldest has rejected the client. After kLater the client connects again; without this
+  // frame, the client would assume that rank 0 has died.
   void SendGoodbye(Connection& connection, bool is_rank);
   void MarkInformed(int rank);
 

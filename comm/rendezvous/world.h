@@ -23,7 +23,8 @@ struct World {
   // 0, the launcher has not set this count, and local_rank may be wrong; JoinJob corrects both.
   int local_rank = 0;
   int local_size = 1;
-  // Where the ranks meet: "file:///shared/directory" or "tcp://host:port". May be empty only if `size` is 1.
+  // The place where the ranks find rank 0: "file:///shared/directory" or "tcp://host:port". May be empty only
+  // if `size` is 1.
   std::string rendezvous{};
   // The program that started the ranks: "self" (LaunchSelf), "torchrun", "mpirun" or "srun"; "mpirun or srun"
   // if the variables do not tell which; "none" for a process without a launcher.
@@ -54,26 +55,28 @@ std::string HostOf(const World& world);
 // A function that returns the value of an environment variable, or nullopt if it is not set.
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 
-// Returns the world that a launcher described in the environment; nullopt without a launcher. world.cc lists
-// the variables of each launcher. The function looks for the variables of LaunchSelf first, then for those of
-// torchrun, mpirun (of Open MPI or MPICH) and srun. A process that is the only task of a Slurm step counts as
-// a process without a launcher: it may be a shell in which a user starts this program.
+// Returns the World that the launcher of this process has described in environment variables; nullopt for a
+// process without a launcher. world.cc lists the variables of each launcher. The function looks for the
+// variables of LaunchSelf first, then for those of torchrun, mpirun (of Open MPI or MPICH) and srun. A
+// process that is the only task of a Slurm step counts as a process without a launcher: it may be a shell in
+// which a user starts this program.
 //
-// The variables of local rank and local size are optional. Without the variable of the local size, local_size
-// is 0, or 1 in a world of one rank. In a world of several ranks, JoinJob replaces local_rank and local_size.
-// The job's name is GRADSYNC_JOB if it is set, else the launcher's name for the job, if there is one. If
-// torchrun or Slurm has restarted the job, the number of restarts is appended to this name. GRADSYNC_SECRET,
-// if set, is the job's secret, and must have 16 bytes or more. GRADSYNC_HOST, if set, becomes World::host.
+// A launcher need not set the variables from which local_rank and local_size are read, such as torchrun's
+// LOCAL_RANK and LOCAL_WORLD_SIZE. Without the variable of local_size, local_size is 0, or 1 in a world of
+// one rank. In a world of several ranks, JoinJob replaces local_rank and local_size by the right numbers. The
+// job's name is GRADSYNC_JOB if it is set, else the launcher's name for the job, if there is one. If torchrun
+// or Slurm has restarted the job, the number of restarts is appended to this name. GRADSYNC_SECRET, if set,
+// is the job's secret, and must have 16 bytes or more. GRADSYNC_HOST, if set, becomes World::host.
 //
-// The rendezvous is GRADSYNC_RENDEZVOUS if it is set. Else, if mpirun of Open MPI starts all ranks on one
-// host, the rendezvous is a directory inside Open MPI's own directory for the job. Else it is
-// tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's own store may listen on MASTER_PORT. mpirun and
-// srun set neither GRADSYNC_RENDEZVOUS nor MASTER_ADDR. So the user must export GRADSYNC_RENDEZVOUS, or
-// MASTER_ADDR and MASTER_PORT, for all ranks, unless Open MPI's directory is used. With a tcp:// rendezvous,
-// rank 0 listens only on the addresses of the given host; 0.0.0.0 means all IPv4 addresses. If the given host
-// is a name that means only loopback on rank 0, as a host's own name often does, Job's constructor throws
-// CollectiveError on rank 0. It accepts such a name if it is localhost, or if local_size says that all ranks
-// are on one host.
+// The rendezvous is GRADSYNC_RENDEZVOUS if that is set. If it is not set, and mpirun of Open MPI starts all
+// ranks on one host, the rendezvous is a directory inside Open MPI's own directory for the job. In all other
+// cases the rendezvous is tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's own store may listen on
+// MASTER_PORT. mpirun and srun set neither GRADSYNC_RENDEZVOUS nor MASTER_ADDR. So the user must export
+// GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, for all ranks, unless Open MPI's directory is used.
+// With a tcp:// rendezvous, rank 0 listens only on the addresses of the given host; 0.0.0.0 means all IPv4
+// addresses. If the given host is a name that means only loopback on rank 0, as a host's own name often does,
+// Job's constructor throws CollectiveError on rank 0. The constructor accepts such a name if it is localhost,
+// or if local_size says that all ranks are on one host.
 //
 // Throws InvalidInput, naming the variable, for a malformed or contradictory value, and for a world of
 // several ranks without a rendezvous. Also throws InvalidInput if no launcher has started this process, but a

@@ -18,7 +18,8 @@ namespace gradsync::comm {
 // part for each rank. Thread-safe.
 class SharedBuffers {
  public:
-  // Where a tensor is in a shared buffer. `buffer` is 0 if the tensor is in no buffer.
+  // The shared buffer in which a tensor is, and where in a rank's part it is. `buffer` is 0 if the tensor is
+  // in no shared buffer.
   struct Location {
     int64_t buffer = 0;        // number of the buffer, counted from 1, equal on all ranks
     int64_t offset_bytes = 0;  // offset from the start of a rank's part
@@ -28,8 +29,9 @@ class SharedBuffers {
   void Add(const SharedMemory* memory, size_t bytes);
   void Remove(const SharedMemory* memory);
   Location Find(const void* data) const;
-  // Returns the address of `place` in the part of `rank`. The buffer of `place` must have been added by Add,
-  // and not removed by Remove.
+  // Returns the address, in this process, of the bytes at place.offset_bytes in the part of the shared buffer
+  // that belongs to `rank`. The buffer with the number place.buffer must have been added by Add, and not
+  // removed by Remove.
   std::byte* At(int rank, const Location& place) const;
 
  private:
@@ -45,34 +47,37 @@ class SharedBuffers {
   std::map<const std::byte*, Buffer> buffers_;  // buffers by the address of this rank's part
 };
 
-// Runs the collectives of one rank, one at a time.
+// Runs the collectives of one rank of the backend shm, one at a time, together with the other ranks' objects
+// of this class.
 //
-// Each rank begins a collective with a notice: a description of the collective in shared memory. Each rank
-// compares the notices of all ranks with that of rank 0, and the collective fails if they describe different
-// collectives. Each rank has memory for two notices, which it uses in turn. It writes a notice after it has
-// read the previous notices of all ranks, so the notice that it overwrites has been read by all ranks. The
-// inputs are exchanged in one of three ways:
-// - Short inputs are part of the notices, and each rank computes its own output from all inputs. An input is
-//   short if the larger of a rank's input and output, times the number of other ranks, is at most 64 KiB, or
-//   8 KiB if the input is in a shared buffer.
-// - Longer inputs that are all in one shared buffer are read there, without a copy. In an all-reduce each
-//   rank reduces its slice of all inputs, in rank order, and writes the result to the tensors of all ranks.
+// Each rank begins a collective by writing a notice to shared memory: a description of the collective. Each
+// rank compares the notices of all ranks with that of rank 0, and the collective fails if they describe
+// different collectives. Each rank has memory for two notices of its own, which it uses in turn. It writes a
+// notice after it has read the previous notices of all ranks, so the notice that it overwrites has been read
+// by all ranks. The inputs are exchanged in one of three ways:
+// - Each rank copies a short input into its notice, and computes its own output from the inputs in all
+//   notices. An input is short if the bytes of this rank's input or output, whichever is larger, times the
+//   number of other ranks are at most 64 KiB, or 8 KiB if the input is in a shared buffer.
+// - Longer inputs that are all in the same shared buffer (SharedBuffers) are read there, without a copy. In
+//   an all-reduce each rank reduces its slice of all inputs, in rank order, and writes the result to the
+//   tensors of all ranks.
 // - Inputs that are neither short nor in one shared buffer are copied, in chunks, through windows: buffers of
 //   fixed size that all ranks have mapped.
 class ShmCollectives {
  public:
-  // Returns the number of bytes of shared memory that each rank needs for its notices and windows.
+  // Returns the number of bytes of shared memory that each rank needs for its two notices and its windows,
+  // and that the caller passes to ShmMesh as `area_bytes`.
   static size_t AreaBytes();
 
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
 
-  // Writes this rank's notice of the collective `request` to shared memory. Returns true if the notice
-  // contains this rank's input, or the collective moves no data. If this is true on all ranks, the other
-  // ranks need nothing else from this rank.
+  // Writes this rank's notice to shared memory: the description of the collective `request`, and the input if
+  // it is short. Returns true if the notice contains the input, or if the collective moves no data. If Begin
+  // returns true on all ranks, the other ranks can finish the collective before this rank calls Run.
   bool Begin(const Request& request);
-  // Runs the collective `request`, and waits for the other ranks. Writes this rank's notice first if Begin
-  // has not written it. Throws PeerError if another rank ends or makes no progress within the timeout, and
-  // std::runtime_error if ranks issue different collectives.
+  // Runs the collective `request`, and waits for the other ranks. First writes this rank's notice of
+  // `request`, unless a call of Begin has written it. Throws PeerError if another rank ends or makes no
+  // progress within the timeout, and std::runtime_error if ranks issue different collectives.
   void Run(const Request& request);
 
  private:
@@ -80,14 +85,16 @@ class ShmCollectives {
   using Vectors = std::vector<std::byte*>;  // addresses of vectors, by rank
 
   bool IsShort(const Request& request, const SharedBuffers::Location& place) const;
-  // Returns the memory in which `rank` writes its notice of the collective that this rank has begun last.
+  // Returns the place in shared memory of the notice that `rank` writes for the current collective: the one
+  // for which this rank has written its own notice last.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);
   void CheckSame() const;
-  // PublishedInputs and SharedInputs return the addresses at which this rank reads the inputs of all ranks,
-  // by rank. PublishedInputs returns nullopt unless the notices contain all inputs. SharedInputs returns
-  // nullopt unless all inputs are in one shared buffer.
+  // PublishedInputs and SharedInputs return, by rank, the addresses at which this rank reads the inputs of
+  // all ranks to the current collective. PublishedInputs returns addresses in the notices, or nullopt if an
+  // input is not in its rank's notice. SharedInputs returns addresses in a shared buffer, or nullopt if the
+  // inputs are not all in the same one.
   std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 

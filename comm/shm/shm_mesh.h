@@ -17,22 +17,23 @@
 
 namespace gradsync::comm {
 
-// Connects to the listening Unix socket `name` in the abstract namespace. Waits while the queue of
-// connections to this socket is full. Throws std::system_error, with ETIMEDOUT if the queue is full until the
-// deadline.
+// Connects to the listening Unix socket `name` in the abstract namespace. Waits while the listener's queue of
+// connections that it has not yet accepted is full. Throws std::system_error if the connection fails, with
+// ETIMEDOUT if the queue stays full until the deadline.
 FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 
 // Synchronises the ranks of one host through memory that all ranks have mapped. Each rank has a step counter
 // in this memory: it counts the rank's calls of Step, not steps of training.
 //
-// Each pair of ranks also has a socket. Rank 0 sends the other ranks the file descriptors of shared memory
-// over its sockets. The system closes a process's sockets when the process ends for any reason, and so tells
-// the other ranks.
+// Each pair of ranks is also connected by a Unix socket. Over these sockets rank 0 sends the other ranks the
+// file descriptors of shared memory. The system closes a process's sockets when the process ends for any
+// reason, and so tells the other ranks.
 class ShmMesh {
  public:
-  // Allocates `area_bytes` of zeroed memory for every rank, and returns when all ranks have mapped the memory
-  // of all ranks. Throws CollectiveError if ranks are missing or memory cannot be shared. Throws InvalidInput
-  // if the ranks are on several hosts, or if the rendezvous is malformed.
+  // The constructor allocates `area_bytes` of zeroed shared memory for every rank, to which area() points,
+  // and returns when all ranks have mapped the memory of all ranks. Throws CollectiveError if ranks are
+  // missing or memory cannot be shared. Throws InvalidInput if the ranks are on several hosts, or if the
+  // rendezvous is malformed.
   ShmMesh(const World& world, size_t area_bytes, std::chrono::milliseconds timeout, FirstCause& first_cause);
   ShmMesh(const ShmMesh&) = delete;
   ShmMesh& operator=(const ShmMesh&) = delete;
@@ -56,20 +57,21 @@ class ShmMesh {
   // Sets the longest time that a rank sleeps in WaitForAll before it checks again whether another rank has
   // ended.
   void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
-  // Returns when the step counter of every rank has reached this rank's counter. Throws PeerError if another
-  // rank ends or calls Abort before that, or if the timeout passes. The PeerError names the rank that has
-  // ended or is late; after Abort on this rank it names no rank.
+  // Waits until the step counter of every rank is at least as high as this rank's. Throws PeerError if
+  // another rank ends or calls Abort before that, or if the timeout passes. The PeerError names the rank that
+  // has ended or is late; after Abort on this rank it names no rank.
   void WaitForAll();
   void Meet() {
     Step();
     WaitForAll();
   }
 
-  // Makes new shared memory, in which each rank has a part of at least `bytes`. All ranks must make these
-  // calls in the same order, with equal `bytes`, each rank on one thread; collectives may run meanwhile. Rank
-  // 0 makes the memory and sends it to the others. Throws PeerError if rank 0 has ended or sends nothing
-  // within the timeout, and on rank 0 if another rank has ended. Throws std::runtime_error on a rank whose
-  // `bytes` differ from rank 0's, or if the system refuses memory.
+  // Makes new shared memory, in which each rank has a part of at least `bytes`. All ranks must call Share in
+  // the same order with equal `bytes`. A rank must not call Share on two threads at once, but its collectives
+  // may run meanwhile. Rank 0 makes the memory and sends its file descriptor to the other ranks. Throws
+  // PeerError if rank 0 has ended or sends nothing within the timeout, and on rank 0 if another rank has
+  // ended. Throws std::runtime_error on a rank whose `bytes` differ from rank 0's, or if the system refuses
+  // memory.
   std::unique_ptr<SharedMemory> Share(size_t bytes);
 
   // From now on, WaitForAll throws PeerError on this rank if it would have to wait, and on another rank if it
@@ -77,8 +79,8 @@ class ShmMesh {
   void Abort() noexcept;
 
  private:
-  // The step counter of one rank, to which Step adds 1. It is at the start of the rank's part of the shared
-  // memory, on its own cache line.
+  // The step counter of one rank, to which the rank's calls of Step add 1. It is at the start of the rank's
+  // part of the shared memory, so it shares no cache line with another rank's counter.
   struct Progress {
     std::atomic<uint32_t> steps;
     std::atomic<uint32_t> num_sleepers;  // number of ranks that Step must wake
@@ -92,10 +94,10 @@ class ShmMesh {
   Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(control_->part(rank)); }
   bool HasReached(int rank, uint32_t steps) const;
   // Sleeps until `rank` calls Step again, any rank calls Abort, or `at_most` has passed. Returns immediately
-  // if the counter of `rank` has already reached this rank's counter.
+  // if the step counter of `rank` is already at least as high as this rank's.
   void Sleep(int rank, std::chrono::nanoseconds at_most) const;
-  // Throws PeerError if another rank has ended or called Abort before its step counter reached `steps`, or if
-  // this rank has called Abort.
+  // Throws PeerError if another rank has ended or called Abort before that other rank's step counter reached
+  // `steps`, or if this rank has called Abort.
   void ThrowIfGone(uint32_t steps) const;
   void SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadline deadline) const;
   FileDescriptor ReceiveFile(int rank, size_t expected_bytes, Deadline deadline) const;

@@ -6,10 +6,11 @@
 
 namespace gradsync::comm {
 
-// Makes a process group for ranks of one host, which reduces in memory that all ranks have mapped. CPU
-// tensors only. On each rank, collectives run in the order of issue, on one communication thread or on the
-// thread that calls Work::Wait. An all-reduce works in place if the tensors of all ranks are from the same
-// Allocate, which all ranks call together; other tensors and short ones (ShmCollectives) are copied.
+// Makes a process group of the backend shm: its ranks are on one host, and it reduces CPU tensors in memory
+// that all ranks have mapped. On each rank, collectives run in the order of issue, on one communication
+// thread or on the thread that calls Work::Wait. An all-reduce works on the ranks' tensors in place, without
+// copies, if all ranks made their tensors by the same call of ProcessGroup::Allocate. Short tensors (see
+// ShmCollectives) and other tensors are copied.
 //
 // A collective fails on all ranks if they do not all run the same collective.
 //

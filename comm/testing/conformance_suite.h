@@ -12,7 +12,8 @@
 #include "comm/rendezvous/world.h"
 #include "model/tensor/device.h"
 
-// Tests that every backend must pass. A test program instantiates them for its backends and numbers of ranks.
+// Tests of process groups that every backend must pass. Each test program that links them instantiates them
+// for backends and numbers of ranks of its choice.
 namespace gradsync::comm {
 
 struct ConformanceParam {
@@ -35,8 +36,8 @@ class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
  public:
   // Inside OnAllRanks, returns the device of the calling rank's thread; elsewhere the CPU.
   static const model::DevicePtr& here() { return here_; }
-  // Set if this process is one rank of a job of several processes; if empty, the ranks are threads of this
-  // process.
+  // If this process is one rank of a job of several processes, that job's world; if empty, all ranks are
+  // threads of this process.
   static std::optional<World> world;
 
  protected:
@@ -47,8 +48,9 @@ class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
            comm::TraitsOf(GetParam().backend, GetParam().options).reduces_in_rank_order;
   }
 
-  // Calls body(group) for each of size() ranks, each on its own thread. If `world` is set, calls body(group)
-  // only for this process's rank, and not at all if this rank's number is size() or more.
+  // Makes the process group of size() ranks that the test parameter describes, and calls body(group) for each
+  // rank, on a thread of its own. If `world` is set, calls body(group) only for this process's rank, on the
+  // calling thread, and not at all if this rank's number is size() or more.
   void OnAllRanks(const std::function<void(ProcessGroup& group)>& body);
 
  private:

@@ -27,7 +27,8 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
     int ranks_per_host = 0);
 
-// Like the MakeGroups above, but rank r uses devices[r], and the backend gets `backend_options`.
+// Does the same as the other MakeGroups, but for devices.size() ranks, of which rank r uses devices[r], and
+// with `backend_options` as the options of the backend. "local" ignores both.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, const std::vector<model::DevicePtr>& devices,
     std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0,

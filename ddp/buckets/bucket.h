@@ -19,9 +19,10 @@ struct Bucket {
   std::vector<model::Parameter*> params;
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
-  // If not 0, ranks do not send the bucket's gradients themselves, but some rows of its only gradient
-  // (TouchedRows), the largest elements (strategy topk) or a bf16 copy (strategy bf16_wire). messages_bytes
-  // is then the size in bytes of the collective's output: the messages of all ranks, or the copy.
+  // If not 0, the ranks do not send the bucket's gradients themselves. They send only the rows of its only
+  // gradient that may be nonzero (class TouchedRows), the gradients' largest elements (strategy topk) or a
+  // copy of the gradients in bf16 (strategy bf16_wire). messages_bytes is then the size in bytes of the
+  // collective's output: the messages of all ranks with these rows or elements, or the copy.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
   // The number of hosts if the ranks send the bucket through a comm::HostGroup; else 1. In a HostGroup the
@@ -52,8 +53,8 @@ struct Bucket {
 // hosts.
 double SentBytes(comm::Collective collective, double bytes, int world_size, int num_hosts = 1);
 
-// The buckets in the order in which they are sent. A parameter is in several buckets if several collectives
-// send its gradient or its weight, such as a reduce-scatter and an all-gather.
+// The buckets that the ranks send, in the order in which they send them. A parameter is in several buckets if
+// several collectives send its gradient or its weight, such as a reduce-scatter and an all-gather.
 struct BucketPlan {
   std::vector<Bucket> buckets;
 
@@ -66,8 +67,8 @@ struct BucketPlan {
 struct BucketLimits {
   size_t bytes;        // maximum size of a bucket of several parameters
   size_t first_bytes;  // maximum size of the first bucket, if it has several parameters
-  // A bucket of several parameters has at most max(last_bytes, bytes of the gradients in later buckets):
-  // while backward computes those gradients, the bucket is sent.
+  // A bucket of several parameters has at most max(last_bytes, bytes of the gradients in later buckets)
+  // bytes, so that the bucket can be sent while backward computes those gradients.
   size_t last_bytes;
   // Each gradient starts at a multiple of this number of bytes from the start of its bucket. The gaps between
   // the gradients are also sent.
@@ -79,8 +80,8 @@ struct BucketLimits {
 // starts a new bucket. Throws InvalidInput if a limit is 0.
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
 
-// Returns a plan with one bucket for each list of parameters. All parameters of a list must have one dtype.
-// Each gradient starts on a cache line of its bucket.
+// Returns a plan with one bucket for each list of parameters in `units`. All parameters of a list must have
+// one dtype. In its bucket, each gradient starts at a multiple of kLineBytes.
 BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 
 // Returns a plan of PlanBuckets in which each gradient starts on a cache line of its bucket, because kernels
@@ -90,31 +91,35 @@ BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes, bool small_first,
                       bool small_last);
 
-// Adds a bucket with only `param`, of whose gradient ranks send some rows (Bucket::messages_bytes). `order`
-// contains `param` and all parameters of `plan`. The new bucket comes directly before the first bucket whose
-// last parameter is after `param` in `order`, or, if there is none, at the end.
+// Adds to `plan` a bucket with only `param`, of whose gradient the ranks all-gather some rows
+// (`messages_bytes`: see Bucket). `order` has `param` and all parameters of `plan`, in the order from which
+// `plan` was made. The new bucket comes directly before the first bucket whose last parameter is after
+// `param` in `order`, or, if there is none, at the end.
 void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model::Parameter* const> order,
                  BucketPlan& plan);
 
 // Returns a plan with one bucket for each parameter.
 BucketPlan PlanSingles(std::span<model::Parameter* const> order);
 
-// Fills buckets in forward order, and returns them in reverse order: the bucket of the last layers is sent
-// first, because backward completes its gradients first.
+// Puts parameters into buckets in forward order by PlanBuckets, with `bucket_bytes` as the limit, and returns
+// the buckets in reverse order: the bucket of the last layers is sent first, because backward completes its
+// gradients first.
 BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t bucket_bytes);
 
-// Lets the parameter keep its value in its own memory again (Parameter::TakeBack). If the value was in a
-// bucket, copies it from there.
+// Moves the parameter's value back into the parameter's own memory (Parameter::TakeBack). If the value was in
+// a bucket's buffer, copies it from there.
 void KeepValue(model::Parameter& param);
 
-// Lets the plan's parameters keep their values in their own memory again. If `keeps` is true, copies the
-// values there from the buckets; if false, the values in the buckets are lost.
+// Makes each parameter of the plan use its own memory for its value again, and no longer a bucket's buffer.
+// If `keeps` is true, copies the values from the buffers; if false, these values are lost, and the parameters
+// have the values that were left in their own memory.
 void TakeBackValues(const BucketPlan& plan, bool keeps);
 
 // MakeBuffers, MakeLargestBuffer, MakeStorage and PlaceInTurns allocate memory by ProcessGroup::Allocate, so
 // all ranks must call them in the same order. MakeBuffers returns a zeroed buffer for each bucket.
 std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
-// Returns one uninitialised tensor of bytes, as large as the plan's largest bucket.
+// Returns one uninitialised tensor of dtype u8 with the size of the plan's largest bucket, for a caller that
+// sends the buckets one after the other.
 model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group);
 // MakeStorage returns one zeroed tensor for all buckets of a plan. PlaceBuffers returns a view of this tensor
 // for each bucket; each view starts on a cache line. For a plan of PlanPlaced, the tensor's size does not
@@ -123,14 +128,17 @@ model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
 // Returns a buffer for each bucket: a view of one zeroed tensor that is no larger than all buckets together,
 // each padded to cache lines. A bucket's buffer may overlap buffers of earlier buckets, but not those of the
-// (window - 1) buckets directly before it. Returns no buffers for an empty plan.
+// (window - 1) buckets directly before it. So `window` consecutive buckets can be in use at once. Returns no
+// buffers for an empty plan.
 std::vector<model::Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group);
 // Returns one buffer for each bucket, in memory that all ranks of `group` share
-// (ProcessGroup::AllocateShared); no buffers if these ranks share no memory. All these ranks must call this.
+// (ProcessGroup::AllocateShared); no buffers if these ranks share no memory. All ranks of `group` must call
+// this function.
 std::vector<model::Tensor> MakeCommonBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 
-// Calls place(param, view) for each parameter of the plan. `buffers` has one buffer for each bucket, and
-// `view` is the parameter's part of it. If `buffers` is empty, does not call `place`.
+// Calls the caller's function place(param, view) for each parameter of each bucket. `buffers` has one buffer
+// for each bucket, and `view` is the parameter's part of its bucket's buffer. If `buffers` is empty, never
+// calls the function.
 template <class Place>
 void ForEachPlace(const BucketPlan& plan, std::span<const model::Tensor> buffers, const Place& place) {
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -143,8 +151,8 @@ inline void PlaceGrads(const BucketPlan& plan, std::span<const model::Tensor> bu
 }
 
 // PlaceGrads(bucket, buffer) copies the bucket's existing gradients into `buffer`, and makes `buffer` the
-// memory of the bucket's gradients. ReleaseGrads(bucket) takes the gradients out of `buffer`: the next
-// Parameter::grad() allocates memory with undefined contents.
+// memory of the bucket's gradients. ReleaseGrads(bucket) separates the gradients from that memory without
+// copying them: the next Parameter::grad() allocates new memory with undefined contents.
 void PlaceGrads(const Bucket& bucket, const model::Tensor& buffer);
 void ReleaseGrads(const Bucket& bucket);
 
