@@ -34,7 +34,7 @@ struct MemoryLimits {
 // PyTorch's activations, as twice those of gradsync, and the memory of programs and of CUDA, as constants.
 TrainingMemory EstimateMemory(const TrainingPlan& plan, const comm::World& world, int num_gpus);
 
-// Estimates the peak memory in bytes of one rank that trains only this variant, on the CPU, without checks of
+// Estimates the peak memory in bytes of one rank that trains only `variant`, on the CPU, without checks of
 // the results. `program_bytes` is the memory of the program (code and libraries) before training.
 double EstimateRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
                     int64_t program_bytes);

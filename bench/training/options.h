@@ -40,7 +40,8 @@ struct TrainingOptions {
   TrainingOptions();
 
   std::string model = "tiny";
-  // Each of these that has a value replaces the same size of the transformer that `model` names.
+  // Each of the following five sizes that has a value replaces that size of the transformer that `model`
+  // names.
   std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;
   std::optional<int64_t> width;  // channels of ResNet-50's first layer, in place of 64
   std::string weights;           // a file of weights; if empty, weights are drawn from the seed
@@ -62,8 +63,8 @@ struct TrainingOptions {
   RankOptions ranks;
   model::DType dtype = model::DType::kF32;  // of activations; if it is bf16, weights and gradients are f32
   bool tf32 = false;
-  // Only //bench:convergence accepts several optimizers. It trains every variant once with each of them, but
-  // a variant that names its own optimizer only with that one.
+  // Only //bench:convergence accepts several values of --optimizer. It trains every variant once with each of
+  // them, but a variant that names its own optimizer only with that one.
   std::vector<OptimizerKind> optimizers = {OptimizerKind::kAdamW};
   double learning_rate = 1e-3;
 

@@ -39,8 +39,8 @@ struct TrainingPlan : TrainingOptions {
   // All variants that are compared: gradsync's strategies first, then PyTorch's.
   std::vector<TrainingVariant> variants;
 
-  // Sets the variant of `record`, and those fields of its configuration that are equal in all settings (batch
-  // sizes, sequence lengths, ...), such as the dtype and the variant's optimizer.
+  // Sets the variant of `record`, and those fields of the record's configuration that are equal in all
+  // settings (batch sizes, sequence lengths, ...), such as the dtype and the variant's optimizer.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
   // Returns the numbers of tensor elements for which one rank needs memory in its largest setting: with the

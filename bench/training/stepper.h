@@ -57,7 +57,7 @@ class Stepper {
   // its buckets. For a strategy of gradsync these include how many bytes of weights, gradients and optimizer
   // state this rank keeps between steps.
   virtual void Introduce(Record& record) const = 0;
-  // Adds to `facts` what the steps so far have shown, such as the peak memory in bytes.
+  // Adds to `facts` what the variant's steps so far have shown, such as the peak memory in bytes.
   virtual void Describe(FactFields& facts) const = 0;
 
  private:

@@ -23,9 +23,9 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // gradients with those of one process that trains on the batches of all ranks, and its new weights with those
 // that the optimizer computes from the strategy's own gradients. A strategy of gradsync that compresses
 // gradients, or averages weights only every few steps, is compared with the equation in its paper instead. A
-// strategy of PyTorch is not checked if it is unknown how much rounding may change its results. If a check
-// fails, and not by design (as for the strategy `none`, which does not communicate), the program exits with
-// an error after its last measurement.
+// strategy of PyTorch is not checked if its ranks do not update with the mean gradient, nor is any in
+// training on images in bf16. If a check fails, and not by design (as for the strategy `none`, which does not
+// communicate), the program exits with an error after its last measurement.
 //
 // In addition, after some timed turns of gradsync's strategies, drawn at random, the ranks compare their
 // gradients with each other; if the strategy divides the optimizer's state among ranks, they compare their
