@@ -78,7 +78,8 @@ class OpRecorder : public model::Tracer {
   // one at its end.
   Events events_;
   std::vector<ComputedOp> computed_;
-  // For each operation in computed_, the number of ranges in ops_ that began before the operation ended.
+  // For each operation in computed_, the number of ranges in ops_ that began before the operation ended;
+  // computed() finds begin_ns with it.
   std::vector<size_t> ranges_before_;
   Events computed_events_;                           // events at the ends of the operations
   std::shared_ptr<const model::CudaAnchor> anchor_;  // converts the times of events to the host's clock

@@ -43,9 +43,9 @@ class StepProfile {
   StepProfile(Peak peak_flops, std::string optimizer)
       : peak_flops_(std::move(peak_flops)), optimizer_(std::move(optimizer)) {}
 
-  // Adds a training step to the profile. In `times`, the parts forward, backward, sync_wait and optimizer
-  // must have values. `forward` is what OpRecorder::computed() returned for the step, and `ranges` what
-  // OpRecorder::ops() returned.
+  // Adds a training step to the profile. In `times`, the times of this step, the parts forward, backward,
+  // sync_wait and optimizer must have values. `forward` is what OpRecorder::computed() returned for the step,
+  // and `ranges` what OpRecorder::ops() returned.
   void Add(const StepMarks& marks, const StepTimes& times, std::span<const StepWait> waits,
            const std::vector<ComputedOp>& forward, const std::vector<TracedOp>& ranges);
 

@@ -15,7 +15,7 @@
 
 namespace gradsync::bench {
 
-// The numbers of tensor elements for which one rank needs memory in training.
+// The sizes of the tensors that one rank needs in training, as numbers of elements.
 struct TrainingSize {
   double params = 0;       // elements of all parameters of the model
   double activations = 0;  // elements of the activations that one rank keeps for backward
@@ -43,8 +43,8 @@ struct TrainingPlan : TrainingOptions {
   // settings (batch sizes, sequence lengths, ...), such as the dtype and the variant's optimizer.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
-  // Returns the numbers of tensor elements for which one rank needs memory in its largest setting: with the
-  // largest batch size, the longest sequences and the most passes in a step.
+  // Returns the sizes of the tensors that one rank needs in its largest setting: with the largest batch size,
+  // the longest sequences and the most passes in a step.
   TrainingSize Size() const;
   // transformer_config returns the sizes of the transformer that --model names, and resnet_config those of
   // ResNet-50. Sizes that flags such as --d_model or --width set replace the model's own. The transformer's

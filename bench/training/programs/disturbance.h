@@ -20,8 +20,8 @@ namespace gradsync::bench {
 std::optional<int64_t> ReadBusyNs(std::istream& proc_stat, const std::set<std::string>& cpus);
 
 // Measures how much CPU time other programs use during a step, on the CPUs of this host's ranks. The first
-// rank of each host reads the CPU time of all programs on these CPUs, from which the CPU time of the ranks'
-// processes is subtracted.
+// rank of each host reads the CPU time of all programs on these CPUs. The class subtracts the CPU time of the
+// processes of the host's ranks.
 class Disturbance {
  public:
   // All ranks of `group` must call the constructor together, because it exchanges their CPUs and kernels.
