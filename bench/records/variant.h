@@ -9,17 +9,17 @@
 namespace gradsync::bench {
 
 // A variant is one of the things that a benchmark compares: a strategy with its options, and the backend,
-// such as gloo, over which it communicates. This type reads and writes the text of a variant, which records
-// and command lines contain. It does not check that strategy, options and backend exist; MakeVariants
+// such as gloo, over which it communicates. The struct Variant reads and writes the text by which records and
+// command lines name a variant. It does not check that strategy, options and backend exist; MakeVariants
 // (bench/training/variant.h) does. The text is:
 //
 //   strategy[:option=value[,option=value...]][@backend[:option=value...]]
 //
-// A strategy of PyTorch is written pytorch_<strategy>, followed by _compiled if its model is compiled:
-// "pytorch_ddp_compiled@gloo". In //bench:all_reduce a variant is only a backend, such as "gloo", or
-// kMemoryLimit.
+// A strategy of PyTorch is written pytorch_<strategy>, followed by _compiled if torch.compile compiles its
+// model: "pytorch_ddp_compiled@gloo". //bench:all_reduce measures no strategies: its variants are only
+// backends, such as "gloo", or kMemoryLimit.
 struct Variant {
-  // The values of options, as texts, by the options' names.
+  // Maps the names of options to their values, which are texts.
   using Options = std::map<std::string, std::string, std::less<>>;
 
   std::string framework = {};  // kPyTorch for a strategy of PyTorch; empty for gradsync
@@ -30,8 +30,8 @@ struct Variant {
   bool compiled = false;
   bool tuned = false;  // true if --tune set some of the options; not part of the text
 
-  // Reads the text of a variant. Options may be separated by ':' as well as by ','. Throws InvalidInput if an
-  // option has no "=" or is given twice.
+  // Returns the variant that `text` describes. In the text, options may be separated by ':' as well as by
+  // ','. Throws InvalidInput if an option has no "=" or is given twice.
   static Variant Parse(std::string_view text);
   // Splits a list of variants' texts at the commas between variants, and returns the texts. It does not split
   // at the commas between the options of one variant.
@@ -42,7 +42,8 @@ struct Variant {
   std::string name() const;
   std::string label() const;
   std::string qualified_strategy() const;
-  // Returns the backend with its options, such as "hierarchical:inner=shm,outer=mpi".
+  // Returns the text of the variant's backend and of the backend's options, such as
+  // "hierarchical:inner=shm,outer=mpi".
   std::string over() const;
   // Returns the value of the strategy's option named `option` as a number ("1Mi" is 2^20). Returns `fallback`
   // if the option is missing or its value is not a number.
@@ -51,12 +52,12 @@ struct Variant {
   bool operator==(const Variant&) const = default;
 };
 
-// The value of Variant::backend if the variant's text names no backend. MakeVariants replaces it by a backend
-// of --backend, unless the strategy never communicates.
+// The value of Variant::backend if the variant's text names no backend. MakeVariants then makes one variant
+// for each backend that the flag --backend names, or, if the strategy never communicates, keeps this value.
 inline constexpr char kNoBackend[] = "none";
-// A value of the flag --backend of //bench:all_reduce that names no backend. The program then measures a
-// plain loop in shared memory that computes an all-reduce (bench/collectives/memory_limit.h). Tables show its
-// speed beside the backends' speeds.
+// A value of the flag --backend of //bench:all_reduce that names no backend. With it, the program measures a
+// plain loop that computes an all-reduce in shared memory (bench/collectives/memory_limit.h). The table of
+// the program's results shows the loop's speed beside the backends' speeds.
 inline constexpr char kMemoryLimit[] = "memory_limit";
 inline constexpr char kPyTorch[] = "pytorch";
 

@@ -14,8 +14,8 @@
 
 namespace gradsync::bench {
 
-// How long RunningProgram::Wait waits by default before it kills the program. It is ten times longer in a
-// build with AddressSanitizer or ThreadSanitizer, which slow programs down.
+// How long RunningProgram::Wait waits by default before it kills the program that it waits for. The time is
+// ten times longer in a build with AddressSanitizer or ThreadSanitizer, which slow programs down.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr std::chrono::seconds kPatience{600};
 #else
@@ -31,16 +31,18 @@ struct ProgramResult {
 
 class RunningProgram {
  public:
-  // Starts the program at `path`. The program's environment is the environment of the test, with the names
-  // and values of `environment` added. A launcher's variables are removed unless `environment` has them:
+  // Starts the program at `path` with these arguments, as a child process of the test. The program's
+  // environment is the environment of the test, with the names and values of `environment` added. The
+  // variables by which a launcher gives processes their ranks are removed, unless `environment` has them:
   // RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, and the same names with the prefix GRADSYNC_.
   RunningProgram(const std::string& path, const std::vector<std::string>& arguments,
                  const std::vector<std::pair<std::string, std::string>>& environment = {});
 
   pid_t pid() const { return child_->pid(); }
   bool has_ended() { return child_->end().has_value(); }
-  // Returns the process id of the first child process of the program whose environment has a variable with
-  // the value `value` whose name is, or ends with, `name`. Returns 0 if there is no such child yet.
+  // Returns the process id of a child process that the program has started, and in whose environment a
+  // variable has the value `value`. The variable's name is `name`, or ends with it. Returns 0 if there is no
+  // such child yet.
   pid_t ChildWith(const std::string& name, const std::string& value) const;
   // out returns what the program has written to its standard output so far, and err what it has written to
   // its standard error.

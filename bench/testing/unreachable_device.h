@@ -5,7 +5,7 @@
 #include "comm/process_group.h"
 #include "model/tensor/device.h"
 
-// Helpers for tests of code that handles tensors of a GPU, on machines without a GPU.
+// A device and a process group for tests, on machines without a GPU, of code that handles tensors of a GPU.
 namespace gradsync::bench {
 
 // Returns a device that claims to be a GPU, whose tensors lie in memory that the CPU must not touch. Code
@@ -14,8 +14,9 @@ namespace gradsync::bench {
 // kernels, so it cannot compute.
 model::DevicePtr UnreachableDevice();
 
-// Returns a process group of one rank, for tensors of the device "cuda:0", such as an UnreachableDevice. Its
-// collectives copy their input to their output, if they have an output, and do nothing else.
+// Returns a process group of one rank, for tensors of a device with the name "cuda:0", which is also the name
+// of UnreachableDevice(). The group's collectives copy their input to their output, if they have an output,
+// and do nothing else.
 std::unique_ptr<comm::ProcessGroup> LoneGroup();
 
 }  // namespace gradsync::bench

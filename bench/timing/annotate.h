@@ -9,10 +9,10 @@ namespace gradsync::bench {
 
 // Returns a process group that passes each of its collectives on to `group`, and reports it to `sink` as a
 // range with a name such as "all_reduce 1048576 bytes". `group` and `sink` must outlive the result. The range
-// begins when the collective is issued. The range ends when the first Wait() for the collective returns, or,
-// without a Wait(), when the collective's Work is destroyed. So the ranges of several collectives may
-// overlap. A barrier has the range "barrier", which begins and ends within the call of Issue, because Issue
-// waits for the barrier.
+// begins when ProcessGroup::Issue is called for the collective. The range ends when the first Wait() for the
+// collective returns, or, without a Wait(), when the collective's Work is destroyed. So the ranges of several
+// collectives may overlap. A barrier has the range "barrier", which begins and ends within the call of Issue,
+// because this group's Issue waits for the barrier.
 std::unique_ptr<comm::ProcessGroup> AnnotateCollectives(comm::ProcessGroup& group, RangeSink& sink);
 
 }  // namespace gradsync::bench

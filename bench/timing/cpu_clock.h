@@ -22,11 +22,13 @@ struct CpuTimes {
   }
 };
 
-// Reads the CPU time of this process, divided into computation and communication.
+// Reads the CPU time of this process: that of its compute threads, and that of its communication threads.
 class CpuClock {
  public:
-  // The threads of this process that exist when the constructor is called, except `others` (ids in ascending
-  // order), are communication threads. All other threads, and those started later, are compute threads.
+  // The threads of this process that exist when the constructor is called are communication threads, except
+  // those whose ids are in `others`, in ascending order. So `others` should have the threads that existed
+  // before the process groups started theirs. Threads in `others`, and threads that start later, are compute
+  // threads.
   explicit CpuClock(const std::vector<int>& others);
 
   CpuTimes Read() const;

@@ -7,9 +7,9 @@
 
 // Counts the floating-point operations of a model's matrix products, convolutions and attention, computed
 // from the shapes of their tensors. A multiplication and the addition of its result count as two operations.
-// All other operations of a model, such as elementwise ones, count as zero, because memory limits their
-// speed. Attention is causal, so only the lower half of its (seq, seq) matrix, with the diagonal, counts. If
-// backward computes values of forward a second time, this second time does not count.
+// All other operations of a model, such as elementwise ones, count as zero, because memory bandwidth limits
+// their speed. Attention is causal, so only the lower half of its (seq, seq) matrix, with the diagonal,
+// counts. If backward computes values of forward a second time, this second time does not count.
 namespace gradsync::bench {
 
 struct Flops {
@@ -17,13 +17,14 @@ struct Flops {
   double backward = 0;  // operations of backward; zero if no input requires a gradient
 };
 
-// Returns the floating-point operations of one operation of forward, and those of its backward. The arguments
-// are the operation's name, its result and its inputs, as model::Tracer::Computed gets them.
+// Returns how many floating-point operations one operation of forward (such as "linear") takes, and how many
+// its backward takes. The arguments are those of model::Tracer::Computed: the operation's name, its result
+// and its inputs.
 Flops FlopsOf(std::string_view name, const model::Tensor& output, std::span<const model::Var> inputs);
 
-// Adds up the floating-point operations of a forward pass and of its backward pass. To use it, set it as the
-// device's tracer during the forward pass: for each operation of forward, it also counts what backward will
-// compute.
+// A FlopCounter adds up the floating-point operations of a forward pass and of its backward pass. During the
+// forward pass it must be the tracer of the model's device (model::Device::set_tracer). For each operation of
+// forward, it also counts what backward will compute.
 class FlopCounter : public model::Tracer {
  public:
   void Begin(std::string_view /*name*/) override {}

@@ -16,7 +16,8 @@
 
 namespace gradsync::bench {
 
-// A named range of a step, from a call of OpRecorder::Begin to the matching call of End.
+// A range: a named span of time in a training step, from a call of OpRecorder::Begin to the matching call of
+// End.
 struct TracedOp {
   std::string name;
   int64_t begin_ns = 0;  // on the host's steady clock (comm::Now)
@@ -24,22 +25,23 @@ struct TracedOp {
   int parent = -1;  // index, in OpRecorder::ops(), of the innermost range that contains this range, or -1
 };
 
-// An operation of a forward pass.
+// What OpRecorder records of one operation of a forward pass.
 struct ComputedOp {
   std::string name;
   Flops flops;
-  // Times on the host's steady clock. The recorder is not told when an operation begins. So begin_ns is the
-  // end of the previous operation, or of the last range (TracedOp) before this operation, whichever is later.
-  // For the first operation, if no range came before it, begin_ns is 0, and StepProfile uses the beginning of
-  // the step. If forward waits for weights before the operation, the wait lies between begin_ns and end_ns;
-  // on a CPU, StepProfile subtracts it.
+  // begin_ns and end_ns are times on the host's steady clock. OpRecorder is told when an operation ends, but
+  // not when it begins. So begin_ns is the end of the previous operation, or of the last range (TracedOp)
+  // before this operation, whichever is later. For the first operation, if no range came before it, begin_ns
+  // is 0, and StepProfile uses the beginning of the step instead. If forward waits until weights for the
+  // operation have come from other ranks, this wait lies between begin_ns and end_ns; on a CPU, StepProfile
+  // subtracts it.
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
 
-// Records when the device begins and ends each range of a step (a TracedOp), in the order of their
-// beginnings, and when it ends each operation of the forward pass. On a GPU the times are those of CUDA
-// events on the compute stream, because the host runs ahead of the GPU.
+// An OpRecorder records when the device begins and ends each range of a training step (a TracedOp), and when
+// it ends each operation of the forward pass. On a GPU the times are those of CUDA events on the compute
+// stream, because the host runs ahead of the GPU.
 class OpRecorder : public model::Tracer {
  public:
   OpRecorder() = default;
@@ -52,15 +54,15 @@ class OpRecorder : public model::Tracer {
   void Computed(std::string_view name, const model::Tensor& output,
                 std::span<const model::Var> inputs) override;
 
-  // Returns the ranges that began since the last Clear(). Call it only after End was called for all of them.
-  // Blocks until the device has reached the ends of these ranges.
+  // Returns the ranges that began since the last Clear(), in the order of their beginnings. Call ops() only
+  // after End was called for all of them. Blocks until the device has reached the ends of these ranges.
   const std::vector<TracedOp>& ops();
   // Returns a ComputedOp for each operation of the forward pass since the last Clear(): its name, its number
   // of floating-point operations, and when the device began and ended it. Blocks until the device has
   // computed them.
   const std::vector<ComputedOp>& computed();
-  // Removes all recorded ranges and operations; call this before the next step. Call it only after End was
-  // called for all ranges.
+  // Removes all recorded ranges and operations. Call Clear() before the next step, when End was called for
+  // all ranges.
   void Clear();
 
  private:
@@ -76,7 +78,8 @@ class OpRecorder : public model::Tracer {
   // one at its end.
   Events events_;
   std::vector<ComputedOp> computed_;
-  // For each operation in computed_, the number of ranges in ops_ that began before the operation ended.
+  // For each operation in computed_, the number of ranges in ops_ that began before the operation ended;
+  // computed() finds begin_ns with it.
   std::vector<size_t> ranges_before_;
   Events computed_events_;                           // events at the ends of the operations
   std::shared_ptr<const model::CudaAnchor> anchor_;  // converts the times of events to the host's clock

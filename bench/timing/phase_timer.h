@@ -10,9 +10,9 @@
 
 namespace gradsync::bench {
 
-// The points of a training step whose times are taken. At kBackwardEnd this rank has computed its last
-// gradient, but collectives may still be in flight. At kSyncEnd Strategy::Finish is done: gradients are
-// averaged, if the strategy averages them.
+// The points of a training step at which a PhaseTimer records the time. At kBackwardEnd this rank has
+// computed its last gradient, but collectives may still be in flight. At kSyncEnd Strategy::Finish is done:
+// gradients are averaged, if the strategy averages them.
 enum class Mark { kStepBegin, kForwardEnd, kBackwardEnd, kSyncEnd, kStepEnd };
 inline constexpr size_t kNumMarks = 5;
 
@@ -31,9 +31,9 @@ class PhaseTimer {
  public:
   virtual ~PhaseTimer() = default;
   // On a CPU, records the time of this call as the time of `mark`. On a GPU, records when the compute stream
-  // has done all work that was issued to it before this call. kStepBegin must be the first mark of a step. On
-  // a GPU, kStepBegin blocks until the compute stream is idle, to compare the clocks of the GPU and the host.
-  // Other marks never block.
+  // has done all work that was issued to it before this call. The first call of Take in a step must have the
+  // mark kStepBegin. On a GPU, this call blocks until the compute stream is idle, to compare the clocks of
+  // the GPU and the host. Calls with other marks never block.
   virtual void Take(Mark mark) = 0;
   // Returns the time at which the device reached each mark of the last step, or 0 for marks that Take has not
   // recorded. Blocks until the device has reached all recorded marks.

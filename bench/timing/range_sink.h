@@ -7,7 +7,8 @@
 
 namespace gradsync::bench {
 
-// The kind of a range (a named span of time), by which a profiler can filter.
+// The kind of a range (a named span of time in a training step). A profiler can show only ranges of some
+// kinds.
 enum class RangeKind { kStep = 1, kPhase = 2, kOp = 3, kCollective = 4 };
 inline constexpr RangeKind kRangeKinds[] = {RangeKind::kStep, RangeKind::kPhase, RangeKind::kOp,
                                             RangeKind::kCollective};
@@ -17,8 +18,8 @@ constexpr std::string_view Name(RangeKind kind) {
 }
 
 // A RangeSink is told when the ranges of a training step begin and end: the step, its phases, the operations
-// of backward, and the strategy's collectives. The sink of MakeNvtxSink passes this on to a profiler, which
-// measures the times.
+// of backward, and the strategy's collectives. The sink that MakeNvtxSink returns passes the ranges on to a
+// profiler, which measures the times.
 class RangeSink : public model::Tracer {
  public:
   // Push begins a range inside the range that the calling thread pushed last and has not ended. Pop ends the
@@ -31,8 +32,8 @@ class RangeSink : public model::Tracer {
   virtual void Stop(uint64_t range) = 0;
 
   // A sink is also a model::Tracer, whose Begin pushes a range of kind kOp, and whose End pops it. If the
-  // sink is the device's tracer, model::Backward calls Begin and End for each of its operations. The trainer
-  // calls them for the broadcast of the model's buffers.
+  // sink is set as the tracer of the model's device, model::Backward calls Begin and End for each operation
+  // of the backward pass. The class Trainer calls them for the broadcast of the model's buffers.
   void Begin(std::string_view name) final { Push(RangeKind::kOp, name); }
   void End() final { Pop(); }
 };

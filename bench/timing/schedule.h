@@ -16,17 +16,17 @@ namespace gradsync::bench {
 // in a round equally often, and within rounds it follows each other configuration equally often. So, within
 // rounds, what a turn leaves behind (caches, temperature) affects all configurations equally. The design is
 // that of E. J. Williams, "Experimental designs balanced for the estimation of residual effects of
-// treatments", 1949. Apart from this, the order is drawn at random from `seed`. Equal arguments give an equal
-// order on every rank and machine.
+// treatments", 1949. Within the limits of this design, the order is drawn at random from `seed`. Equal
+// arguments give an equal order on every rank and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
-// The first `rounds` rounds took `spent_s` seconds. Returns whether these rounds and one more block
-// (`rounds_per_block` rounds) would together take more than `budget_s` seconds, if a further round takes the
-// mean time of a round so far.
+// So far, the `rounds` rounds of a measurement took `spent_s` seconds. Returns whether these rounds and one
+// more block (`rounds_per_block` rounds) would together take more than `budget_s` seconds, if each further
+// round takes the mean time of the rounds so far.
 bool IsTimeUp(double spent_s, double budget_s, int64_t rounds, int64_t rounds_per_block);
 
-// Returns a seed for RoundOrder that is a hash of `seed` and a text. If the text is the name of the run, each
-// run draws another order.
+// Returns a seed for RoundOrder: a hash of `seed` and `text`. Benchmarks put the name of the launch (a start
+// of all ranks) into `text`, so that each launch draws another order.
 uint64_t OrderSeed(int64_t seed, std::string_view text);
 
 }  // namespace gradsync::bench

@@ -17,8 +17,8 @@
 
 namespace gradsync::bench {
 
-// The highest speed that a device reached, in floating-point operations per second, and a text that says with
-// which matrix product.
+// The highest speed that a device reached in MeasureFlops, in floating-point operations per second, and a
+// text that says with which matrix product.
 struct Peak {
   double per_second = 0;
   std::string source;
@@ -30,31 +30,33 @@ struct Peak {
 // because in training, too, they share the host's processors.
 Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
-// Collects, over steps of one strategy, the time and the number of floating-point operations of each
-// operation (such as "linear") of forward and backward. Forward and backward each have an entry "other": the
-// rest of the phase's time. The strategy's hook OnGradReady runs within the operation of backward that
-// completes a gradient, and counts in its time. Strategy::BeginStep counts in forward: in the entry "other"
-// if the model has buffers, else in the first operation. The entry "waits" is StepTimes::waits(), and another
-// entry is the optimizer's update. The times of operations do not include waits(). On a GPU they may include
-// waits for collectives, because the times of single waits are not known.
+// A StepProfile shows where the time of one strategy's training steps goes. It has an entry for each kind of
+// operation (such as "linear") of forward and of backward: its time and its number of floating-point
+// operations. The rest of the time of forward is an entry "other", and so is that of backward. The strategy's
+// hook OnGradReady runs within the operation of backward that completes a gradient, and its time counts in
+// the time of this operation. The time of Strategy::BeginStep counts in forward: in the entry "other" if the
+// model has buffers, else in the first operation. The entry "waits" has the time StepTimes::waits(), and
+// another entry has the time of the optimizer's update. The times of operations do not include waits(). On a
+// GPU they may include other waits for collectives, because the times of single waits are not known.
 class StepProfile {
  public:
   StepProfile(Peak peak_flops, std::string optimizer)
       : peak_flops_(std::move(peak_flops)), optimizer_(std::move(optimizer)) {}
 
-  // Adds a step to the profile. In `times`, the parts forward, backward, sync_wait and optimizer must have
-  // values. `forward` is what OpRecorder::computed() returned for the step, and `ranges` what
-  // OpRecorder::ops() returned.
+  // Adds a training step to the profile. In `times`, the times of this step, the parts forward, backward,
+  // sync_wait and optimizer must have values. `forward` is what OpRecorder::computed() returned for the step,
+  // and `ranges` what OpRecorder::ops() returned.
   void Add(const StepMarks& marks, const StepTimes& times, std::span<const StepWait> waits,
            const std::vector<ComputedOp>& forward, const std::vector<TracedOp>& ranges);
 
-  // Returns a table with a row for each entry, the longest time first. Its columns are the phase, the
-  // operation, the mean calls, ms and GFLOP per step, the share of the step's time, and GFLOP/s. A last line
-  // says how long the floating-point operations of a step would take at the speed `peak_flops`.
+  // Returns a table with a row for each entry of the profile; the entry with the longest time comes first.
+  // The table's columns are the phase, the operation, the mean calls, ms and GFLOP per step, the share of the
+  // step's time, and GFLOP/s. A last line says how long the floating-point operations of a step would take at
+  // the speed `peak_flops`.
   std::string ToString() const;
 
-  // Writes to `record` the time of each entry in each step, in ns, as samples "<phase>.<operation>_ns". Only
-  // the samples of the entry "waits" have another name, "sync.exposed_ns".
+  // Writes to `record` the time of each entry of the profile in each step, in ns, as samples
+  // "<phase>.<operation>_ns". Only the samples of the entry "waits" have another name, "sync.exposed_ns".
   void WriteTo(Record& record) const;
 
  private:

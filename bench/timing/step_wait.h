@@ -11,8 +11,8 @@ struct StepWait {
   int64_t sequence = 0;  // number of the collective, as in the log of its process group
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  // Whether StepTimes::waits(), the waiting time of a step, includes this wait. It leaves out two kinds of
-  // waits: those in the strategy's BeginStep, which count as begin_step, and those for the broadcast of
+  // Whether StepTimes::waits(), the waiting time of a step, includes this wait. waits() leaves out two kinds
+  // of waits: those in the strategy's BeginStep, which count as begin_step, and those for the broadcast of
   // buffers, which count as forward.
   bool is_counted = true;
 };

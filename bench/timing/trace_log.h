@@ -12,20 +12,20 @@
 
 namespace gradsync::bench {
 
-// A trace of one rank: when its phases, operations and collectives began and ended. The viewers
-// chrome://tracing and ui.perfetto.dev can show it. They show a row for the phases of a step (forward,
-// backward, ...), a row for the operations of backward and the broadcast of buffers, a row for collectives
-// that wait in the queue, and rows for collectives in flight.
+// A TraceLog collects a trace of one rank's timed training steps: when their phases, operations and
+// collectives began and ended. The viewers chrome://tracing and ui.perfetto.dev can show the trace file. They
+// show a row for the phases of a step (forward, backward, ...), a row for the operations of backward and the
+// broadcast of buffers, a row for collectives that wait in the queue, and rows for collectives in flight.
 //
-// A phase includes the times in which it waited for communication. On a CPU, each of these times is an event
-// `wait` inside the phase; its argument `sequence` is the number of the collective. StepTimes::waits(), the
-// waiting time of a step, is the length of the whole phase `sync_exposed`, plus the lengths of those events
-// `wait` outside this phase whose argument `counted` is true. For a GPU the trace has no events `wait`,
-// because the times of single waits are not known.
+// A phase in the trace includes the times in which the rank waited for communication. On a CPU, each of these
+// times is an event `wait` inside the phase; the event's argument `sequence` is the number of the collective
+// for which the rank waited. StepTimes::waits(), the waiting time of a step, is the length of the whole phase
+// `sync_exposed`, plus the lengths of those events `wait` outside this phase whose argument `counted` is
+// true. For a GPU the trace has no events `wait`, because the times of single waits are not known.
 class TraceLog {
  public:
-  // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". The trace file contains it, and the
-  // names `strategies` in this order.
+  // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". The trace file contains this text, and
+  // `strategies`, the names of the variants (strategies with options) that the run measures.
   TraceLog(int rank, std::string origin, std::vector<std::string> strategies);
 
   struct StepName {
@@ -48,13 +48,14 @@ class TraceLog {
   const std::string origin_;
   const std::vector<std::string> strategies_;
   int last_row_;  // the last row; rows are thread ids of the trace
-  // Events as JSON. In the trace's row of collectives that wait in the queue, events may overlap. In every
-  // other row, two events overlap only if one contains the other.
+  // The events of the trace, as JSON texts. In the trace's row of collectives that wait in the queue, events
+  // may overlap. In every other row, two events overlap only if one contains the other.
   std::vector<std::string> events_;
 };
 
-// Distributes time intervals, in any order, over lanes 0, 1, ..., so that the intervals of a lane do not
-// overlap. Returns the lane of each interval: the lowest lane that is free when the interval begins.
+// Distributes time intervals, in any order, over lanes 0, 1, ... (in the trace, rows for collectives in
+// flight), so that the intervals of a lane do not overlap. Returns the lane of each interval: the lowest lane
+// that is free when the interval begins.
 std::vector<int> AssignLanes(std::span<const comm::Interval> intervals);
 
 }  // namespace gradsync::bench

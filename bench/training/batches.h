@@ -9,7 +9,7 @@
 
 namespace gradsync::bench {
 
-// The shapes and dtypes of one rank's batch in a step.
+// The shapes and dtypes of the inputs and targets in one rank's batch of a training step.
 struct BatchShape {
   model::Shape inputs;
   model::DType inputs_dtype = model::DType::kF32;
@@ -20,16 +20,16 @@ struct BatchShape {
   model::Batch NewBatch(const model::DevicePtr& device) const;
 };
 
-// Makes batches that depend only on the source, the rank, the step and the shape of the batch. So all
-// strategies train on equal data. And one process can make the batches of all ranks, to check the gradients
-// that the ranks compute.
+// A BatchSource makes training batches. A batch depends only on the source, the rank, the number of the step
+// and the shape of the batch. So all strategies train on equal data. And one process can make the batches of
+// all ranks, to check the gradients that the ranks compute.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
 
-  // Overwrites `batch`, on any device, with the batch of rank `rank` in step `step`. For a GPU, the batch is
-  // made on the host and copied; the copy is complete on return, so the measured times of steps do not
-  // include it.
+  // Overwrites `batch`, on any device, with the batch of rank `rank` in training step `step`. For a GPU, the
+  // batch is made on the host and copied; the copy is complete on return, so the measured times of steps do
+  // not include the copy.
   void Fill(int rank, int64_t step, const model::Batch& batch);
 
  private:

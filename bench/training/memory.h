@@ -29,24 +29,24 @@ struct MemoryLimits {
 };
 
 // Estimates the peak memory that training needs: the main memory for all ranks of one host together, and the
-// memory of one GPU for the ranks that use it. Parameters, gradients, optimizer state, activations, batches
-// and buckets are counted, for gradsync's strategies and for PyTorch's. Two amounts are guessed: PyTorch's
-// activations, as twice those of gradsync, and the memory of programs and of CUDA, as constants.
+// memory of one GPU for the ranks that use it. The estimate counts parameters, gradients, optimizer state,
+// activations, batches and buckets, of gradsync's strategies and of PyTorch's. Two amounts are guessed:
+// PyTorch's activations, as twice those of gradsync, and the memory of programs and of CUDA, as constants.
 TrainingMemory EstimateMemory(const TrainingPlan& plan, const comm::World& world, int num_gpus);
 
-// Estimates the peak memory in bytes of one rank that trains only this variant, on the CPU, without checks of
+// Estimates the peak memory in bytes of one rank that trains only `variant`, on the CPU, without checks of
 // the results. `program_bytes` is the memory of the program (code and libraries) before training.
 double EstimateRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
                     int64_t program_bytes);
-// Returns a table of the results of EstimateRank, for users, with a line for each variant. The table has a
-// column for each transformer that --model accepts, or only one for ResNet-50 if --model names it. Estimates
-// that exceed --max_memory are in parentheses.
+// Returns a table, for users, of the memory that a rank needs by EstimateRank. The table has a line for each
+// variant. It has a column for each transformer that --model accepts, or only one for ResNet-50 if --model
+// names it. Estimates larger than the flag --max_memory are in parentheses.
 std::string DescribeEstimates(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes);
 
 // CheckMemory throws TooLittleMemory if the memory that EstimateMemory returns exceeds a known limit in
 // `limits`. CheckMemoryOfThisHost calls CheckMemory; the limits are this host's available main memory and the
-// whole memory of its first GPU. The error's message is one line that names the needed and the available
-// memory, and changes that need less, such as --order=blocks.
+// whole memory of its first GPU. The message of TooLittleMemory is one line that names the needed and the
+// available memory, and changes of the command line that need less memory, such as --order=blocks.
 void CheckMemory(const MemoryLimits& limits, const TrainingPlan& plan, const comm::World& world);
 void CheckMemoryOfThisHost(const TrainingPlan& plan, const comm::World& world);
 

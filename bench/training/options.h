@@ -15,29 +15,33 @@
 
 namespace gradsync::bench {
 
-// The order in which variants take the timed steps of a setting. kInterleaved: in each round, each variant
-// takes one turn, in random order. kBlocks: one variant takes all its steps before the next one begins.
+// The order in which the variants that a benchmark compares take their timed steps. kInterleaved: in each
+// round, each variant takes one turn, in random order. kBlocks: one variant takes all its steps before the
+// next variant begins.
 enum class Order { kInterleaved, kBlocks };
 constexpr std::string_view Name(Order order) { return order == Order::kBlocks ? "blocks" : "interleaved"; }
 
-// The values of those flags that only //bench:compare has, which compares strategies at several bucket sizes.
+// The values of those flags that only the program //bench:compare has. It compares strategies at several
+// bucket sizes.
 struct Sweep {
   bool is_published = false;  // whether the defaults are batches, steps and sizes of the published experiment
   std::vector<int64_t> buffer_elements;
   bool in_published_units = false;
 
-  // Returns the texts of the variants to compare. A strategy that has buckets gives one variant for each size
-  // in buffer_elements, and any other strategy gives one variant.
+  // Returns the texts of the variants that //bench:compare makes of `strategies`, which are names. A strategy
+  // that has buckets gives one variant for each size in buffer_elements, and any other strategy gives one
+  // variant.
   std::vector<std::string> Variants(const std::vector<std::string>& strategies) const;
 };
 
-// The values of the flags of //bench:ddp and //bench:compare, some of which //bench:convergence has too. A
-// TrainingPlan is made from them.
+// The values of the flags of //bench:ddp and //bench:compare, some of which //bench:convergence has too. The
+// constructor of TrainingPlan checks them and makes the list of variants from them.
 struct TrainingOptions {
   TrainingOptions();
 
   std::string model = "tiny";
-  // Each of these that has a value replaces the same size of the transformer that `model` names.
+  // Each of the following five sizes that has a value replaces that size of the transformer that `model`
+  // names.
   std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;
   std::optional<int64_t> width;  // channels of ResNet-50's first layer, in place of 64
   std::string weights;           // a file of weights; if empty, weights are drawn from the seed
@@ -48,8 +52,8 @@ struct TrainingOptions {
   std::vector<int64_t> bucket_bytes = {kDefaultBucketBytes};
   std::optional<Sweep> sweep;  // set only in //bench:compare, which has the flags of Sweep
 
-  // A setting is one combination of values of the next three lists; for models of images, of batch_sizes and
-  // accumulation_steps only. All variants are compared in every setting.
+  // A setting is a batch size of batch_sizes, a number of accumulation_steps and, for a language model, a
+  // length of seq_lens. All variants are compared in every setting, that is, in every such combination.
   std::vector<int64_t> batch_sizes = {4};         // of one rank, in one pass of forward and backward
   std::vector<int64_t> accumulation_steps = {1};  // numbers of passes in a step
   std::vector<int64_t> seq_lens = {128};          // sequence lengths of a language model
@@ -59,8 +63,8 @@ struct TrainingOptions {
   RankOptions ranks;
   model::DType dtype = model::DType::kF32;  // of activations; if it is bf16, weights and gradients are f32
   bool tf32 = false;
-  // Only //bench:convergence accepts several optimizers. It trains every variant once with each of them, but
-  // a variant that names its own optimizer only with that one.
+  // Only //bench:convergence accepts several values of --optimizer. It trains every variant once with each of
+  // them, but a variant that names its own optimizer only with that one.
   std::vector<OptimizerKind> optimizers = {OptimizerKind::kAdamW};
   double learning_rate = 1e-3;
 
@@ -79,9 +83,9 @@ struct TrainingOptions {
 
   PeerOptions peers;
 
-  // True in //bench:convergence, which compares the losses of strategies and not their times. AddTo then
-  // leaves out flags that this program does not need, such as those about timing, checks and PyTorch. So
-  // `learns` must be set before AddTo is called.
+  // `learns` is true in //bench:convergence, which compares the losses of strategies and not their times.
+  // AddTo, which adds flags to the program's table of flags, then leaves out those that this program does not
+  // need, such as those about timing, checks and PyTorch. So `learns` must be set before AddTo is called.
   bool learns = false;
 
   void AddTo(FlagTable& flags);

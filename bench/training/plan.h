@@ -15,33 +15,36 @@
 
 namespace gradsync::bench {
 
-// The numbers of tensor elements for which one rank needs memory in training.
+// The sizes of the tensors that one rank needs in training, as numbers of elements.
 struct TrainingSize {
   double params = 0;       // elements of all parameters of the model
   double activations = 0;  // elements of the activations that one rank keeps for backward
   double batch = 0;        // elements of one rank's batch
-  // The strategy zero3 gathers parameters in groups. This is the number of elements of the largest group,
-  // divided by `params`.
+  // The strategy zero3 divides the parameters among the ranks, and gathers them in groups, such as the
+  // parameters of a transformer's block. largest_unit is the number of elements of the largest group, divided
+  // by `params`.
   double largest_unit = 1;
 };
 
 // What a training benchmark trains and measures: the checked values of its flags, and the list of variants
 // that the flags ask for.
 struct TrainingPlan : TrainingOptions {
-  // `flags` is the table whose flags set the options `given`. Throws InvalidInput if an option is wrong (such
-  // as an unknown strategy), or if options contradict each other. It also throws if the directory of the file
-  // --dump_grads is missing, or, except in //bench:convergence, if the text --corpus cannot be used.
+  // `given` has the values of the program's flags, and `flags`, the table of these flags, knows which of them
+  // the user gave. Throws InvalidInput if an option is wrong (such as an unknown strategy), or if options
+  // contradict each other. It also throws if the directory of the file --dump_grads is missing, or, except in
+  // //bench:convergence, if the file --corpus cannot be read, is too short, or is given for a vocabulary of
+  // fewer than 256 tokens.
   TrainingPlan(const TrainingOptions& given, const FlagTable& flags);
 
   // All variants that are compared: gradsync's strategies first, then PyTorch's.
   std::vector<TrainingVariant> variants;
 
-  // Sets the variant of `record`, and those fields of its configuration that are equal in all settings (batch
-  // sizes, sequence lengths, ...), such as the dtype and the variant's optimizer.
+  // Sets the variant of `record`, and those fields of the record's configuration that are equal in all
+  // settings (batch sizes, sequence lengths, ...), such as the dtype and the variant's optimizer.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
-  // Returns the numbers of tensor elements for which one rank needs memory in its largest setting: with the
-  // largest batch size, the longest sequences and the most passes in a step.
+  // Returns the sizes of the tensors that one rank needs in its largest setting: with the largest batch size,
+  // the longest sequences and the most passes in a step.
   TrainingSize Size() const;
   // transformer_config returns the sizes of the transformer that --model names, and resnet_config those of
   // ResNet-50. Sizes that flags such as --d_model or --width set replace the model's own. The transformer's
@@ -63,9 +66,9 @@ struct TrainingPlan : TrainingOptions {
            !dump_grads.empty();
   }
   bool interleaved() const { return order == Order::kInterleaved; }
-  // launch_time returns how long one launch measures a setting (a batch size, a sequence length, ...): --time
-  // divided by the number of launches. time_in_turn returns the launch_time over which variants take turns,
-  // or, with --order=blocks, each variant's equal part of it.
+  // launch_time returns how long one launch (one start of all ranks) measures a setting (a batch size, a
+  // sequence length, ...): --time divided by the number of launches. time_in_turn returns the same time if
+  // variants take turns, and with --order=blocks each variant's equal part of it.
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
   std::chrono::duration<double> time_in_turn() const {
     return std::chrono::duration<double>(launch_time()) /

@@ -15,35 +15,36 @@
 
 namespace gradsync::bench {
 
-// What is equal for all strategies that are compared with each other: the shape of their batches, and the
-// configuration in their records.
+// A setting has what is equal for all strategies that are compared with each other: the shape of their
+// batches, and the configuration in their records.
 struct Setting {
   std::string name;                // name for users: "batch 2, sequence 128"
   BatchShape batch;                // the batch of one rank in a step
   int64_t accumulation_steps = 1;  // equal parts of the batch, one for each pass of forward and backward
   int64_t positions = 0;           // number of tokens or images of one rank's batch
-  // Fields of the records: the model's name and sizes, the batch size, the length of sequences or the size of
-  // images, and whether batches and weights are random or come from files.
+  // Fields of the benchmark's records of this setting: the model's name and sizes, the batch size, the length
+  // of sequences or the size of images, and whether batches and weights are random or come from files.
   ConfigFields config;
   FactFields facts;
 };
 
-// What a rank trains, and on which data.
+// What a rank trains: the model, the source of its batches, and the settings (such as batch sizes) in which
+// training is measured.
 struct TrainingTask {
   std::unique_ptr<model::Model> model;
   std::unique_ptr<BatchSource> source;
   std::vector<Setting> settings;  // at least one; measured in this order
-  // If it is not null, the benchmark tells this sink, for a profiler, when the steps of gradsync's
-  // strategies, their phases, operations and collectives begin and end. With --nvtx, the benchmark ignores it
-  // and tells the sink of MakeNvtxSink.
+  // If `ranges` is not null, the benchmark tells this RangeSink, for a profiler, when the steps of gradsync's
+  // strategies, their phases, operations and collectives begin and end. With --nvtx, the benchmark ignores
+  // `ranges` and uses the sink that MakeNvtxSink returns instead.
   std::unique_ptr<RangeSink> ranges = {};
 };
 
-// Makes the model, the source of batches, and a Setting for each combination of batch size, number of
-// accumulation steps and, for a transformer, sequence length. Batches and random initial weights are drawn
-// from `seed`. If --weights names a file, only rank 0 reads the model's weights from it, and Trainer::Restart
-// sends them to the other ranks. Throws InvalidInput if this file does not fit the model, or if the corpus
-// cannot be used.
+// Makes one rank's TrainingTask: the model, the source of batches, and a Setting for each combination of
+// batch size, number of accumulation steps and, for a transformer, sequence length. Batches and random
+// initial weights are drawn from `seed`. If --weights names a file, only rank 0 reads the model's weights
+// from it, and Trainer::Restart sends them to the other ranks. Throws InvalidInput if this file does not fit
+// the model, or if CorpusTokens throws it for the file --corpus.
 TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World& world,
                       const model::DevicePtr& device);
 

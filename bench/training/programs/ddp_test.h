@@ -27,8 +27,9 @@ using Arguments = std::vector<std::string>;
 
 inline constexpr char kDdp[] = "bench/ddp";
 
-// Returns the flags of a small run of //bench:ddp. The run takes two untimed steps, because a strategy may
-// allocate memory in the second step too (`core` does), and tests require that timed steps allocate nothing.
+// Returns flags that make //bench:ddp train a tiny transformer and write its records to the directory `out`,
+// followed by the flags `more`. The program takes two untimed steps, because a strategy may allocate memory
+// in the second step too (`core` does), and tests require that timed steps allocate nothing.
 inline Arguments Micro(const std::string& out, const Arguments& more = {}) {
   Arguments arguments = {"--d_model=16",     "--d_ff=32",      "--num_layers=2", "--num_heads=2",
                          "--vocab_size=64",  "--batch_size=2", "--seq_len=8",    "--bucket_bytes=4KiB",

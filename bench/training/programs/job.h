@@ -8,7 +8,7 @@
 
 namespace gradsync::bench {
 
-// For tests: a function that changes what a rank trains.
+// A function by which a test changes the task of a rank: its model, its batches or its settings.
 using AlterTask = std::function<void(TrainingTask& task)>;
 
 // The main function of //bench:ddp and //bench:compare, which measures the training steps of several
@@ -19,22 +19,24 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // takes all its turns before the next strategy begins. On each rank, all strategies of gradsync train the
 // same copy of the model.
 //
-// After the turns, unless --verify=false, each strategy is checked. Its gradients are compared with those of
-// one process that trains on the batches of all ranks, and its weights with what the optimizer makes of its
-// gradients. A strategy of gradsync that compresses gradients, or averages weights only every few steps, is
-// compared with the equation in its paper instead. Some of PyTorch's strategies are not checked. If a check
-// fails, and not by design (as for the strategy `none`, which does not communicate), the program exits with
-// an error after its last measurement.
+// After the turns, unless --verify=false, each strategy is checked. The check compares the strategy's
+// gradients with those of one process that trains on the batches of all ranks, and its new weights with those
+// that the optimizer computes from the strategy's own gradients. A strategy of gradsync that compresses
+// gradients, or averages weights only every few steps, is compared with the equation in its paper instead. A
+// strategy of PyTorch is not checked if its ranks do not update with the mean gradient, nor is any in
+// training on images in bf16. If a check fails, and not by design (as for the strategy `none`, which does not
+// communicate), the program exits with an error after its last measurement.
 //
 // In addition, after some timed turns of gradsync's strategies, drawn at random, the ranks compare their
 // gradients with each other; if the strategy divides the optimizer's state among ranks, they compare their
-// weights. If ranks differ, the program ends at once with an error, unless the strategy lets the ranks'
-// weights differ by design.
+// weights. If the compared gradients or weights differ between ranks, the program ends at once with an error,
+// unless the strategy lets the ranks' weights differ by design.
 //
 // The time of a step covers Strategy::BeginStep, forward, backward, synchronisation and optimizer. Before
 // each turn, untimed, the ranks make their batches and remove old gradients, and then wait for each other.
 //
-// In each launch, each rank calls `alter_task` once, before its first step, with the task that it will train.
+// In each launch (start of all ranks), each rank calls `alter_task` once, before its first step, with the
+// task that it will train.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const AlterTask& alter_task = {});
 
