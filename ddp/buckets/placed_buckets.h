@@ -69,8 +69,8 @@ class PlacedBuckets : public OverlappedBuckets {
   std::vector<TouchedRows> rows_;  // the gradients of which only rows are sent
 };
 
-// The function Traits::more_copies of `core` and `core_update`: returns 1 with views=0, because each gradient
-// then has memory of its own besides its place in a bucket; else 0.
+// The function Traits::more_copies of `core` and `core_update`: returns 1 with the option views=0, because
+// each gradient then has memory of its own besides its place in a bucket; else 0.
 double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

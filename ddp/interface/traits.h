@@ -49,8 +49,8 @@ struct Option {
   } range = {0, 1};
   Role role = Role::kOwn;
   // The next two fields concern values other than the default:
-  bool plain_only = false;  // only for f32 and f64 on CPUs
-  bool keeps_twin = false;  // pytorch_twin also applies to these values
+  bool plain_only = false;  // allowed only for f32 and f64 parameters on CPUs
+  bool keeps_twin = false;  // benchmarks also compare them with Traits::pytorch_twin
   // The words that users write for the values 0, 1, ...; empty if users write numbers.
   std::span<const std::string_view> words = {};
 };

@@ -24,7 +24,8 @@ struct PlanOfUnits {
  private:
   ptrdiff_t Index() const { return static_cast<ptrdiff_t>(num_in_turn); }
 };
-// If `as_one` is true, all units (groups of parameters that are gathered together) become one unit.
+// Returns the buckets for the parameters and units of `context`. If `as_one` is true, all units (groups of
+// parameters that are gathered together) become one unit.
 PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 
 // The weights of a strategy that shards them: every rank keeps one part of each bucket, and gathers a
