@@ -6,7 +6,8 @@
 
 namespace gradsync::ddp {
 
-// Wraps `strategy`, which was made from `context`, with checks:
+// Returns a strategy that calls `strategy`, and checks the caller's calls. `strategy` must have been made
+// with the parameters, the process group and the options of `context`. The checks are:
 // - OnGradReady throws std::logic_error for a parameter that is not in `context`, before the first BeginStep,
 //   and in its second call for a parameter since the last BeginStep or EndPass.
 // - EndPass and Finish throw std::logic_error if OnGradReady has not been called for all parameters since the

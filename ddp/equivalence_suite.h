@@ -17,9 +17,10 @@
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
-// Tests that every strategy that averages exactly trains bitwise like a single process on the data of all
-// ranks. The data are chosen so that sums and means of gradients over 1, 2, 3, 4, 5, 6 or 8 ranks have no
-// rounding error. Include this header in one source file of a test; that file selects backends and devices.
+// Functions for tests that every strategy that averages exactly trains bitwise like a single process on the
+// data of all ranks (CheckEquivalence). The data are chosen so that sums and means of gradients over 1, 2, 3,
+// 4, 5, 6 or 8 ranks have no rounding error. The tests that include this header select the communication
+// backends and the devices.
 namespace gradsync::ddp {
 
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};
@@ -49,7 +50,8 @@ inline std::vector<Tested> AveragingStrategies() {
 }
 
 // Returns the strategies of AveragingStrategies() that can train with the optimizer Muon, for which each
-// matrix must be whole on the rank that updates it. `owned` is in the list a second time, with gather=1.
+// matrix must be whole on the rank that updates it. The list has the strategy `owned` twice: with its default
+// options, and with the option gather=1.
 inline std::vector<Tested> StrategiesOfMatrices() {
   std::vector<Tested> all = AveragingStrategies();
   std::erase_if(all, [](const Tested& tested) {
@@ -83,28 +85,29 @@ inline std::vector<Tested> EveryCombination() {
   return all;
 }
 
-// What a test trains: its parameters, and what each rank computes from them in a step.
+// A description of the model that a test trains (its parameters, and which of them each rank uses in a step)
+// and of the training.
 struct Graph {
   std::vector<int64_t> numels = kNumels;  // number of elements of each parameter
   std::vector<model::Shape> shapes = {};  // shapes of the parameters, as for TestModel
   std::vector<size_t> tables = {};        // indices of parameters that Muon leaves to AdamW
   std::vector<size_t> frozen = {};        // indices of parameters that do not train
-  // Returns the indices of the parameters that a rank uses in a pass, in order. `step` is the number of the
-  // pass, counted through all steps. An index that occurs twice means that two layers share the parameter. If
-  // this function is empty, a rank uses every parameter once.
+  // Returns the indices of the parameters that the layers of the model use on a rank in one pass, in the
+  // order of use. `step` is the number of the pass, counted through all steps. An index that occurs twice
+  // means that two layers share the parameter. If this function is empty, a rank uses every parameter once.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  // Returns which rows of its parameter a use reads in pass `step`, as a lookup in an embedding does. `use`
-  // is a position in the list that `uses` returns. If this function returns nullopt, or is empty, the use
-  // reads all rows.
+  // For a layer that looks up rows, as an embedding does, returns which rows of its parameter it reads in
+  // pass `step`. `use` is the layer's position in the list that `uses` returns. If this function returns
+  // nullopt, or is empty, the layer reads all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // Called during a rank's backward of pass `step`, before it computes a gradient; `use` is here the index of
-  // the parameter to which this gradient belongs.
+  // If not empty, called in a rank's backward of pass `step` before each computation of a gradient. `use` is
+  // here the index of the gradient's parameter.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;   // three, because a strategy may change its layout after the first step
   int num_passes = 1;  // passes per step, each with new data; a power of two
   // If true, the optimizer is AdamW. AdamW rounds, but it updates each element alone, so ranks with equal
-  // gradients get equal weights. If `adamw` and `muon` are false, the optimizer is gradient descent, which
-  // rounds nothing with the data of this test.
+  // gradients get equal weights. If the fields `adamw` and `muon` are false, the optimizer is gradient
+  // descent, which causes no rounding error with the data of these tests.
   bool adamw = false;
   bool muon = false;                                            // if true, the optimizer is Muon
   double grad_scale = 1;                                        // must be 1 with gradient descent
@@ -114,8 +117,8 @@ struct Graph {
 
 using Values = std::vector<std::vector<float>>;
 
-// The parameters' values after training (`params`), the values or bf16 copies that another forward would read
-// (`read`), and the gradients of the last step (`grads`).
+// The result of training: the parameters' values (`params`), the values or bf16 copies that one more forward
+// would read (`read`), and the gradients of the last step (`grads`).
 struct Result {
   Values params;
   Values read;
@@ -141,9 +144,9 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
   return model.Loss(rank, step, graph.uses ? graph.uses(rank, step) : model.Once(), visit, rows);
 }
 
-// Groups parameters into units, each of which strategies with sharded weights gather together
-// (StrategyContext::units). A unit has at most `bytes` bytes, or only one parameter. Forward must read the
-// units one after the other, so a parameter is left out if a rank reads it after a parameter of a later unit.
+// Returns units (StrategyContext::units): groups of parameters, each of which strategies with sharded weights
+// gather together. A unit has at most `bytes` bytes, or only one parameter. Forward must read the units one
+// after the other, so a parameter is in no unit if a rank reads it after a parameter of a later unit.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);
@@ -176,8 +179,8 @@ inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, c
   return std::make_unique<model::AdamW>(model.params(), model::AdamW::Options{kRate});
 }
 
-// Subtracts kRate times the gradient from each unfrozen parameter, without model::Sgd, with which strategies
-// train.
+// Gradient descent for SingleProcess: subtracts kRate times the gradient from each unfrozen parameter.
+// Strategies train with model::Sgd instead, so the tests also check model::Sgd.
 inline void Descend(const TestModel& model) {
   for (model::Parameter* param : model::Trained(model.params())) {
     const model::Tensor update = param->grad().Clone();
@@ -205,7 +208,8 @@ inline Values GradsOf(const TestModel& model) {
   return grads;
 }
 
-// Trains in one process on the data of all ranks. A step's loss is the mean over all ranks and passes.
+// Trains the model of `graph` in one process on the data of all ranks. A step's loss is the mean over all
+// ranks and passes.
 inline Result SingleProcess(int world_size, const Graph& graph) {
   Graph unseen = graph;
   unseen.visit = {};
@@ -236,7 +240,8 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   StrategyContext context = {.params = model->params(), .group = group, .options = {}};
   context.options.bucket_bytes = bucket_bytes;
   context.options.spoil_weights = device->is_cpu();
-  // Tests with odd numbers of ranks set is_alone, tests with even numbers do not, so both cases are tested.
+  // is_alone promises that no other strategy trains the parameters. Only tests with an odd number of ranks
+  // set it, so tests cover both cases.
   context.options.is_alone = group.size() % 2 == 1;
   if (context.options.is_alone) context.optimizer = optimizer.get();
   context.options.values = tested.values;
@@ -274,8 +279,9 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   return {ValuesOf(*model), ReadFrom(*model), grads};
 }
 
-// Trains on all ranks, with one device for each rank. Fails unless the weights and the last gradients of all
-// ranks equal those of SingleProcess bit for bit.
+// Trains the model of `graph` with the strategy `tested`, on as many ranks as there are `devices`, one for
+// each rank. Fails unless the weights and the last gradients of all ranks equal those of SingleProcess bit
+// for bit.
 inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const std::string& backend,
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());

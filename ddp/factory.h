@@ -17,8 +17,9 @@ std::vector<std::string> StrategyNames();
 // Returns the names of `none`, which sends nothing, and of the strategies whose gradients equal those of a
 // single process on the whole batch, except for rounding (Agreement::kExact).
 std::vector<std::string> ExactStrategyNames();
-// Returns the names of ExactStrategyNames() whose Update only calls Optimizer::Step, which updates all
-// weights (Traits::owns_update is false). All of these strategies except `none` all-reduce gradients.
+// Returns those names of ExactStrategyNames() whose strategy's Update only calls Optimizer::Step, which
+// updates all weights (Traits::owns_update is false). All of these strategies except `none` all-reduce
+// gradients.
 std::vector<std::string> AllReduceStrategyNames();
 
 // Throws InvalidInput for an unknown strategy name.
@@ -26,12 +27,13 @@ const Traits& TraitsOf(std::string_view name);
 // Returns the traits of `none`, the strategy that sends nothing.
 const Traits& FloorTraits();
 
-// Throws InvalidInput, naming the option, for a value that the option does not allow.
+// Throws InvalidInput, naming `option`, if `option` does not allow `value`.
 void CheckValue(const Option& option, double value);
 
-// Makes a strategy. Throws InvalidInput if the name is unknown, an option is unknown or has a wrong value,
-// all parameters are frozen or there is none, a parameter is listed twice, a parameter of a unit is not
-// listed, or the strategy does not support a parameter's dtype or device.
+// Makes the strategy with this name. Throws InvalidInput if the name is unknown, an option is unknown or has
+// a wrong value, all parameters are frozen or there is none, a parameter is listed twice, a parameter of
+// StrategyContext::units is not in StrategyContext::params, or the strategy does not support a parameter's
+// dtype or device.
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context);
 
 }  // namespace gradsync::ddp

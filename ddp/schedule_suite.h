@@ -18,15 +18,16 @@
 #include "ddp/test_model.h"
 #include "model/base/test_errors.h"  // IWYU pragma: export
 
-// For tests of what a strategy sends, and when, relative to the computation of gradients. These tests need no
-// clock: communication overlaps with backward if a collective is issued before the last gradient is computed.
-// Each source file that includes this header is a test program of its own.
+// ScheduleTest, a fixture for tests of which collectives a strategy issues, and when, relative to the
+// computation of gradients. These tests need no clock: a log of events shows that communication overlaps with
+// backward if a collective is issued before the last gradient is computed.
 namespace gradsync::ddp {
 
 using model::Tensor;
 
-// Plays rank 0 of two ranks. An all-gather returns this rank's data twice; the other collectives leave all
-// data unchanged. Writes each collective and each wait for it into a log, to which backward also writes.
+// A process group without communication, which acts as rank 0 of two ranks. An all-gather copies this rank's
+// data to the places of both ranks; the other collectives leave all data unchanged. The group appends each
+// collective and each wait for it to the log of a ScheduleTest.
 class LoggingGroup : public comm::ProcessGroup {
  public:
   explicit LoggingGroup(std::vector<std::string>& log) : ProcessGroup(0, 2), log_(log) {}
@@ -57,8 +58,7 @@ class LoggingGroup : public comm::ProcessGroup {
         return Log("reduce_scatter", output);
       case comm::Collective::kAllGather:
         for (int rank = 0; rank < size(); ++rank) {
-          // CopyFrom would count as a write to the tensor (Tensor::CountWrite), and a real all-gather's
-          // writes are not counted.
+          // Not CopyFrom, which calls Tensor::CountWrite: a real all-gather writes without calling it.
           const Tensor part = output.Slice(rank * input.numel(), input.shape());
           std::memmove(part.raw_data(), input.raw_data(), input.nbytes());
         }
@@ -83,8 +83,8 @@ class LoggingGroup : public comm::ProcessGroup {
   bool has_common_memory = false;
 
  private:
-  // A collective that has been issued. Its Wait appends "wait " and the collective's own entry, such as
-  // "reduce 262144" (bytes), to the log.
+  // The state of a collective that LoggingGroup::Issue has logged. Its function Wait appends "wait " and the
+  // collective's own entry, such as "reduce 262144" (bytes), to the log.
   class Issued : public comm::Work::State {
    public:
     Issued(LoggingGroup& group, std::string name) : group_(group), name_(std::move(name)) {}
@@ -116,8 +116,8 @@ using Events = std::vector<std::string>;
 
 class ScheduleTest : public testing::Test {
  protected:
-  // The model has five parameters of 256 KiB each. A bucket has at most 512 KiB, unless Make gets another
-  // size.
+  // The model that the tests train has five parameters of 256 KiB each. The function Make makes a strategy
+  // for them; a bucket has at most 512 KiB, unless Make gets another maximum.
   static constexpr int64_t kNumel = 64 << 10;
   static constexpr size_t kBytes = size_t{256} << 10;
 
@@ -135,8 +135,9 @@ class ScheduleTest : public testing::Test {
     strategy_ = MakeStrategy(name, context);
   }
 
-  // Takes one step without an update, and returns the log of this step: collectives, waits and gradients, in
-  // order. The entry "grad i" means that backward computes the gradient of parameter i.
+  // Takes one training step without the update of the weights, and returns the log of this step: collectives,
+  // waits for them and computed gradients, in order. The entry "grad i" means that backward computes the
+  // gradient of parameter i.
   std::vector<std::string> Step() { return Step(model_.Once()); }
   std::vector<std::string> Step(const std::vector<size_t>& uses, const TestModel::RowsOfUse& rows = {}) {
     log_.clear();
@@ -153,8 +154,8 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Calls Step, appends "update" to the log, updates the weights with an optimizer that has no state, and
-  // returns the log.
+  // Calls Step, appends "update" to the log, updates the weights by plain gradient descent, and returns the
+  // log.
   Events StepAndUpdate() {
     Step();
     log_.push_back("update");

@@ -7,15 +7,16 @@
 
 namespace gradsync::ddp {
 
-// Copies rank 0's buffers to every rank. A buffer is state that the forward pass changes and that ranks do
-// not average, such as the running statistics of a batch norm. One collective sends all buffers.
+// Copies a model's buffers from rank 0 to all other ranks. A buffer is a tensor of state that the forward
+// pass changes and that ranks do not average, such as the running statistics of a batch norm. One broadcast
+// sends all buffers.
 class BufferBroadcast {
  public:
-  // All `buffers` must be on one device.
+  // All tensors of `buffers` must be on one device.
   explicit BufferBroadcast(std::vector<model::Tensor> buffers);
 
-  // Copies the buffers of rank 0 to this rank's buffers. All ranks must call this. Sends nothing if there are
-  // no buffers. Throws CollectiveError if the broadcast fails.
+  // Copies the buffers of rank 0 to this rank's buffers. All ranks must call Run. It sends nothing if there
+  // are no buffers, and throws CollectiveError if the broadcast fails.
   void Run(comm::ProcessGroup& group) const;
 
  private:

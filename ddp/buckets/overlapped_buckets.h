@@ -9,9 +9,10 @@
 
 namespace gradsync::ddp {
 
-// The base class of strategies that send buckets during backward. A derived class defines what it sends, and
-// what it does with the result. A bucket is sent as soon as its gradients are ready and all buckets before it
-// in the plan have been sent, because all ranks must send in the same order.
+// The base class of strategies that send buckets (groups of gradients) while backward still runs. A derived
+// class starts the collective of a bucket in its function Send, and may use the result in Receive. A bucket
+// is sent as soon as its gradients are ready and all buckets before it in the plan have been sent, because
+// all ranks must send in the same order.
 class OverlappedBuckets : public Strategy {
  public:
   void BeginStep() override;
@@ -21,12 +22,13 @@ class OverlappedBuckets : public Strategy {
 
  protected:
   OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
-  // Replaces the plan by another plan for the same parameters. Call this between steps: after all buckets of
-  // a step have been received, and before the next BeginStep.
+  // Replaces the buckets by those of `plan`, for the same parameters. Call SetPlan between steps: after the
+  // collectives of all buckets have been waited for, and before the next BeginStep.
   void SetPlan(BucketPlan plan);
   // Returns the parameters in the order in which their gradients became ready on rank 0 in this step. All
-  // ranks fill buckets in this order, because they must send the same buckets. All ranks must call this, at
-  // the end of a step. Throws CollectiveError if the broadcast of the order fails.
+  // ranks fill buckets in this order, because they must send the same buckets. Rank 0 broadcasts the order,
+  // so all ranks must call AgreeOnReadyOrder, at the end of a step. It throws CollectiveError if the
+  // broadcast fails.
   std::vector<model::Parameter*> AgreeOnReadyOrder();
 
   size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }
@@ -37,20 +39,20 @@ class OverlappedBuckets : public Strategy {
   // buckets are complete, even if OnGradReady has not been called for all of them.
   void SendThrough(size_t i);
 
-  // Starts the collective of bucket i, and returns its Work, for which ReceiveThrough waits.
+  // Starts the collective that sends bucket i. Returns its Work object, on which ReceiveThrough waits.
   virtual comm::Work Send(size_t i) = 0;
   // ReceiveThrough calls this when the collective of bucket i is done, so that a strategy can use the result.
   virtual void Receive(size_t /*i*/) {}
 
   // Waits for the collectives of the buckets up to and including the i-th, in plan order. These buckets must
-  // have been sent. After each wait, calls Receive for the bucket. Skips buckets that an earlier call has
-  // received since the last OverlappedBuckets::BeginStep.
+  // have been sent. After each wait, calls Receive for the bucket. Skips buckets for which an earlier call in
+  // this step has already done this.
   void ReceiveThrough(size_t i);
   void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
 
   comm::ProcessGroup& group_;
-  // The buckets that Send sends. `powersgd` and `topk` change Bucket::numel and offsets, because they send
-  // other elements than those of the gradients.
+  // The buckets that Send sends, in this order. The strategies `powersgd` and `topk` change their
+  // Bucket::numel and offsets, because they send other elements than those of the gradients.
   BucketPlan plan_;
 
  private:

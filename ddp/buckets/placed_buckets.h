@@ -10,7 +10,7 @@
 
 namespace gradsync::ddp {
 
-// The options of strategies `core` and `core_update` (kPlacedOptions). All are on by default, except rows:
+// The options of the strategies `core` and `core_update`. By default all are 1 (on), except rows, which is 0:
 //
 //   views        gradients are stored in buckets: kernels write them there, all-reduces run there, the
 //                optimizer reads them there; else they are copied into and out of the buckets
@@ -21,8 +21,8 @@ namespace gradsync::ddp {
 //                computation can hide its sending
 //   rows         an embedding's untouched rows are not sent, if that is cheaper (TouchedRows::Agree)
 //
-// The caller multiplies the loss by 1 / number of ranks (loss_scale), and all-reduces compute sums, so
-// gradients need no division.
+// The all-reduces of `core` and `core_update` sum gradients, and nothing divides the sums: instead, the
+// caller multiplies the loss by 1 / number of ranks (loss_scale) before backward.
 inline constexpr Option kPlacedOptions[] = {
     {.name = "views",
      .meaning = "1: gradients live in buckets, 0: they are copied in and out",
@@ -43,12 +43,13 @@ class PlacedBuckets : public OverlappedBuckets {
   double loss_scale() const override { return 1.0 / group_.size(); }
 
  protected:
-  // `traits.options` must contain kPlacedOptions (views, ready_order, small_first, small_last, rows).
+  // `traits.options` must contain the five options kPlacedOptions.
   PlacedBuckets(const Traits& traits, const StrategyContext& context);
 
-  // Call this once per step, when the collectives of all buckets are done. In the first step, it replaces the
-  // plan by the one of all later steps. With views=1, the next BeginStep makes each gradient a view of its
-  // new place in the buckets, and copies no elements.
+  // A derived class calls AdoptLayout in each step, when the collectives of all buckets are done. In the
+  // first step, it makes the buckets of all later steps, as the options ready_order and rows say; in later
+  // steps it does nothing. With views=1, the next BeginStep makes each gradient a view of its new place in
+  // the buckets, and copies no elements.
   void AdoptLayout();
 
  private:
@@ -63,13 +64,13 @@ class PlacedBuckets : public OverlappedBuckets {
   std::vector<model::Parameter*> order_;  // order in which buckets are filled
   model::Tensor storage_;                 // memory of all buckets
   std::vector<model::Tensor> buffers_;    // views of storage_, by bucket
-  // With views=0: the memory of each parameter's gradient, which is outside the buckets.
+  // With the option views=0, the memory of each parameter's gradient, outside the buckets; else empty.
   std::unordered_map<model::Parameter*, model::Tensor> places_;
   std::vector<TouchedRows> rows_;  // the gradients of which only rows are sent
 };
 
-// The function Traits::more_copies of `core` and `core_update`: returns 1 with views=0, because each gradient
-// then has memory of its own besides its place in a bucket; else 0.
+// The function Traits::more_copies of `core` and `core_update`: returns 1 with the option views=0, because
+// each gradient then has memory of its own besides its place in a bucket; else 0.
 double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

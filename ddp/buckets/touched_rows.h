@@ -10,23 +10,25 @@
 
 namespace gradsync::ddp {
 
-// Sums an embedding's gradient over ranks by sending only the rows that operations have listed as touched
-// (Parameter::touched_rows); all others are zero. The ranks' rows are added in rank order, so the result is
-// bitwise equal on all ranks. An all-reduce of whole gradients that adds in rank order has the same result.
+// Sums an embedding's gradient over ranks, but sends only the rows that operations have listed as touched
+// (Parameter::touched_rows); all other rows of the gradient are zero. The ranks' rows are added in rank
+// order, so the result is bitwise equal on all ranks. An all-reduce of whole gradients that adds in rank
+// order has the same result.
 //
-// All ranks agree once on the maximum number of rows in a message, and in each step every rank receives the
-// messages of all ranks. If a rank has more rows, or its gradient is dense in this step, its message has a
-// flag instead, and then all ranks send the whole gradient. So all messages have one size, and ranks need not
-// first tell each other how many rows they send.
+// All ranks agree once (Agree) on the maximum number of rows in a message, and in each step every rank
+// receives the messages of all ranks. If a rank has more rows, or its gradient is dense in this step, its
+// message has a flag instead, and then all ranks send the whole gradient. So all messages have one size, and
+// ranks need not first tell each other how many rows they send.
 class TouchedRows {
  public:
-  // Returns a TouchedRows for each gradient that is cheaper to send by rows: if all ranks send the maximum
-  // number of rows, these rows and their numbers have together fewer bytes than the gradient. Call this on
-  // all ranks at the end of a step in which whole gradients were sent. The maximum number of rows in a
-  // message is the number of ids (row numbers) that operations listed in this step on rank 0, including
-  // repeated ids, but at most the rows of the embedding. So messages are also large enough for later batches
-  // of the same shape. Gradients must be on the CPU, because on CUDA the host would have to wait for the ids.
-  // Broadcasts rank 0's maximum numbers of rows; throws CollectiveError if this fails.
+  // Returns a TouchedRows object for each parameter of `params` whose gradient is cheaper to send by rows: if
+  // all ranks send the maximum number of rows, these rows and their numbers have together fewer bytes than
+  // the gradient. All ranks must call Agree, at the end of a step that has sent whole gradients. The maximum
+  // number of rows in a message is the number of ids (row numbers) that operations listed in this step on
+  // rank 0, including repeated ids, but at most the rows of the embedding. A later batch of the same shape
+  // has as many ids, so its rows also fit into a message. Gradients must be on the CPU, because for gradients
+  // on a GPU the host would have to wait until the GPU has computed the ids. Agree broadcasts rank 0's
+  // maximum numbers of rows, and throws CollectiveError if the broadcast fails.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
@@ -35,17 +37,17 @@ class TouchedRows {
 
   // Call these in each step, on all ranks:
   //
-  // Zeroes the gradient, so that backward can add to it. Call this before forward. The gradient's memory must
-  // stay the same in all steps, and only backward and this object may write to it: after a step that sent
-  // rows, Begin zeroes only the rows that ranks sent.
+  // Begin zeroes the gradient, so that backward can add to it. Call it before forward. The gradient's memory
+  // must stay the same in all steps, and only backward and this object may write to it: after a step that
+  // sent rows, Begin zeroes only the rows that ranks sent.
   void Begin();
   // Starts an all-gather of the messages of all ranks, and does not wait for it. A rank's message has the
   // rows of the gradient that were touched in this step, or says that the whole gradient must be sent. Call
-  // this when the gradient is ready.
+  // Send when backward has completed the gradient.
   comm::Work Send();
-  // Sets the gradient to the sum over ranks. Call this when Send's collective is done. If a message says that
-  // the whole gradient must be sent, all-reduces the whole gradient, and throws CollectiveError if this
-  // all-reduce fails.
+  // Sets the gradient to the sum over ranks. Call Finish when the all-gather that Send started is done. If a
+  // message says that the whole gradient must be sent, all-reduces the whole gradient, and throws
+  // CollectiveError if this all-reduce fails.
   void Finish();
 
  private:
@@ -53,7 +55,7 @@ class TouchedRows {
 
   // A message begins with the number of its rows, or with kWhole if all ranks must send the whole gradient;
   // ranks then ignore the rest of the message. Next comes room for max_rows row numbers, of which the first
-  // ones are used. The elements of the rows begin at the first cache line after this room.
+  // ones are used. Then come the elements of these rows, from the next start of a cache line on.
   static constexpr int32_t kWhole = -1;
   int32_t* Head(const model::Tensor& messages, int rank) const;
   std::span<const int32_t> IdsFrom(int rank) const;

@@ -20,18 +20,21 @@ inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 struct StrategyOptions {
   // Maximum bytes of a bucket, for strategies with Traits::has_buckets. A larger parameter has its own
-  // bucket. `owned` makes larger buckets if these need less padding.
+  // bucket. The strategy `owned` exceeds this maximum where larger buckets need less padding.
   size_t bucket_bytes = kDefaultBucketBytes;
   // If true, OnGradReady searches each gradient of this rank for NaN and infinity before it is averaged, and
-  // throws std::runtime_error, which names parameter, rank and step. The search reads the whole gradient.
+  // throws std::runtime_error, which names parameter, rank and step. The search needs time, because it reads
+  // every element.
   bool check_gradients = false;
-  // For tests on the CPU: if true, weights that `zero3` has gathered become NaN when it frees them.
+  // For tests on the CPU: if true, the strategy `zero3` overwrites gathered weights with NaN when it no
+  // longer needs them, so that a test notices a later read.
   bool spoil_weights = false;
-  // The caller's promise that no other strategy trains these parameters until this strategy is destroyed or
-  // Reset is called. A strategy that keeps the weights elsewhere, in parts or in memory that ranks share, may
-  // then return the parameters' own memory to the system (on the CPU). This may lose the values there. So the
-  // caller must write the values again after Reset, before the first step. After the strategy is destroyed,
-  // the values are valid if the caller called CompleteValues after the last step.
+  // True if the caller promises that no other strategy trains these parameters until this strategy is
+  // destroyed or Reset is called. A strategy that keeps the weights elsewhere, in parts or in memory that
+  // ranks share, may then return the parameters' own memory to the system (on the CPU). The weights in that
+  // memory can then be lost. So the caller must write the weights again after Reset, before the first step.
+  // After the strategy is destroyed, the parameters hold the trained weights if the caller called
+  // CompleteValues after the last step.
   bool is_alone = false;
   // The strategy's options, by name; missing options have their defaults. MakeStrategy throws InvalidInput
   // for names and values that Traits::options does not allow.
@@ -49,8 +52,8 @@ inline double ValueOf(const Traits& traits, Option::Role role, const StrategyOpt
   return option.empty() ? 0 : ValueOf(traits, option, options);
 }
 
-// Returns the value of the option `period` of local SGD and DiLoCo, the number of steps from one
-// synchronisation to the next; 1 for other strategies.
+// Returns the value of the option `period` of the strategies local SGD and DiLoCo, the number of steps from
+// one synchronisation to the next; 1 for other strategies.
 inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
   return std::max<int64_t>(1, static_cast<int64_t>(ValueOf(traits, Option::Role::kPeriod, options)));
 }
@@ -71,18 +74,19 @@ inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int
   return traits.gradient_copies + more;
 }
 
-// The arguments of MakeStrategy. Parameters are in forward order; MakeStrategy leaves out frozen ones. The
-// parameters and the group must outlive the strategy. All ranks must make the same strategy, with equal
-// options and parameter shapes.
+// What MakeStrategy needs besides the strategy's name. `params` is in forward order; the strategy does not
+// train frozen parameters. The parameters and the process group `group` must outlive the strategy. All ranks
+// must make the same strategy, with equal options and parameter shapes.
 struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;
   StrategyOptions options;
   // The optimizer that the caller will pass to Strategy::Update, or null if it is not known yet. If it is
   // known, a strategy that shards the optimizer's state allocates this rank's part of the state in its
-  // constructor. State() then returns this part even before the first update.
+  // constructor, and Strategy::State returns this part even before the first update.
   const model::Optimizer* optimizer = nullptr;
-  // Groups of parameters that `zero3` gathers and frees together, in forward order (model::Model::units).
+  // Groups of parameters that the strategy `zero3` gathers and frees together, in forward order
+  // (model::Model::units).
   std::vector<std::vector<model::Parameter*>> units = {};
 };
 

@@ -24,41 +24,42 @@ struct BucketPlan;  // ddp/buckets/bucket.h
 // needs_every_pass() is false, the caller calls OnGradReady in the last pass only. If it is true, the caller
 // calls OnGradReady in every pass, and EndPass after every pass except the last.
 //
-// A strategy of MakeStrategy throws std::logic_error, naming the parameter, if OnGradReady is called for a
-// parameter that it does not train, or twice for a parameter in a pass. EndPass and Finish throw it if
-// OnGradReady has not been called for all parameters in the pass.
+// OnGradReady of a strategy that MakeStrategy made throws std::logic_error, naming the parameter, for a
+// parameter that the strategy does not train, and in its second call for a parameter in a pass. EndPass and
+// Finish throw std::logic_error if OnGradReady has not been called for all parameters in the pass.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Called before the first forward of a step. A strategy that keeps gradients in buckets may make p.grad() a
-  // view of its bucket here.
+  // The caller calls BeginStep before the first forward of a step. A strategy that keeps gradients in buckets
+  // may make p.grad() a view of its bucket here.
   virtual void BeginStep() {}
-  // Called during backward of the last pass, or of every pass if needs_every_pass(): once for each parameter,
-  // as soon as its gradient is complete.
+  // The caller calls OnGradReady during backward of the last pass, or of every pass if needs_every_pass():
+  // once for each parameter, as soon as its gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
-  // Returns whether the caller must pass OnUse as the argument on_use of Backward, so that the strategy can
-  // act before backward reads a weight. For reads in forward, strategies set a hook themselves
-  // (Parameter::SetOnRead).
+  // Returns whether the caller must pass OnUse as the argument on_use of the function Backward, which then
+  // calls it before it reads a weight, so that the strategy can wait for this weight. For forward, the
+  // strategy itself sets functions that each read of a parameter calls (Parameter::SetOnRead).
   virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
   // Returns whether the caller must call OnGradReady in every pass of a step, and EndPass after every pass
   // except the last. When EndPass of such a strategy returns, has_grad() is false for all its parameters.
   virtual bool needs_every_pass() const { return false; }
   virtual void EndPass() {}
-  // Called after backward. On return every p.grad() is the mean over ranks, exact or approximate
-  // (Traits::agreement), unless the strategy is `none` or Traits::owns_update is true.
+  // The caller calls Finish after the last backward of a step. On return every p.grad() is the mean over
+  // ranks, exact or approximate (Traits::agreement), unless the strategy is `none` or Traits::owns_update is
+  // true.
   virtual void Finish() = 0;
   // Returns the squared Euclidean norm of the mean gradient of all `params` that are not frozen. If
-  // Traits::agreement is kDrifts, it is the norm of this rank's own gradient. All ranks must call this,
-  // between Finish and Update, and only if Traits::can_clip is true.
+  // Traits::agreement is kDrifts, the result is the squared norm of this rank's own gradient instead. All
+  // ranks must call SquaredNorm, between Finish and Update, and only if Traits::can_clip is true.
   virtual double SquaredNorm(std::span<model::Parameter* const> params);
-  // Updates the weights with the gradients times grad_scale; all ranks must call this. `optimizer` must be an
-  // optimizer for all parameters, and the same object in every step. A strategy that shards the optimizer's
-  // state makes its own optimizer for this rank's parts, with the settings of `optimizer`
+  // Updates the weights with the gradients times grad_scale; all ranks must call Update. `optimizer` must be
+  // an optimizer for all parameters, and the same object in every step. A strategy that shards the
+  // optimizer's state makes its own optimizer for this rank's parts, with the settings of `optimizer`
   // (Optimizer::ForParts). Later updates take only the learning rate and the number of steps from
-  // `optimizer`. A strategy of MakeStrategy throws InvalidInput for a scale other than 1 if Traits::can_clip
-  // is false.
+  // `optimizer`. If Traits::can_clip is false, a strategy that MakeStrategy made throws InvalidInput unless
+  // grad_scale is 1.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
 
   // Returns whether the weights are, from the first BeginStep on, in memory that all ranks of a host share.
@@ -74,32 +75,34 @@ class Strategy {
   // Returns how many bytes less each rank sends in a step, on average, because ranks send only the touched
   // rows of embeddings; nullopt if the strategy's option `rows` is 0 or missing.
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
-  // For `owned`, returns Muon's multiplications in an update on the rank with the most of them, divided by
-  // the mean over ranks. Returns nullopt for other strategies.
+  // For the strategy `owned`, returns how many multiplications the optimizer Muon needs in an update on the
+  // rank with the most of them, divided by the mean over ranks. Other strategies return nullopt.
   virtual std::optional<double> largest_work() const { return std::nullopt; }
 
   // If Finish leaves a rank only parts of the mean gradient, or has not waited for it, makes every p.grad()
-  // the whole mean over ranks. This needs time and memory. All ranks must call it, between Finish and Update;
-  // only checks of results do. It does not change what Update computes.
+  // the whole mean over ranks. All ranks must call CompleteGradients, between Finish and Update. It needs
+  // time and memory, and training does not need it: it serves checks of gradients. It does not change what
+  // Update computes.
   virtual void CompleteGradients() {}
   // Makes every p.value() the whole current value: gathers the parts if each rank has only a part of the
-  // weights, and waits for gathers that still run. Removes the hooks that the strategy has set by
-  // Parameter::SetOnRead. All ranks must call this, between steps. It needs time, and `zero3` may need memory
-  // for the whole values.
+  // weights, and waits for gathers that still run. Removes the functions that the strategy has set by
+  // Parameter::SetOnRead. All ranks must call CompleteValues, between steps. It needs time, and in the
+  // strategy `zero3` it may need memory for the whole weights.
   virtual void CompleteValues() {}
   // Returns the tensors that the strategy keeps from step to step besides the weights, for saving and
   // loading. They include the optimizer's state only if the strategy shards it; else the caller saves that
   // state.
   virtual std::vector<model::NamedTensor> State() { return {}; }
   // Returns the strategy to its state before the first step, to start training again from other weights. All
-  // ranks must call this. What ranks have agreed on, such as the order of buckets, may remain.
+  // ranks must call Reset. What ranks have agreed on, such as the order of buckets, may remain.
   virtual void Reset() {}
 
   // Returns the factor by which the caller multiplies the loss: 1 divided by the number of ranks if the
   // strategy only sums gradients over ranks, without a division; else 1.
   virtual double loss_scale() const { return 1.0; }
   // Returns the collectives that send gradients or weights in one step, in order, including those after the
-  // update. A strategy with a period returns those of a period's last step. Benchmarks record the plan.
+  // update. A strategy that averages only every few steps (option `period`) returns those of the step in
+  // which it averages. Benchmarks compute from them how many bytes a rank sends per step.
   virtual BucketPlan plan() const = 0;
 };
 

@@ -18,23 +18,24 @@ constexpr std::string_view Name(Agreement agreement) {
   return agreement == Agreement::kExact ? "exact" : agreement == Agreement::kLossy ? "lossy" : "drifts";
 }
 
-// An option of a strategy, written NAME=VALUE on the command line. In code the value is a number. If `words`
-// is not empty, users write a word, whose index in `words` is the value (gather=forward sets 1). Unless
-// `range` is set, the option is a switch with the values 0 and 1.
+// An option of a strategy, which users write as NAME=VALUE on the command line. In code VALUE is a number. If
+// `words` is not empty, users write a word, whose index in `words` is this number (gather=forward sets 1).
+// Unless `range` or `has_fractions` is set, the option is a switch with the values 0 and 1.
 struct Option {
-  // By its role, code outside of the strategies finds an option without knowing its name.
+  // What an option controls. Benchmarks and tests find a strategy's option by its role, because options with
+  // one role may have different names.
   enum class Role {
     kOwn,  // no role: only the strategy uses the option
     // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
     kPeriod,
     kStart,  // number of steps at the start that average gradients exactly
-    // If the option is not 0, all-gathers of weights may still run when Update returns, and the next step's
-    // forward waits for them. Benchmarks then time several steps together, without barriers between the
-    // steps.
+    // If an option with this role is not 0, all-gathers of weights may still run when Update returns, and the
+    // next step's forward waits for them. So that the times include this wait, benchmarks then time several
+    // steps together, without barriers between the steps.
     kCarry,
-    // If the option is not 0, ranks reduce gradients in every pass (micro-batch) of a step. If it is 0, each
-    // rank adds the gradients of all its passes, and only the last pass reduces the sums; in a step of
-    // several passes this needs at most one additional copy of all gradients.
+    // If an option with this role is not 0, ranks reduce gradients in every pass (micro-batch) of a step. If
+    // it is 0, each rank adds the gradients of all its passes, and only the last pass reduces the sums; in a
+    // step of several passes this needs at most one additional copy of all gradients.
     kPasses,
     kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
   };
@@ -48,13 +49,13 @@ struct Option {
   } range = {0, 1};
   Role role = Role::kOwn;
   // The next two fields concern values other than the default:
-  bool plain_only = false;  // only for f32 and f64 on CPUs
-  bool keeps_twin = false;  // pytorch_twin also applies to these values
-  // The words for the values 0, 1, ...; empty if users write numbers.
+  bool plain_only = false;  // allowed only for f32 and f64 parameters on CPUs
+  bool keeps_twin = false;  // benchmarks also compare them with Traits::pytorch_twin
+  // The words that users write for the values 0, 1, ...; empty if users write numbers.
   std::span<const std::string_view> words = {};
 };
 
-// These options belong to several strategies.
+// kSmallFirst and kSmallLast are options of several strategies.
 inline constexpr Option kSmallFirst = {.name = "small_first",
                                        .meaning = "1: the first bucket holds at most 1 MiB",
                                        .default_value = 1,
@@ -88,7 +89,7 @@ class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
 
-// The properties of a strategy, by which benchmarks and tests know what to do with it.
+// The properties of a strategy. They tell benchmarks and tests how to run and check it.
 struct Traits {
   std::string_view name;     // name of the strategy in files, flags and records
   int position = 0;          // position in lists, which begin with the simplest strategy
@@ -101,8 +102,8 @@ struct Traits {
   // True if the optimizer's state is in an optimizer that the strategy makes, and not in the one passed to
   // Update.
   bool owns_state = false;
-  // True if each rank keeps one part of the optimizer's state. If the option of role kWithinHost is not 0,
-  // the ranks of each host together have all parts.
+  // True if each rank keeps only one part of the optimizer's state. All ranks together keep all parts or, if
+  // the strategy's option with the role kWithinHost is not 0, the ranks of each host do.
   bool shards_state = false;
   bool divides_matrices = true;  // with shards_state: parts may end within matrices
   bool shards_grads = false;     // each rank keeps one part of the gradients between steps
@@ -114,31 +115,32 @@ struct Traits {
   // allocate memory for gradients.
   bool places_gradients = false;
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
-  // Returns the memory of those buffers of the strategy that gradient_copies does not count, as a multiple of
-  // the memory of all gradients. `largest_unit` is the fraction of all elements that the largest unit
-  // (StrategyContext::units) has. If the pointer is null, this memory is 0.
+  // A function that returns the memory of those buffers of the strategy that the field gradient_copies does
+  // not count, as a multiple of the memory of all gradients. `largest_unit` is the fraction of the model's
+  // elements that the largest unit (StrategyContext::units) has. If the pointer is null, this memory is 0.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
-  // The strategy's options, without StrategyOptions::bucket_bytes.
+  // The options that users can set in StrategyOptions::values; bucket_bytes is not one of them.
   std::span<const Option> options = {};
-  // Returns how many times a step of one pass gathers a weight, on average over all weights. Not for ranks
-  // that share the weights: they gather none. `units` has the size of each unit (StrategyContext::units), as
-  // a fraction of all elements, in forward order. If the pointer is null, a strategy with shards_state
-  // gathers each weight once per step.
+  // A function that returns how many times a rank gathers a weight in a step of one forward and backward, on
+  // average over all weights. It is not for ranks that share the weights in memory, because they gather none.
+  // `units` has the size of each unit (StrategyContext::units), as a fraction of the model's elements, in
+  // forward order. If the pointer is null and shards_state is true, a rank gathers each weight once per step.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
-  // Makes the Reference, whose gradients or weights checks compare with those of the strategy. If the pointer
-  // is null, checks compare the strategy's gradients with those of one process on the batches of all ranks.
+  // A function that makes the strategy's Reference (ddp/lossy/reference.h), which computes the right
+  // gradients or weights. Tests and benchmarks compare those of the strategy with them. If the pointer is
+  // null, they compare the strategy's gradients with those of one process on the batches of all ranks.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
-  // The name of the comparable way to train in PyTorch (bench/peers/pytorch_ddp.py lists them): "ddp" is
-  // DistributedDataParallel, and "ddp_view" is the same with gradient_as_bucket_view. Empty if the benchmarks
-  // know none. A strategy is comparable with it only while all options whose keeps_twin is false have their
-  // defaults.
+  // The name, in bench/peers/pytorch_ddp.py, of the PyTorch strategy with which benchmarks compare this one:
+  // "ddp" is DistributedDataParallel, and "ddp_view" is the same with gradient_as_bucket_view. Empty if there
+  // is none. Benchmarks do not compare if an option whose keeps_twin is false has another value than its
+  // default.
   std::string_view pytorch_twin = {};
-  // Benchmarks compare the gradients of pytorch_twin with those of one process. They allow at least this
-  // relative error, and more where rounding can cause more. If infinite, benchmarks do not check
-  // pytorch_twin, because its ranks do not update with the mean gradient.
+  // Benchmarks also check the gradients of PyTorch's pytorch_twin against those of one process on the batches
+  // of all ranks. They allow this relative error, or more where rounding can cause more. It is infinite,
+  // which means no check, if the ranks of pytorch_twin do not update with the mean gradient.
   double twin_differs_by = 0;
-  // The unit of the benchmarks' option published_size, the size of a bucket in a published experiment: bytes
-  // if true, elements if false.
+  // The unit of the benchmarks' option published_size, which gives a bucket the size that a published
+  // experiment used: bytes if true, elements of gradients if false.
   bool published_in_bytes = false;
 
   // Returns the strategy's option of this name, or null if it has none.

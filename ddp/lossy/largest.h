@@ -15,17 +15,17 @@ namespace gradsync::ddp {
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
                  int32_t* indices);
 
-// Sets offsets and numel of `bucket` for a rank's message with the largest `percent` per cent of the elements
-// of each gradient, rounded up to a whole number. Of gradients with fewer than two dimensions all elements
-// are sent. Returns the number of bytes of the message. Throws InvalidInput if only a part of a gradient of
-// 2^31 elements or more is sent, because indices have 32 bits.
+// Sets `offsets` and `numel` of `bucket` for a message in which a rank sends the largest `percent` per cent
+// of the elements of each gradient, rounded up to a whole number. Of a gradient with fewer than two
+// dimensions the rank sends all elements. Returns the number of bytes of the message. Throws InvalidInput if
+// only a part of a gradient of 2^31 elements or more is sent, because indices have 32 bits.
 int64_t PlanMessage(double percent, Bucket& bucket);
 
 // Calls fn(parameter, values, indices, count) for each parameter of `bucket`, with its `count` values and
 // indices in `message`. A message holds the values (gradient elements that are sent) of all parameters of a
-// bucket, and then the indices of all parameters of which only some elements are sent. The bucket's offsets
-// and numel count values, and leave out indices. `indices` is null for a parameter of which all elements are
-// sent.
+// bucket, and then the indices of all parameters of which only some elements are sent. The bucket's `offsets`
+// and `numel` count only the values, not the indices. `indices` is null for a parameter of which all elements
+// are sent.
 template <class Fn>
 void ForEachIn(const model::Tensor& message, const Bucket& bucket, const Fn& fn) {
   auto* const values = static_cast<float*>(message.raw_data());

@@ -23,8 +23,8 @@ class LowRank {
     return min_compression_ * static_cast<double>(rank_ * (rows_ + columns_)) >=
            static_cast<double>(param_->numel());
   }
-  // These functions make P and Q views of `storage` that begin at element `offset`. Before the first MakeP,
-  // call PlaceP, and PlaceQ unless is_whole(), and then Reset(), because Reset() fills Q.
+  // PlaceP and PlaceQ make P and Q views of `storage` that begin at element `offset`. Before the first MakeP,
+  // call PlaceP, then PlaceQ unless is_whole() is true, and then Reset, which fills Q.
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 

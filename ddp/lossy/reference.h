@@ -12,9 +12,9 @@
 // Strategies with Agreement::kLossy or kDrifts, except `none`, have a Reference: it computes the gradients or
 // weights that the strategy must have, because these are not those of a single process. A Reference computes
 // the strategy's equations for all ranks in one process, in f64 unless a comment below says otherwise. Tests
-// compare strategies with their references. So do the benchmarks of training steps after timing, unless
-// --verify=false. References compute nothing with the code of strategies, except that both fill PowerSGD's
-// first Q with FillTruncatedNormal.
+// compare the results of strategies with those of their references. The benchmarks of training steps also do
+// this, after timing, unless their flag --verify is false. References compute nothing with the code of
+// strategies, except that both fill PowerSGD's first Q with FillTruncatedNormal.
 namespace gradsync::ddp {
 
 class Reference {
@@ -27,7 +27,8 @@ class Reference {
   // gradients, `of_ranks` has the gradient of each rank, and the result is the gradient that all ranks have
   // after Finish. If it averages weights, `of_ranks` has each rank's weights at the end of a period (the
   // steps between two synchronisations), and the result is the weights with which all ranks begin the next
-  // period. Call Next once for each parameter in each step (or period), because some references have state.
+  // period. Call Next once for each parameter in each step (or period), because some references keep what
+  // they have not sent, or a momentum, from call to call.
   virtual Vector Next(size_t p, std::span<const Vector> of_ranks) = 0;
 };
 
@@ -38,34 +39,36 @@ struct ReferenceContext {
   const StrategyOptions& options;
 };
 
-// Makes the reference of a strategy whose Traits::reference is not null. In the first steps, whose number
-// StartOf() returns, the reference's result is the plain mean of the ranks' gradients.
+// Makes the Reference of a strategy whose Traits::reference is not null. In the strategy's first steps, whose
+// number StartOf() returns, the Reference computes the plain mean of the ranks' gradients.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
-// If `rounds` is true (bf16_wire), the reference rounds each rank's gradient to bf16, averages the results in
-// f64, and rounds the mean to bf16. If `rounds` is false, its result is the plain mean of what the ranks
-// have, such as the weights in local SGD.
+// Makes a Reference that averages. If `rounds` is true, as for the strategy bf16_wire, it rounds each rank's
+// gradient to bf16, averages the results in f64, and rounds the mean to bf16. If `rounds` is false, it
+// computes the plain mean of what the ranks have, such as their weights in local SGD.
 std::unique_ptr<Reference> MeanReference(bool rounds);
 
-// Makes the reference of PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix (first
-// dimension x all others), sent as two factors, P and Q, with `rank` columns each. A gradient is averaged
-// directly unless `min_compression` times the number of elements of P and Q is below the gradient's number of
-// elements. The transposed Q of the p-th parameter, of shape (rank, columns of the gradient), begins as
-// random numbers of FillTruncatedNormal with standard deviation 1, seed 0 and stream p of Purpose::kLowRank.
+// Makes a Reference that computes PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix
+// (first dimension x all others), sent as two factors, P and Q, with `rank` columns each. A gradient is
+// averaged without factors unless `min_compression` times the number of elements of P and Q is below the
+// gradient's number of elements. The transposed Q of the p-th parameter, of shape (rank, columns of the
+// gradient), begins as random numbers of the function FillTruncatedNormal, with standard deviation 1, seed 0
+// and the stream StreamOf(Purpose::kLowRank, p).
 std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
                                              double min_compression);
 
-// Makes the reference of gradient dropping, arXiv:1704.05021, algorithm 1: each rank adds its gradient to its
-// memory, sends the `percent` per cent of each tensor of this memory with the largest magnitude (rounded up
-// to whole elements; of equal magnitudes the first), and keeps the other elements if `keeps_error` is true.
-// The result is the mean of what ranks send. Tensors of fewer than two dimensions are averaged directly. The
-// memory is f32, because the largest elements in f64 could be other elements.
+// Makes a Reference that computes gradient dropping, arXiv:1704.05021, algorithm 1: each rank adds its
+// gradient to its memory, sends the `percent` per cent of each tensor of this memory with the largest
+// magnitude (rounded up to whole elements; of equal magnitudes the first), and keeps the other elements if
+// `keeps_error` is true. The result is the mean of what ranks send. Of gradients with fewer than two
+// dimensions, each rank sends all elements. The memory is f32, as in the strategy: in f64, the largest
+// elements could be other elements.
 std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
                                          bool keeps_error);
 
-// Makes the reference of DiLoCo, arXiv:2311.08105, algorithm 1, with PyTorch's Nesterov momentum as the outer
-// optimizer: delta = old weights - mean of new weights; velocity = momentum * velocity + delta; weights = old
-// weights - rate * (delta + momentum * velocity).
+// Makes a Reference that computes DiLoCo, arXiv:2311.08105, algorithm 1, with PyTorch's Nesterov momentum as
+// the outer optimizer: delta = old weights - mean of new weights; velocity = momentum * velocity + delta;
+// weights = old weights - rate * (delta + momentum * velocity).
 std::unique_ptr<Reference> DilocoReference(std::function<Reference::Vector(size_t p)> weights, double rate,
                                            double momentum);
 

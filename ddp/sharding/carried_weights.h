@@ -14,8 +14,8 @@ class CarriedWeights {
   // The buckets of `plan` hold the last layers first, and are padded so that all ranks have parts of equal
   // size. `plan` and `group` must outlive this object.
   CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
-  // Waits for pending gathers, and moves the weights to the parameters' own memory. If a gather has failed,
-  // the weights are lost.
+  // The destructor waits for pending all-gathers, and moves the weights to the parameters' own memory. If an
+  // all-gather has failed, the weights are lost.
   ~CarriedWeights();
   CarriedWeights(const CarriedWeights&) = delete;
   CarriedWeights& operator=(const CarriedWeights&) = delete;
@@ -23,14 +23,16 @@ class CarriedWeights {
   // Returns this rank's parts of the weights, one for each bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
   // Makes every p.value() a view of this object's memory, into which Gather writes; copies no elements. Until
-  // Complete, each read of a parameter waits for the all-gather of its bucket that Gather began last.
+  // Complete is called, each read of a parameter waits for the last all-gather of its bucket that Gather
+  // began.
   void Place();
-  // Begins an all-gather of parts() for each bucket, the first layers' bucket first. Before an update writes
-  // parts(), call Wait, because these gathers read parts().
+  // Begins an all-gather of parts() for each bucket, the first layers' bucket first. Call Wait before an
+  // update writes parts(), because these all-gathers read parts().
   void Gather();
-  // Waits for all gathers that Gather has begun.
+  // Waits for all all-gathers that Gather has begun.
   void Wait();
-  // Does what Wait does, and removes the functions of Parameter::SetOnRead, so that later reads do not wait.
+  // Does what Wait does, and removes the functions that Place has set by Parameter::SetOnRead, so that later
+  // reads of parameters do not wait.
   void Complete();
 
  private:
