@@ -26,10 +26,11 @@ class ControlGroups {
   // Returns how many bytes this process can still use: the least that any of the control groups allows, where
   // cached files count as free. Returns the largest integer if no group states a limit.
   int64_t MemoryLeftBytes() const;
-  // Returns the number of CPUs whose time the quotas allow, such as 1.5; infinity without a quota.
+  // Returns the number of CPUs whose time the quotas let this process use, such as 1.5; infinity without a
+  // quota.
   double CpuQuota() const;
-  // Returns the counts of periods (`all` and `throttled`), each as the maximum over the control groups that
-  // limit this process.
+  // Returns the two counts of periods of the CPU quota (`all` and `throttled`), each as the maximum over the
+  // control groups that limit this process.
   Periods CpuPeriods() const;
 
  private:
