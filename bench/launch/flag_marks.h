@@ -28,8 +28,8 @@ inline constexpr FlagMarks kOfOneHost{1 << 5};
 // mark, because they would have no effect.
 inline constexpr FlagMarks kNeedsMemory{1 << 6};
 // Flags with the mark kOfTransformers or kOfSequences affect only language models, and are refused for other
-// models. kOfTransformers: the flag sets a size of the model. kOfSequences: the flag is about the text or the
-// length of its sequences.
+// models. A flag with the mark kOfTransformers sets a size of the model. A flag with the mark kOfSequences is
+// about the training text or the length of its sequences.
 inline constexpr FlagMarks kOfTransformers{1 << 7};
 inline constexpr FlagMarks kOfSequences{1 << 8};
 

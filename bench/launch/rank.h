@@ -40,8 +40,8 @@ inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
 LaunchId ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 
-// What every benchmark needs on one rank, whatever it measures: the rank's number, device and process groups,
-// the file for its records, the progress line, and the first fault (AddFault).
+// Has what every benchmark needs on one rank, whatever it measures: the rank's number, device and process
+// groups, the file for its records, the progress line, and the first fault (AddFault).
 class Rank {
  public:
   // The constructor makes this thread, and all threads that it starts later, treat denormal numbers as zeros.

@@ -63,7 +63,7 @@ class TooLittleMemory : public InvalidInput {
 };
 
 // Returns this machine's boot id and the CPUs that this process may use, or as many of them as a quota of CPU
-// time allows: "<boot id> 0,1,4". Two ranks that get equal texts share these CPUs.
+// time allows: "<boot id> 0,1,4". Two ranks to which this function returns equal texts share these CPUs.
 std::string ReadOwnCpus();
 // Returns the number of compute threads of each rank if the ranks that may use the same CPUs divide these
 // CPUs equally: the smallest number over the ranks, rounded down, at least 1. `cpus_of_ranks` has, for each

@@ -12,8 +12,9 @@ namespace gradsync::bench {
 // all parents of that group limit it.
 class ControlGroups {
  public:
-  // A quota of CPU time is given anew in each period, such as 100 ms. `all` counts the periods so far, and
-  // `throttled` those in which the quota was used up, so that threads had to wait.
+  // A control group gets its quota of CPU time anew in each period, such as 100 ms. `all` counts the periods
+  // so far, and `throttled` those in which the group's processes used up the quota, so that threads had to
+  // wait.
   struct Periods {
     int64_t all = 0, throttled = 0;
   };

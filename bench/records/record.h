@@ -154,7 +154,7 @@ struct Provenance {
   // kinds, and prints the result as a command with which the user can measure again. Records of earlier
   // versions of gradsync have an empty text.
   std::string base_command = {};
-  // The clock of the measured times; "CUDA events, device, ns" for a GPU.
+  // The name of the clock that measured the times; "CUDA events, device, ns" if a GPU computes.
   std::string clock = "steady_clock, host, ns";
 };
 

@@ -11,8 +11,8 @@
 namespace gradsync::bench {
 
 // Returns the Scope (names.h) of the value `name` of a record's configuration: whether the value describes
-// the setting, the trial of a variant, or how the launch measured. Returns kSetting if the schema lacks the
-// name.
+// the setting, the trial of a variant, or how the ranks measured (such as the number of steps). Returns
+// kSetting if the schema lacks the name.
 Scope ScopeOf(std::string_view name);
 
 // Returns a line for each value of `record` whose type the schema does not allow for its name, such as:
