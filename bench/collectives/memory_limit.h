@@ -11,24 +11,27 @@
 namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
-// The backend through which the ranks of a MemoryLimit connect. It requires that all ranks are on one host.
+// The backend of the process group that a MemoryLimit wraps. With this backend, all ranks must be on one
+// host.
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
-// An all-reduce of f32 sums in shared memory, without copies. //bench:all_reduce can measure it beside the
-// backends, for comparison, because the memory of the host limits its speed. Each rank maps the vectors of
-// all ranks into its address space. Each rank adds its share of the elements of these vectors, about 1 /
-// number of ranks, in a plain loop, and writes the sums into all vectors. Before and after the loop, ranks
-// wait for each other by spinning on counters. Issue runs this all-reduce, whatever the kind of the
-// collective, if the output is the tensor that was allocated last. It passes all other collectives to the
-// wrapped group.
+// A process group whose all-reduce adds f32 vectors in shared memory, without copies. With
+// --backend=memory_limit, //bench:all_reduce measures this all-reduce, whose speed the host's memory limits,
+// so that users can compare the backends with it. Each rank maps the vectors of all ranks into its address
+// space. In a plain loop, each rank adds its share of the elements of these vectors, about the fraction 1 /
+// number of ranks, and writes the sums into all vectors. Before and after the loop, ranks wait for each other
+// by spinning on counters. The function Issue runs this all-reduce, whatever collective the request names, if
+// the request's output is the tensor that Allocate returned last. It passes all other requests to the wrapped
+// process group.
 class MemoryLimit : public comm::GroupDecorator {
  public:
-  // `group` must outlive this object.
+  // The process group `group`, which this object wraps, must outlive it.
   MemoryLimit(comm::ProcessGroup& group, std::chrono::milliseconds timeout)
       : GroupDecorator(group), group_(group), timeout_(timeout) {}
 
   // Allocates a tensor whose memory all ranks map. Throws std::system_error on a rank that cannot make, open
-  // or map the memory, and CollectiveError if the wrapped group cannot broadcast the memory's path.
+  // or map the memory, and CollectiveError if the wrapped process group cannot broadcast the path of the
+  // memory's file.
   model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override;
   // Throws std::runtime_error if a rank does not arrive at the all-reduce in shared memory within the
   // timeout.

@@ -12,13 +12,13 @@
 
 namespace gradsync::bench {
 
-// The command line of //bench:all_reduce.
+// The values of the flags of //bench:all_reduce, a program that measures collectives.
 struct AllReduceOptions {
   RankOptions ranks{.computes = false};
   std::vector<std::string> backends = {"gloo"};
   std::vector<comm::Collective> collectives = {comm::Collective::kAllReduce};
-  // Sizes in bytes of the vectors that are measured, one after the other. The vector is the whole tensor of
-  // all_reduce and broadcast, the input of reduce_scatter, and the output of all_gather.
+  // Sizes in bytes of the vectors for which collectives are measured, one size after the other. The vector is
+  // the whole tensor of all_reduce and broadcast, the input of reduce_scatter, and the output of all_gather.
   std::vector<int64_t> sizes_bytes = {int64_t{1} << 20, int64_t{10} << 20, int64_t{100} << 20,
                                       int64_t{1} << 30};
   std::vector<int64_t> in_flight = {1};
@@ -28,14 +28,15 @@ struct AllReduceOptions {
   int64_t warmup_iterations = 5;
 
   void AddTo(FlagTable& flags);
-  // Returns the backends over which the ranks connect: `backends`, with "shm" instead of "memory_limit".
+  // Returns the backends whose process groups the ranks must join: `backends`, with "shm" instead of
+  // "memory_limit", which needs a process group of "shm".
   std::vector<std::string> GroupBackends() const;
 };
 
 // Throws InvalidInput, naming the flag, if a size of --sizes is not a multiple of an element's size (for
 // reduce_scatter and all_gather: of one element for each rank), or if there are so many ranks that the dtype
 // cannot hold the sums of the test inputs exactly. For --backend=memory_limit also throws unless the flags
-// ask for all-reduces of f32 sums, one in flight, on at most kMaxMemoryLimitRanks ranks.
+// ask for all-reduces of f32 sums, one at a time, on at most kMaxMemoryLimitRanks ranks.
 void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world);
 // Throws TooLittleMemory if the buffers of this host's ranks need more memory, by estimate, than
 // AvailableMemoryBytes returns.

@@ -5,12 +5,13 @@
 #include "comm/process_group.h"
 #include "model/tensor/tensor.h"
 
-// Test inputs for collectives: element i of rank r is r plus a number from 1 to 8 that depends on i. The sums
-// over at most MaxExactWorldSize ranks are exact in any order of addition, so the right results are known.
+// Test inputs for collectives: element i of rank r's input is r plus a number from 1 to 8 that depends on i.
+// The sums over at most MaxExactWorldSize ranks are exact in any order of addition, so the right results are
+// known.
 namespace gradsync::bench {
 
-// Returns the largest number of ranks for which this dtype holds the sums of all ranks' inputs exactly; for
-// f64 returns the number of f32.
+// Returns the largest number of ranks for which elements of type `dtype` hold the sums of all ranks' test
+// inputs exactly. For f64 it returns the same number as for f32, because CountWrong compares f32 values.
 int MaxExactWorldSize(model::DType dtype);
 
 // Fills a CPU tensor with the test input of rank `rank`. Throws InvalidInput unless the dtype is f32, f64 or

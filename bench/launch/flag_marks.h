@@ -2,37 +2,40 @@
 
 #include "model/base/flags.h"
 
-// A benchmark gives each of its command-line flags zero or more of these marks, which say what the flag is
-// for.
+// The constants here are marks, which say what a command-line flag is for. A benchmark gives each of its
+// flags zero or more marks.
 namespace gradsync::bench {
 
-// The flag chooses the rows of the result table (strategies, backends, sizes of buckets), or for how long
-// they are measured (--steps, --time). With --choose, all starts of the ranks after the first get --variants
-// and --steps from //tools:summarize instead of these flags.
+// A flag with this mark chooses the rows of the result table (strategies, backends, sizes of buckets), or for
+// how long they are measured (--steps, --time). With --choose, the program starts all ranks several times.
+// From the second start on, they get the flags --variants and --steps that //tools:summarize prints, instead
+// of the user's flags with this mark.
 inline constexpr FlagMarks kChoosesRows{1 << 0};
-// The flag chooses batch sizes, numbers of batches in a step, or sequence lengths. The result table compares
-// rows only if these are equal.
+// A flag with this mark chooses batch sizes, numbers of batches in a step, or sequence lengths.
+// //tools:summarize compares two rows of its result table only if they have equal values of these three.
 inline constexpr FlagMarks kChoosesSettings{1 << 1};
-// The flag is about steps of another framework (PyTorch), which are measured in turn with gradsync's steps.
+// A flag with this mark is about the training steps of another framework (PyTorch), which are measured in
+// turn with gradsync's steps.
 inline constexpr FlagMarks kChoosesPeers{1 << 2};
-// The flag chooses how often the benchmark starts its ranks (--repeats, --precision, --choose).
+// A flag with this mark chooses how often the benchmark starts its ranks (--repeats, --precision, --choose).
 inline constexpr FlagMarks kChoosesLaunches{1 << 3};
 inline constexpr FlagMarks kOutput{1 << 4};
-// For flags without this mark, ranks check when they connect that all have an equal value. A flag with this
-// mark is not compared then: its value may differ by host (--interface), or other code compares it
+// When the ranks connect, they check that each flag without this mark has the same value on all ranks. They
+// do not compare flags with this mark: the value may differ by host (--interface), or other code compares it
 // (--world_size).
 inline constexpr FlagMarks kOfOneHost{1 << 5};
-// Flags without this mark are refused together with --max_memory, with which the program only estimates
-// memory: they would have no effect.
+// With --max_memory, the program only prints estimates of memory. It then refuses all flags without this
+// mark, because they would have no effect.
 inline constexpr FlagMarks kNeedsMemory{1 << 6};
 // Flags with the mark kOfTransformers or kOfSequences affect only language models, and are refused for other
-// models. kOfTransformers: the flag sets a size of the model. kOfSequences: the flag is about the text or the
-// length of its sequences.
+// models. A flag with the mark kOfTransformers sets a size of the model. A flag with the mark kOfSequences is
+// about the training text or the length of its sequences.
 inline constexpr FlagMarks kOfTransformers{1 << 7};
 inline constexpr FlagMarks kOfSequences{1 << 8};
 
-// //tools:summarize may suggest a command that measures two rows of the result table again. It sets or omits
-// flags with one of these marks; for all other flags the command has the values of the measured run.
+// //tools:summarize may print a command with which the user can measure two rows of the result table again.
+// This command has the measured run's values of the flags without these marks. //tools:summarize itself sets
+// or omits the flags with one of these marks.
 inline constexpr FlagMarks kChoosesRun =
     kChoosesRows | kChoosesSettings | kChoosesPeers | kChoosesLaunches | kOutput;
 

@@ -8,9 +8,10 @@
 
 namespace gradsync::bench {
 
-// Returns, for a record, what connects the ranks: the name and kind of a network interface, or else "memory",
-// "other" (unknown) or "none" (one rank). Also returns a bus bandwidth, in bytes per second, that is higher
-// than any that the group can reach: a higher measured one must be wrong.
+// Returns what connects the ranks of the process group `group`, for the part `link` of a record: the name and
+// kind of a network interface, or else "memory", "other" (unknown) or "none" (one rank). Also returns an
+// upper limit, in bytes per second, of the bus bandwidth that the group can reach: a measured bus bandwidth
+// above it must be wrong.
 LinkFields DescribeLink(const comm::ProcessGroup& group);
 
 // Returns the kind of a network interface: "loopback", "veth", "ethernet", "infiniband" or "other".

@@ -8,8 +8,8 @@
 #include "model/tensor/device.h"
 #include "model/tensor/tensor.h"
 
-// Exchanges numbers and texts between the ranks of a process group. All ranks must call each function
-// together, with equally many numbers.
+// Exchanges numbers and texts between the ranks of a process group. All ranks must call these functions in
+// the same order, and pass equally many numbers.
 namespace gradsync::bench {
 
 // Returns, on every rank, the sum (or the mean, maximum or minimum, as `op` says) over all ranks of each

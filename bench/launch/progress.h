@@ -6,21 +6,23 @@
 
 namespace gradsync::bench {
 
-// Shows a benchmark's finished steps and its remaining time on stderr: on a terminal, one line that is
-// updated; otherwise, a new line when a step has ended and `line_every_ns` have passed since the last line.
+// Shows on stderr how many steps (training steps or collectives) a benchmark has finished, and its remaining
+// time: on a terminal, one line that is updated; otherwise, a new line when a step has ended and
+// `line_every_ns` have passed since the last line.
 class Progress {
  public:
-  // `total` is the number of steps; if it is 0, steps continue for `budget_ns`. `launches` is how often the
-  // program still runs all steps, including this time; the remaining time is for all of them. If `visible` is
-  // false, nothing is printed.
+  // `total` is the number of steps that the ranks take after one start; if it is 0, they take steps for
+  // `budget_ns` nanoseconds instead. `launches` is the number of starts of all ranks that remain, this one
+  // included; the remaining time that is shown covers all of them. If `visible` is false, nothing is printed.
   Progress(int64_t total, int64_t budget_ns, int64_t launches, bool visible,
            int64_t line_every_ns = 30'000'000'000);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Counts one more step. Shows the progress line if the last one is old enough: 0.2 s on a terminal,
-  // otherwise `line_every_ns`. The line begins with `what`.
+  // Counts one more finished step. Prints the progress line if at least 0.2 s (on a terminal) or
+  // `line_every_ns` (otherwise) have passed since the last line. The line begins with `what`, a text that
+  // says what the step measured.
   void Step(std::string_view what);
 
  private:
@@ -32,8 +34,8 @@ class Progress {
   int64_t shown_ns_;  // time at which the last line was printed
 };
 
-// Returns a line such as "batch 2, sequence 128: 12/70, 1m5s left", for `what` = "batch 2, sequence 128".
-// Without a finished step (`done` == 0), the line has no remaining time, because it is unknown.
+// Returns a progress line such as "batch 2, sequence 128: 12/70, 1m5s left", for `what` = "batch 2, sequence
+// 128". Without a finished step (`done` == 0), the line has no remaining time, because it is unknown.
 std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int64_t budget_ns,
                          int64_t elapsed_ns, int64_t launches);
 

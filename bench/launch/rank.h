@@ -33,44 +33,49 @@ struct LaunchId {
 
 inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
 
-// Reads `set` and `index` of the launch from the environment variable GRADSYNC_LAUNCH, which SetLaunch or the
-// user may have set; run_id stays empty. Without the variable returns LaunchId{}. Throws InvalidInput if its
-// value is not "<set>,<index>".
+// Returns the id of the launch to which this process belongs. Reads its `set` and `index` from the
+// environment variable GRADSYNC_LAUNCH, which SetLaunch or the user may have set, and leaves its run_id
+// empty. Without the variable returns LaunchId{}. Throws InvalidInput if the variable's value is not
+// "<set>,<index>".
 LaunchId ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 
-// What every benchmark needs on one rank, whatever it measures: the rank's number, device and process groups,
-// the file for its records, the progress line, and the first fault (AddFault).
+// Has what every benchmark needs on one rank, whatever it measures: the rank's number, device and process
+// groups, the file for its records, the progress line, and the first fault (AddFault).
 class Rank {
  public:
   // The constructor makes this thread, and all threads that it starts later, treat denormal numbers as zeros.
-  // `options` must outlive the Rank. Throws InvalidInput if the device does not exist.
+  // `options` must outlive the Rank. Throws InvalidInput if the device that `options` names does not exist.
   Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
        ControlGroups control_groups = ControlGroups());
 
-  // Sets Provenance::base_command for records that are made later: the program's name and `flags`.
+  // Sets the text Provenance::base_command of the records that SetRecords makes later: the program's name and
+  // the command-line flags `flags`.
   void SetBaseCommand(const std::vector<std::string>& flags);
 
   const comm::World& world() const { return world_; }
   bool is_first() const { return world_.rank == 0; }
-  // Returns the seed of this launch: --seed plus the index of the launch (LaunchId::index).
+  // Returns the seed of this launch (one start of all ranks): --seed plus the launch's number
+  // LaunchId::index.
   int64_t seed() const { return options_.seed + ThisLaunch().index; }
   const model::DevicePtr& device() const { return device_; }
 
   // Joins one process group for each backend ("gloo", "hierarchical:inner=shm"), and returns the group of the
-  // first backend. All ranks must call this. Throws InvalidInput for an unknown backend or one that does not
-  // support the device, or if --interface is given and no backend sends over a network. Throws
-  // CollectiveError if ranks do not arrive within the timeout.
+  // first backend. All ranks must call Join with the same backends. Throws InvalidInput for an unknown
+  // backend or one that does not support the device, or if --interface is given and no backend sends over a
+  // network. Throws CollectiveError if another rank does not join within the time of --timeout.
   comm::RecordingProcessGroup& Join(const std::vector<std::string>& backends);
   comm::RecordingProcessGroup& own() const { return *groups_.at(own_); }
-  // Returns the process group of this backend; for a backend that Join was not given, the group of the first.
+  // Returns the process group that Join made for `backend`; if Join did not get this backend, returns the
+  // group of Join's first backend.
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
   // Opens this rank's file for records. Makes a record for each backend (RecordOf), to which the benchmark
-  // adds what it measures. It has the values of `record`, the device, numbers of threads and seed, facts
-  // about the machine and the backend's process group, and an id of the launch, equal on all ranks. All ranks
-  // must call this. Throws InvalidInput if the file cannot be made or is not empty.
+  // adds what it measures. Each record has the values of `record`, the device, numbers of threads and seed,
+  // facts about the machine and the backend's process group, and an id of the launch, equal on all ranks. All
+  // ranks must call SetRecords, because rank 0 sends the id to the others. Throws InvalidInput if the file
+  // cannot be made or is not empty.
   void SetRecords(Record record);
   // If control groups limit the CPU time of this process, adds two counts to `facts`: the periods of the CPU
   // quota since the call of SetRecords, and the periods in which the quota was used up, so that threads had
@@ -82,7 +87,8 @@ class Rank {
   RecordWriter& writer() { return *writer_; }
 
   // Returns, on every rank, the sum (or the mean, maximum or minimum, as `op` says) of `numbers` over all
-  // ranks, element by element. Uses the process group of the first backend. All ranks must call this.
+  // ranks, element by element. All ranks must call Reduce, which communicates over the process group of
+  // Join's first backend.
   template <class T>
   T Reduce(const T& numbers, comm::ReduceOp op) {
     T reduced = ReduceOverRanks(numbers, op, own(), device_);
@@ -90,8 +96,8 @@ class Rank {
     return reduced;
   }
 
-  // Starts the display of progress, which only rank 0 shows, for a launch of `num_steps` steps or of the
-  // duration `budget`.
+  // Starts the display of progress, which only rank 0 prints, for a launch that takes `num_steps` steps or
+  // lasts for the time `budget`.
   void Expect(int64_t num_steps) {
     progress_.emplace(num_steps, /*budget_ns=*/0, launches_left(), is_first());
   }
@@ -101,13 +107,14 @@ class Rank {
   void Step(std::string_view what) { progress_->Step(what); }
 
   void Print(const std::string& text) const;
-  // Keeps `fault`, a text about something that failed, if it is not empty and none is kept yet. On rank 0,
-  // Conclude throws std::runtime_error with rank 0's kept text; faults of other ranks are dropped.
+  // Keeps `fault`, a text about something that failed, if `fault` is not empty and this rank has kept no
+  // other fault yet. On rank 0, Conclude throws std::runtime_error with rank 0's kept text; faults of other
+  // ranks are dropped.
   void AddFault(const std::string& fault) {
     if (fault_.empty()) fault_ = fault;
   }
-  // Waits for all ranks, and prints the text on rank 0. All ranks must call this at the end. On rank 0,
-  // throws std::runtime_error if rank 0 has kept a fault (AddFault).
+  // Waits until all ranks have called Conclude, which they must do at the end, and prints `text` on rank 0.
+  // On rank 0, throws std::runtime_error if rank 0 has kept a fault (AddFault).
   void Conclude(const std::string& text);
 
  private:

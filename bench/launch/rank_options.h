@@ -15,8 +15,9 @@
 
 namespace gradsync::bench {
 
-// The flags that all benchmarks with ranks have. Only //bench:ddp and //bench:compare have the flags of
-// `repeats`, `precision` and `choose`.
+// The values of the flags that all benchmarks that start ranks have. Only //bench:ddp and //bench:compare
+// also have the flags --repeats, --precision and --choose, with which the program starts all ranks several
+// times.
 struct RankOptions {
   model::Device::Type device = model::Device::Type::kCpu;
   int64_t world_size = 2;
@@ -27,17 +28,17 @@ struct RankOptions {
   int64_t seed = 0;
   std::string out = {};
   std::optional<int64_t> repeats = {};  // number of launches, for programs that have the flag
-  // If set, the program starts its ranks two to num_launches() times, one after the other. It stops when it
-  // knows precisely how much longer each strategy's step is than the baseline strategy's, and than a step
-  // without communication. `precision` is the largest allowed half-width of the confidence intervals of these
-  // differences, as a fraction of the baseline's step time.
+  // The value of --precision. With this flag, the program starts all ranks two to num_launches() times, one
+  // after the other. It stops earlier if it knows precisely how much longer each strategy's step is than the
+  // baseline strategy's, and than a step without communication. `precision` is the largest allowed half-width
+  // of the confidence intervals of these differences, as a fraction of the baseline's step time.
   std::optional<double> precision = {};
-  // If true, the ranks are started num_launches() times. The first time, all variants (strategies with
-  // options) are measured. Later, the baseline, the strategy without communication (`none`) and those
-  // variants are measured that the first time did not show to be slower than another.
+  // With --choose, this is true, and the program starts all ranks num_launches() times. The first time, it
+  // measures all variants (strategies with options). Later it measures the baseline, the strategy without
+  // communication (`none`) and those variants that the first time did not show to be slower than another.
   bool choose = false;
-  // `computes` is false for a program that only communicates, which has no flag --threads_per_rank.
-  // `computes` must be set before the call of AddTo, which adds the flags.
+  // `computes` is false for a program that only communicates, which has no flag --threads_per_rank (number of
+  // compute threads). The program must set `computes` before it calls AddTo, which adds the flags.
   bool computes = true;
 
   void AddTo(FlagTable& flags);
@@ -45,11 +46,12 @@ struct RankOptions {
   std::string device_name() const;
   int64_t num_launches() const { return repeats.value_or(choose ? 3 : precision ? 4 : 1); }
   int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
-  // Adds device and numbers of threads to a record, and `precision` and the link's rate limit (the variable
-  // GRADSYNC_LINK_RATE) if they are set.
+  // Adds the device and the numbers of compute and communication threads to a record's configuration. If they
+  // are set, also adds `precision` and the environment variable GRADSYNC_LINK_RATE, the rate limit of the
+  // network link.
   void Describe(ConfigFields& config) const;
-  // Returns the directory that --out names. Without --out, returns results/<name> in the workspace (under
-  // `bazel run`) or in the current directory.
+  // Returns the directory for records, which --out names. Without --out, returns results/<name> in the
+  // workspace (under `bazel run`) or in the current directory.
   std::string OutputDirectory(std::string_view name) const;
 };
 
@@ -61,11 +63,11 @@ class TooLittleMemory : public InvalidInput {
 };
 
 // Returns this machine's boot id and the CPUs that this process may use, or as many of them as a quota of CPU
-// time allows: "<boot id> 0,1,4". Ranks with equal texts share these CPUs.
+// time allows: "<boot id> 0,1,4". Two ranks to which this function returns equal texts share these CPUs.
 std::string ReadOwnCpus();
-// Returns the number of compute threads of each rank if ranks with equal CPUs divide them equally: the
-// smallest number over the ranks, rounded down, at least 1. `cpus_of_ranks` has, for each rank, the text that
-// ReadOwnCpus returned there.
+// Returns the number of compute threads of each rank if the ranks that may use the same CPUs divide these
+// CPUs equally: the smallest number over the ranks, rounded down, at least 1. `cpus_of_ranks` has, for each
+// rank, the text that ReadOwnCpus returned there.
 int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
 // Returns the CPU or, with --device=cuda, the GPU whose number is the local rank modulo the number of GPUs.
@@ -73,7 +75,7 @@ int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
 // Throws InvalidInput if the device does not exist, if one of the backends does not support the device or
 // this number of ranks and hosts, or if --comm_threads differs from its default and no backend uses it. Makes
-// no device, because the process that starts the ranks must not use GPU memory.
+// no model::Device, because the process that starts the ranks must not use GPU memory.
 void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench

@@ -5,8 +5,9 @@
 
 #include "comm/processes/child_process.h"
 
-// The command lines of //tools:summarize and //tools:report, which read the records. The tools are separate
-// programs, so a crash or a timeout of a tool does not affect the measurement.
+// Functions that return command lines of the tools //tools:summarize and //tools:report, which read the
+// records of a benchmark. The tools are separate programs, so a crash or a timeout of a tool does not affect
+// the measurement.
 namespace gradsync::bench {
 
 using Command = std::vector<std::string>;
@@ -20,7 +21,7 @@ std::string RunfilePath(const char* argv0, const std::string& file, bool executa
 comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 
 // The next four functions return commands that run //tools:summarize, from the runfiles of the program
-// `argv0`, on the directory `records`. They throw InvalidInput if //tools:summarize is missing.
+// `argv0`, on the directory `records`. These functions throw InvalidInput if //tools:summarize is missing.
 //
 // The command prints the results on one screen; if `set` is not empty, only those of the launches of this set
 // (LaunchId::set).
@@ -33,9 +34,10 @@ Command TablesCommand(const char* argv0, const std::string& records, const std::
 // intervals are those of the differences of each strategy's step time to the baseline strategy's and to that
 // of a strategy without communication.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
-// A command for --choose, to be run after the first launch (the first start of all ranks). It prints one line
-// with the flags --variants and --steps for the later launches, which leave out variants (strategies with
-// options) that are shown to be slower than another, and one line with the fastest variant so far.
+// A benchmark with --choose runs this command after the first launch (the first start of all ranks). The
+// command prints one line with the flags --variants and --steps for the later launches, which leave out
+// variants (strategies with options) that are shown to be slower than another, and one line with the fastest
+// variant so far.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
 // Returns a command that runs //tools:report, which writes an HTML page with tables and figures into `file`.
 // The command exits with status kLacking if matplotlib is missing. Throws InvalidInput if //tools:report is

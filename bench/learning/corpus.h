@@ -5,7 +5,8 @@
 
 namespace gradsync::bench {
 
-// A text, as bytes, in two parts: models are trained on one; their loss is measured on the other (held out).
+// A text, as bytes, in two parts: models are trained on one; their loss is measured on the other, which is
+// held out from training.
 struct Corpus {
   std::string name;  // the last part of the path; without a path such as "C++ headers 12"
   std::string training;
@@ -13,12 +14,12 @@ struct Corpus {
   std::string sha256;  // SHA-256 of both parts and their boundary, in hexadecimal digits
 };
 
-// Reads a text. If `path` is a directory, reads whole files of it and its subdirectories, in the order of
-// their paths, until there are `max_bytes`; every tenth file is held out. If `path` is a file, reads its
-// first `max_bytes` bytes, of which the last tenth is held out. If `path` is empty, reads the newest
-// directory of C++ headers in /usr/include/c++. Throws InvalidInput, with a line that starts with --corpus,
-// if the text cannot be read, or if the training or the held-out part is not longer than `longest_sequence`
-// bytes.
+// Reads a text and divides it into a training part and a held-out part. If `path` is a directory, reads whole
+// files of it and its subdirectories, in the order of their paths, until it has `max_bytes` bytes; every
+// tenth file goes into the held-out part. If `path` is a file, reads its first `max_bytes` bytes, of which
+// the last tenth becomes the held-out part. If `path` is empty, reads the directory of the newest version of
+// C++ headers in /usr/include/c++. Throws InvalidInput, with a line that starts with --corpus, if the text
+// cannot be read, or if the training or the held-out part is not longer than `longest_sequence` bytes.
 Corpus ReadCorpus(const std::string& path, int64_t max_bytes, int64_t longest_sequence);
 
 }  // namespace gradsync::bench

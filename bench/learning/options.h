@@ -11,9 +11,9 @@
 
 namespace gradsync::bench {
 
-// The factor of the learning rate in each step i = 0, 1, ... of a training of n steps. In the first w =
-// warmup_steps steps the factor grows: it is (i + 1) / (w + 1). After them it stays 1 or, if is_cosine, falls
-// as half a cosine:
+// A schedule that multiplies the learning rate by a factor in each step i = 0, 1, ... of a training of n
+// steps. In the first w = warmup_steps steps the factor grows: it is (i + 1) / (w + 1). After them it stays 1
+// or, if is_cosine, falls as half a cosine:
 //
 //   min + (1 - min) * (1 + cos(pi * (i - w) / (n - w))) / 2
 struct LearningRateSchedule {
@@ -23,7 +23,8 @@ struct LearningRateSchedule {
 
   bool operator==(const LearningRateSchedule&) const = default;
   double ShareIn(int64_t step, int64_t num_steps) const;
-  // Returns a text such as "cosine,warmup=100,min=0.1"; values of 0 are left out.
+  // Returns the schedule as a text such as "cosine,warmup=100,min=0.1", without `warmup` or `min` where it is
+  // 0.
   std::string ToString() const;
 };
 
@@ -31,9 +32,9 @@ struct LearningRateSchedule {
 // format of LearningRateSchedule::ToString.
 Kind<LearningRateSchedule> LearningRateSchedules();
 
-// The command line of //bench:convergence, which trains a language model with each variant (a strategy with
-// options); //tools:summarize then compares the losses of variants. `training` has the flags that
-// //bench:convergence shares with //bench:ddp.
+// The values of the flags of //bench:convergence, a program that trains a language model with each variant (a
+// strategy with options); //tools:summarize then compares the losses of variants. `training` has the values
+// of the flags that //bench:convergence shares with //bench:ddp.
 struct ConvergenceOptions {
   ConvergenceOptions();
 
@@ -54,15 +55,15 @@ struct ConvergenceOptions {
 };
 
 // What //bench:convergence does: the variants (strategies with options) that it trains, in `training`, and
-// the settings of each variant that it tries before these trainings.
+// the settings (combinations of option values) that it tries for each variant before these trainings.
 struct ConvergencePlan {
-  // Throws InvalidInput if flags contradict each other or do not fit a variant.
+  // Throws InvalidInput if flags contradict each other, or if a variant cannot be trained with their values.
   ConvergencePlan(const ConvergenceOptions& given, const FlagTable& flags);
 
   ConvergenceOptions options;
   TrainingPlan training;
-  // For each variant, its copies with the combinations of option values that --tune tries before the measured
-  // trainings. If --tune tries no options of a variant, its list has one entry.
+  // For each variant, a list of its copies, one for each combination of option values that --tune tries
+  // before the measured trainings. If --tune tries no options of a variant, its list has one entry.
   std::vector<std::vector<TrainingVariant>> settings;
   int64_t evaluated_every = 0;  // steps
 

@@ -22,13 +22,13 @@ struct TrialStep {
 };
 
 // Trains a new model with one variant (a strategy with options); this object is one rank's part of the
-// training. `seed` decides the initial weights and the batches. All ranks must make their Trials, and call
-// Step and MeasureHeldOutLoss, in the same order.
+// training. `seed` decides the initial weights and the batches. All ranks must make their Trial objects, and
+// call Step and MeasureHeldOutLoss, in the same order.
 class Trial {
  public:
   // `plan`, `variant`, `text`, `run` and `group` must outlive the trial. The strategy sends gradients and
-  // weights over the process group `group`; barriers, initial weights and held-out losses use the process
-  // group `run`.
+  // weights over the process group `group`; the ranks use the process group `run` for barriers, the initial
+  // weights and held-out losses.
   Trial(const ConvergencePlan& plan, const TrainingVariant& variant, int64_t seed, const Corpus& text,
         const model::DevicePtr& device, comm::RecordingProcessGroup& run, comm::RecordingProcessGroup& group);
 

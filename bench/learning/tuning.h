@@ -8,8 +8,9 @@
 #include "bench/training/variant.h"
 #include "model/base/flags.h"
 
-// The flag --tune of //bench:convergence: for each variant, which combinations of option values (settings)
-// are tried. Then the variant is trained with the setting that had the lowest mean held-out loss.
+// The flag --tune of //bench:convergence: for each variant (a strategy with options), the program first tries
+// combinations of option values (settings). Then it trains the variant with the setting that had the lowest
+// mean held-out loss.
 namespace gradsync::bench {
 
 struct TunedOption {
@@ -26,8 +27,8 @@ inline constexpr size_t kMostSettings = 9;
 // "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9"
 Kind<std::vector<TunedOption>> TunedOptions();
 
-// Returns whether --tune may try values of this option: the variant's strategy or the benchmark
-// (BenchOptions) must have the option, and the variant's text must not set it.
+// Returns whether --tune may try values of the option named `option`: the variant's strategy or the benchmark
+// (BenchOptions) must have this option, and the text with which the user named the variant must not set it.
 bool IsOpen(const TrainingVariant& variant, const std::string& option);
 
 // Returns the variants that --tune tries: copies of `variant`, one for each combination of values of the

@@ -11,13 +11,13 @@ namespace gradsync::bench {
 // The end of the name of a peer (a strategy of PyTorch) whose model is compiled by torch.compile.
 inline constexpr std::string_view kCompiledSuffix = "_compiled";
 
-// Returns the functions of PyTorch that the peer `twin` uses: for "ddp_view"
-// "DistributedDataParallel(gradient_as_bucket_view=True)". Returns an empty text for an unknown peer.
+// Returns the functions of PyTorch that the peer (a strategy of PyTorch) named `twin` uses: for "ddp_view"
+// "DistributedDataParallel(gradient_as_bucket_view=True)". Returns an empty text if there is no such peer.
 std::string_view PyTorchWay(std::string_view twin);
 
 enum class PeerMode { kEager, kCompiled };
 
-// Options of the comparison with PyTorch, whose strategies are called peers.
+// The values of the flags about the comparison with PyTorch, whose strategies are called peers.
 struct PeerOptions {
   bool wanted = false;
   std::string peer_python;  // path of a Python interpreter
@@ -26,7 +26,7 @@ struct PeerOptions {
   void AddTo(FlagTable& flags);
 
   bool compiled() const;
-  // Returns --peer_python, else the environment variable PYTHON, else "python3".
+  // Returns the Python interpreter: --peer_python, else the environment variable PYTHON, else "python3".
   std::string python() const;
 };
 

@@ -15,9 +15,10 @@
 #include "model/files/safetensors.h"
 #include "model/model.h"
 
-// Runs PyTorch's training steps in turn with gradsync's. Every rank starts a Python process
-// (bench/peers/pytorch_ddp.py), which trains from rank 0's weights, with the batches, number of threads and
-// CPUs of its own rank. The Python processes of all ranks communicate by torch.distributed.
+// Lets a benchmark take training steps with PyTorch in turn with gradsync's steps, to compare their times.
+// Every rank starts a Python process (bench/peers/pytorch_ddp.py), which trains from rank 0's weights, with
+// the batches, number of threads and CPUs of its own rank. The Python processes of all ranks communicate by
+// torch.distributed.
 namespace gradsync::bench {
 
 struct PeerProgram {
@@ -25,27 +26,29 @@ struct PeerProgram {
   std::string script;
 };
 
-// Finds the Python script bench/peers/pytorch_ddp.py in the runfiles of the program `argv0`. Throws
-// InvalidInput if the script is missing.
+// Returns `python` with the path of the Python script bench/peers/pytorch_ddp.py in the runfiles of the
+// program `argv0`. Throws InvalidInput if the script is missing.
 PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 
-// Throws InvalidInput, with the reason, if the interpreter cannot be run or has no PyTorch 2.4 or newer. If
-// `compile_for` is "cpu" or "cuda", also throws if torch.compile does not work for this device.
+// Throws InvalidInput, with the reason, if the Python interpreter `program.python` cannot be run or has no
+// PyTorch 2.4 or newer. If `compile_for` is "cpu" or "cuda", also throws if torch.compile does not work for
+// this device.
 void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for);
 
-// What the Python process reports about the training steps of one call of Step.
+// What the Python process reports about the training steps of one call of PyTorchPeer::Step.
 struct PeerStep {
   int64_t begin_ns = 0;  // time when the process left the barrier before the first step, on the steady clock
   StepTimes times;
-  // Peak memory in bytes in use on PyTorch's GPU in these steps; 0 on the CPU. It includes the models and
-  // buffers of all strategies that the process runs, not only of this one.
+  // The most bytes of GPU memory that PyTorch had in use at once during these steps; 0 if it computes on the
+  // CPU. The number includes the models and buffers of all strategies that the process runs, not only of this
+  // one.
   int64_t peak_bytes_in_use = 0;
 };
 
-// The Python process of this rank. Weights and gradients pass between it and this process in files. All ranks
-// must make their PyTorchPeer, and call Begin, Step and Train, in the same order. These calls throw
-// std::runtime_error if the Python process fails or does not answer in time; the constructor also throws
-// CollectiveError.
+// Starts this rank's Python process, and sends it commands. Weights and gradients pass between it and this
+// process in files. All ranks must make their PyTorchPeer objects, and call Begin, Step and Train, in the
+// same order. These calls throw std::runtime_error if the Python process fails or does not answer in time;
+// the constructor also throws CollectiveError.
 class PyTorchPeer {
  public:
   class Process;
@@ -61,26 +64,28 @@ class PyTorchPeer {
   const Fields& libraries() const { return libraries_; }
   const std::string& clock() const { return clock_; }
 
-  // `bucket_bytes` has the bucket size in bytes of each strategy, by the strategy's name. The Python process
-  // makes the PyTorch models of these strategies (some share one), with the weights of rank 0's `model`. It
-  // compiles the model of each strategy whose name ends with kCompiledSuffix by torch.compile. `config` has
-  // the sizes of the model, the shape of a batch, the optimizer, its learning rate and the dtype.
+  // `bucket_bytes` has the names of the strategies of PyTorch that Step and Train may run, with the bucket
+  // size of each in bytes. The Python process makes the models of these strategies (some strategies share
+  // one), with the weights of rank 0's `model`. It compiles the model of each strategy whose name ends with
+  // kCompiledSuffix by torch.compile. `config` has the sizes of the model, the shape of a batch, the
+  // optimizer, its learning rate and the dtype.
   void Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const model::Model& model);
 
-  // Returns facts for the record of a strategy of PyTorch: the environment variables of malloc and, if the
-  // strategy uses DistributedDataParallel, the sizes in bytes of its buckets. If its model is compiled, there
-  // are two more facts: what torch.compile was applied to, and the time in ns of compiling and of two forward
-  // and backward passes.
+  // Returns the facts for the record of a strategy of PyTorch: the environment variables of glibc's malloc
+  // and, if the strategy uses DistributedDataParallel, the sizes in bytes of its buckets. If its model is
+  // compiled, there are two more facts: what torch.compile was applied to, and the time in ns of compiling
+  // and of two forward and backward passes.
   const FactFields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
-  // Lets PyTorch take `num_steps` steps with this strategy on one batch. Returns the mean times of the parts
-  // of a step, such as forward.
+  // Lets the Python process take `num_steps` training steps with the strategy `strategy` on one batch.
+  // Returns the mean times of the parts of a step, such as the forward pass.
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
 
-  // The Python process takes one training step from the weights of rank 0's `model` of Begin. Returns the
-  // file that it writes: the parameters after this step, under their names, and their gradients, as
-  // "grad.<name of the parameter>". The next call of Train overwrites the file.
+  // Lets the Python process take one training step from the weights that Begin gave it (those of rank 0's
+  // `model`). Returns the file that the Python process writes: the parameters after this step, under their
+  // names, and their gradients, as "grad.<name of the parameter>". The next call of Train overwrites the
+  // file.
   model::SafetensorsFile Train(const std::string& strategy, const model::Batch& batch);
 
  private:

@@ -12,10 +12,10 @@ namespace gradsync::bench {
 
 enum class Preset { kSmoke, kQuick, kReference };
 std::string_view Name(Preset preset);
-// Returns about how long the suite takes with this preset, such as "6 minutes on two cores".
+// Returns about how long //bench:suite takes with the preset `preset`, such as "6 minutes on two cores".
 std::string_view Length(Preset preset);
 
-// The command line of //bench:suite, which runs several benchmarks one after the other.
+// The values of the flags of //bench:suite, a program that runs several benchmarks one after the other.
 struct SuiteOptions {
   RankOptions ranks;
   Preset preset = Preset::kQuick;
@@ -33,13 +33,13 @@ struct Experiment {
   std::string subdirectory;            // for the results, below the suite's output directory; may be empty
 };
 
-// Alternative runs of a benchmark program. The suite starts them in order, until one ends with another exit
-// status than kLacking (too little memory), and leaves out the rest.
+// Runs of a benchmark program, of which //bench:suite needs only one. The suite starts them in order, until
+// one ends with another exit status than kLacking (too little memory), and leaves out the rest.
 using Alternatives = std::vector<Experiment>;
 
-// Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Each entry
-// has one run, or, for a large model, also runs that need less memory; the suite starts one of these only if
-// the host has too little memory for the runs before it.
+// Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Each entry of
+// the result has one run, or, for a large model, also runs that need less memory; the suite starts one of
+// these only if the host has too little memory for the runs before it in the entry.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

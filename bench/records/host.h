@@ -12,8 +12,9 @@ namespace gradsync::bench {
 // all parents of that group limit it.
 class ControlGroups {
  public:
-  // A quota of CPU time is given anew in each period, such as 100 ms. `all` counts the periods so far, and
-  // `throttled` those in which the quota was used up, so that threads had to wait.
+  // A control group gets its quota of CPU time anew in each period, such as 100 ms. `all` counts the periods
+  // so far, and `throttled` those in which the group's processes used up the quota, so that threads had to
+  // wait.
   struct Periods {
     int64_t all = 0, throttled = 0;
   };
@@ -26,10 +27,11 @@ class ControlGroups {
   // Returns how many bytes this process can still use: the least that any of the control groups allows, where
   // cached files count as free. Returns the largest integer if no group states a limit.
   int64_t MemoryLeftBytes() const;
-  // Returns the number of CPUs whose time the quotas allow, such as 1.5; infinity without a quota.
+  // Returns the number of CPUs whose time the quotas let this process use, such as 1.5; infinity without a
+  // quota.
   double CpuQuota() const;
-  // Returns the counts of periods (`all` and `throttled`), each as the maximum over the control groups that
-  // limit this process.
+  // Returns the two counts of periods of the CPU quota (`all` and `throttled`), each as the maximum over the
+  // control groups that limit this process.
   Periods CpuPeriods() const;
 
  private:

@@ -23,13 +23,13 @@ namespace schema {
 using enum RecordPart;
 using enum Scope;
 
-// The type of a value, or of each entry of a series. kNumber is a whole number, a fraction, or null (NaN).
-// kKnown is a whole number or the text "unknown".
+// The type that the schema requires of a value, or of each entry of a series of samples. kNumber is a whole
+// number, a fraction, or null (NaN). kKnown is a whole number or the text "unknown".
 enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four have the order of Value's alternatives
 
-// The programs that write records, as bits. //bench:ddp and //bench:compare count as kDdp if a record is
-// about a strategy of gradsync, and as kPeers if it is about one of PyTorch (a peer). kLearning is
-// //bench:convergence.
+// Sets of the programs that write records, one bit for each. //bench:ddp and //bench:compare count as kDdp if
+// a record is about a strategy of gradsync, and as kPeers if it is about one of PyTorch (a peer). kLearning
+// is //bench:convergence.
 enum Writer : unsigned { kSome = 0, kAllReduce = 1, kDdp = 2, kPeers = 4, kLearning = 8 };
 inline constexpr unsigned kTraining = kDdp | kPeers, kBenchmarks = kAllReduce | kTraining;
 
@@ -270,8 +270,8 @@ class NameIn {
   consteval NameIn(const char* literal) : text_(literal) {
     if (!schema::Contains(kPart, text_)) throw "not a name of this part in bench/records/names.h";
   }
-  // Makes a name from any text, without a check that the table kSchema lists it. `text` must outlive the
-  // name.
+  // Makes a NameIn from any text, without a check that the table kSchema lists it. `text` must outlive the
+  // NameIn.
   static constexpr NameIn Of(std::string_view text) { return NameIn(text, 0); }
 
   constexpr std::string_view text() const { return text_; }

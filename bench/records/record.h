@@ -14,14 +14,14 @@
 #include "bench/records/variant.h"
 
 // Benchmarks write records, and the programs below tools/ read them and compute statistics. A record contains
-// raw samples and the facts with which tools judge the samples.
+// raw samples and facts about the measurement, such as the machine.
 //
 // A record has what one rank measured of one configuration (a strategy, a model, a batch size, ...) in one
-// start of the benchmark. A file DIR/<experiment>.<run_id>.rank<r>.jsonl has the records of one rank, as one
-// JSON object per line. The first line of a record has its configuration. Later data, such as the times of
-// steps, may be on further lines (continuation lines), so a process that is killed leaves all data that it
-// has written. names.h lists the names in a record's configuration, samples, checks, facts and link, with
-// their meanings.
+// start of the benchmark. In the output directory, the file <experiment>.<run_id>.rank<r>.jsonl has the
+// records of rank r, with one JSON object per line. The first line of a record has its configuration. Later
+// data, such as the times of steps, may be on further lines (continuation lines), so a process that is killed
+// leaves all data that it has written. names.h lists the names in a record's configuration, samples, checks,
+// facts and link, with their meanings.
 namespace gradsync::bench {
 
 inline constexpr std::string_view kRecordSchema = "gradsync.record/5";
@@ -29,10 +29,10 @@ inline constexpr std::string_view kRecordSchema = "gradsync.record/5";
 // A value in a record. A double that is not finite is written to JSON as null, and null is read as NaN.
 using Value = std::variant<bool, int64_t, double, std::string>;
 
-// Values by name, in the order in which the names were first set.
+// A list of named values of a record, in the order in which the names were first set.
 class Fields {
  public:
-  // Sets the value of `name`. If `name` exists, it keeps its place in the order.
+  // Gives `name` the value `value`. A name that already has a value keeps its place in the order.
   void Set(std::string_view name, Value value);
   template <std::integral T>
   requires(!std::same_as<T, bool>) void Set(std::string_view name, T value) {
@@ -44,8 +44,8 @@ class Fields {
   }
 
   const Value* Find(std::string_view name) const;
-  // These functions return the value of `name`, or `fallback` if it is missing or has another type. DoubleOr
-  // also accepts integers.
+  // The next four functions return the value of `name`, or `fallback` if it is missing or has another type.
+  // DoubleOr also accepts integers.
   bool BoolOr(std::string_view name, bool fallback) const;
   int64_t IntOr(std::string_view name, int64_t fallback) const;
   double DoubleOr(std::string_view name, double fallback) const;
@@ -59,8 +59,8 @@ class Fields {
   std::vector<std::pair<std::string, Value>> entries_;
 };
 
-// The values of one part of a record, such as its configuration. A call does not compile if its name is a
-// literal that names.h does not list for this part.
+// The named values of one part of a record, such as its configuration. A call of a member function does not
+// compile if the name that it passes is a literal that names.h does not list for this part.
 template <RecordPart kPart>
 class FieldsOf : public Fields {
  public:
@@ -87,7 +87,7 @@ using CheckFields = FieldsOf<RecordPart::kChecks>;
 using FactFields = FieldsOf<RecordPart::kFacts>;
 using LinkFields = FieldsOf<RecordPart::kLink>;
 
-// Series of measured integers, each under a name that names.h lists for samples.
+// The samples of a record: series of measured integers, each under a name that names.h lists for samples.
 class SampleSeries {
  public:
   using Name = SampleName;
@@ -125,14 +125,14 @@ class SampleSeries {
   Map by_name_;
 };
 
-// The gradients or weights (a bucket) that a step communicates in one collective operation.
+// Describes a bucket: gradients or weights that a training step communicates in one collective operation.
 struct BucketRecord {
   int64_t bytes = 0;
   int64_t tensors = 0;
   std::string collective = "all_reduce";
 };
 
-// The program, the machine and the software that produced the samples.
+// Facts about the program, the machine and the software with which the samples of a record were measured.
 struct Provenance {
   std::string gradsync_commit = "unknown";  // the commit, 40 hexadecimal digits
   bool dirty = false;                       // true if files outside docs/ differed from the commit
@@ -148,12 +148,13 @@ struct Provenance {
   std::string build;     // "opt" or "dbg", with "+asan" or "+tsan"
   Fields libraries;      // versions by name
   std::string command_line;
-  // The program and the given flags, except the flags of kChoosesRun (bench/launch/flag_marks.h): those that
-  // choose strategies, PyTorch's strategies, batch sizes, how often the ranks are started, or where results
-  // are written. //tools:summarize adds flags of these kinds, and suggests the text as the command of another
-  // measurement. Empty in records of earlier versions.
+  // The command line of the program with the flags that the user gave, except the flags with a mark of
+  // kChoosesRun (bench/launch/flag_marks.h): those that choose strategies, PyTorch's strategies, batch sizes,
+  // how often the ranks are started, or where results are written. //tools:summarize adds flags of these
+  // kinds, and prints the result as a command with which the user can measure again. Records of earlier
+  // versions of gradsync have an empty text.
   std::string base_command = {};
-  // The clock of the measured times; "CUDA events, device, ns" for a GPU.
+  // The name of the clock that measured the times; "CUDA events, device, ns" if a GPU computes.
   std::string clock = "steady_clock, host, ns";
 };
 
@@ -168,12 +169,12 @@ struct Record {
   // measured. `variant` and `config` are equal on all ranks.
   Variant variant;
   ConfigFields config;
-  // Measured times and counts. All series of a record have equal length: one entry for each timed step, for
-  // each turn (several steps in a row) or for each timed iteration of a collective.
+  // The measured times and counts, as series of equal length: one entry for each timed step, for each turn
+  // (several steps in a row) or for each timed iteration of a collective.
   SampleSeries samples;
-  // Statistics ("mean_ns", "std_ns" of the population, "median_ns", "p90_ns", "n" for the number of steps,
-  // ...) by the name of the measured time. Only records that were made from publications have them, because a
-  // publication has no samples; benchmarks leave this empty.
+  // Published statistics ("mean_ns", "std_ns" of the population, "median_ns", "p90_ns", "n" for the number of
+  // steps, ...) by the name of the measured time. Only records that were made from publications
+  // (docs/published) have them, because a publication has no samples; benchmarks leave this map empty.
   std::map<std::string, FieldsOf<RecordPart::kPublished>> published;
   std::vector<BucketRecord> buckets;
   CheckFields checks;
@@ -183,41 +184,43 @@ struct Record {
 };
 
 // Returns a text that is equal for two records if their ranks ran on the same machine: the machine's boot id.
-// A record of an earlier version has no boot id, so the text is the name of the host.
+// A record of an earlier version of gradsync has no boot id, so the text is the name of the host.
 std::string MachineOf(const Record& record);
 
-// Returns the first line of a record, without the newline. Bytes that are not UTF-8 are replaced.
+// Returns the JSON object that is the first line of a record in its file, without the newline. Bytes that are
+// not UTF-8 become the character U+FFFD.
 std::string ToJsonLine(const Record& record);
-// Returns a continuation line of a records file. It adds the samples, buckets, checks and facts of `more` to
-// the record whose number in that file is `of`.
+// Returns a line of a records file, without the newline, that continues the record with the number `of` in
+// that file: it adds the samples, buckets, checks and facts of `more`.
 std::string ToContinuationLine(int64_t of, const Record& more);
 
-// Appends the samples of `more` to those of `record`. Sets the checks and facts of `more` in `record`, and
-// replaces the buckets of `record` if `more` has any. If the series of samples would get unequal lengths,
+// Appends the samples of `more` to those of `record`. Copies the checks and facts of `more` into `record`,
+// and replaces the buckets of `record` if `more` has any. If the series of samples would get unequal lengths,
 // changes nothing and returns a line that says so; otherwise returns an empty text.
 std::string Append(const Record& more, Record* record);
 
-// Reads the next line of a file, given without its newline: appends a record to `records`, or, for a
-// continuation line, adds its data to the record to which it belongs. Returns an empty text, or one line that
-// explains why the line cannot be used, for example because a required name is missing or a value has the
-// wrong type.
+// Parses `line`, the next line of a records file without its newline: appends a record to `records`, or, if
+// it is a continuation line, adds its data to the record to which it belongs. Returns an empty text, or one
+// line that explains why the line cannot be used, for example because a required name is missing or a value
+// has the wrong type.
 std::string AddLine(std::string_view line, std::vector<Record>* records);
 
 class RecordWriter {
  public:
-  // Creates `dir` and its parent directories, and opens the file <experiment>.<run_id>.rank<rank>.jsonl
+  // Creates the directory `dir` and its parents, and opens the file <experiment>.<run_id>.rank<rank>.jsonl
   // there. Throws InvalidInput, naming the path and the reason, if this fails or if the file is not empty.
   RecordWriter(const std::string& dir, std::string_view experiment, std::string_view run_id, int64_t rank);
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  // Adds a record, to be written by the next Write. Returns its number, with which Continue adds more data.
+  // Adds a record to the data that the next call of Write writes. Returns the record's number, with which
+  // Continue adds more data to it.
   int64_t Begin(const Record& record);
   void Continue(int64_t of, const Record& more);
   // Writes into the file all data that Begin and Continue have added since the last Write. If the process is
-  // killed later, these data are not lost. Throws std::runtime_error, with the path and the reason, if this
-  // fails.
+  // killed later, these data are not lost. Throws std::runtime_error, with the file's path and the reason, if
+  // it cannot write.
   void Write();
   // Writes into the file as Write does, and returns only when the data are on disk, so that they survive a
   // crash of the machine.
@@ -232,10 +235,11 @@ class RecordWriter {
   std::string unwritten_;
 };
 
-// Returns a name for a run: the time in UTC and four random hexadecimal digits, "20261121T101500-4f2a".
+// Returns a name for a launch (Record::run_id): the time in UTC and four random hexadecimal digits,
+// "20261121T101500-4f2a".
 std::string NewRunId();
 
-// Returns the time in UTC: "2026-11-21T10:15:00Z".
+// Returns the present time in UTC, such as "2026-11-21T10:15:00Z".
 std::string NowUtc();
 
 }  // namespace gradsync::bench

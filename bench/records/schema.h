@@ -10,8 +10,9 @@
 // Functions that compare records with the table of names in bench/records/names.h (the schema).
 namespace gradsync::bench {
 
-// Returns what the value `name` of a record's configuration describes (Scope in names.h): the setting, the
-// trial of a variant, or how the launch measured. Returns kSetting if the schema lacks the name.
+// Returns the Scope (names.h) of the value `name` of a record's configuration: whether the value describes
+// the setting, the trial of a variant, or how the ranks measured (such as the number of steps). Returns
+// kSetting if the schema lacks the name.
 Scope ScopeOf(std::string_view name);
 
 // Returns a line for each value of `record` whose type the schema does not allow for its name, such as:
@@ -25,7 +26,7 @@ std::vector<std::string> MissingSamples(const Record& record);
 
 // Returns the lines of WrongTypes(record), a line for each name in `record` that the schema does not have,
 // and a line for each missing name that the schema requires of the program that wrote `record`. `record` must
-// be complete: the program has finished it.
+// be complete: the program that wrote it has added all data.
 std::vector<std::string> SchemaFaults(const Record& record);
 
 }  // namespace gradsync::bench
