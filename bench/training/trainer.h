@@ -50,8 +50,8 @@ struct StepResult {
 };
 
 // Returns a benchmark record with the measurements of one turn: one sample for each value that `step` has,
-// among the parts of its times, begin_ns, comm_busy_ns and the CPU times. A further sample, `position`, is
-// the number of timed turns, of all strategies, that this rank took before this turn.
+// among the parts of its times, begin_ns, comm_busy_ns and the CPU times. One more sample, `position`, is the
+// number of timed turns, of all strategies, that this rank took before this turn.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
@@ -97,8 +97,7 @@ double ToDouble(const model::Tensor& scalar);
 class Trainer {
  public:
   // The trainer uses `group` for barriers, and in Restart to send rank 0's weights and buffers to all ranks.
-  // Strategies may communicate in other process groups. `group` and the strategies' groups must outlive the
-  // trainer.
+  // Strategies may use other process groups. All these groups, and `group`, must outlive the trainer.
   Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& options, const model::DevicePtr& device,
           comm::RecordingProcessGroup& group, CpuClock cpu_clock);
 
@@ -129,8 +128,7 @@ class Trainer {
                                              comm::RecordingProcessGroup& group);
 
   // Sets the parameters and buffers of all ranks to rank 0's initial values, or, if TrainerOptions::restarts
-  // is false, to rank 0's current values. Also fills the optimizer's state with zeros. All ranks must call
-  // Restart.
+  // is false, to rank 0's current values. Also zeroes the optimizer's state. All ranks must call Restart.
   void Restart();
 
   // Waits for all ranks, and then takes turn.lead_in_steps untimed and turn.num_steps timed steps, without

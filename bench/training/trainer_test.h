@@ -15,8 +15,8 @@
 #include "model/transformer/transformer.h"
 #include "model/vision/resnet.h"
 
-// Functions and types for tests of the Trainer (bench/training/trainer.h) on two ranks, with a transformer of
-// one layer or a small ResNet.
+// Functions and types for tests of class Trainer on two ranks, with a transformer of one layer or a small
+// ResNet.
 namespace gradsync::bench {
 
 inline std::unique_ptr<model::Model> MicroTransformer(const model::DevicePtr& device) {

@@ -23,8 +23,7 @@ namespace gradsync::bench {
 using ddp::kDefaultBucketBytes;
 
 enum class OptimizerKind { kAdamW, kSgd, kMuon };
-// The values that a variant's option `optimizer` can have; "given" means the optimizer that the flag
-// --optimizer names.
+// The possible values of a variant's option `optimizer`; "given" is the optimizer of the flag --optimizer.
 inline constexpr std::string_view kOptimizerWords[] = {"given", "adamw", "sgd", "muon"};
 constexpr std::string_view Name(OptimizerKind kind) { return kOptimizerWords[1 + static_cast<size_t>(kind)]; }
 
@@ -42,9 +41,9 @@ struct TrainingVariant : Variant {
   // strategy with which it is compared.
   const ddp::Traits* traits = nullptr;
   std::string floor = {};  // name of the strategy without communication; costs are measured from its time
-  // The values of the variant's options by the options' names, without the size of buckets and without
-  // options that have their default value. If an option takes words instead of numbers, its value here is the
-  // word's index in Option::words.
+  // The values of the variant's options by name, without the size of buckets and without options that have
+  // their default value. If an option takes words instead of numbers, its value here is the word's index in
+  // Option::words.
   std::map<std::string, double, std::less<>> values = {};
   int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets
   // The names of the options that the variant's text sets, also of those that it sets to their default.

@@ -29,13 +29,12 @@ class Verifier {
   // number `round`. Compares the ranks' gradients bitwise, or, for a strategy that shards the optimizer's
   // state, the ranks' whole weights. Returns true if they are equal on all ranks. If they differ, returns
   // false for a strategy that lets ranks' weights differ by design, and throws std::runtime_error on all
-  // ranks for any other strategy. Must not be called for strategies of PyTorch. All ranks must call
-  // SpotCheck.
+  // ranks for any other strategy. All ranks must call SpotCheck, and never for a strategy of PyTorch.
   bool SpotCheck(Stepper& stepper, int64_t round);
 
-  // Takes steps on a fixed batch of each rank, compares the gradients, the weights or both with the expected
-  // ones, and returns the errors for the benchmark's record. Takes no step if --verify=false, or for a
-  // strategy of PyTorch for which no largest allowed error is known. If the result is wrong, calls
+  // Takes training steps on a fixed batch of each rank, compares the gradients, the weights or both with the
+  // expected ones, and returns the errors for the benchmark's record. Takes no step if --verify=false, or for
+  // a strategy of PyTorch for which no largest allowed error is known. If the result is wrong, calls
   // Rank::AddFault, so that the program ends with an error after its last measurement. Accepts any result of
   // strategy `none`, which does not communicate. All ranks must call Check.
   CheckFields Check(Stepper& stepper);

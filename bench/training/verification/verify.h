@@ -38,8 +38,7 @@ struct Agreement {
   std::string worst_param = {};
   bool replicas_equal = false;  // parameters, and gradients if compared, are bitwise equal on all ranks
   double tolerance = 0;         // the largest allowed error
-  // These texts say with what the gradients and the parameters were compared; DescribeFault puts them into
-  // its message.
+  // These texts name what gradients and parameters were compared with; DescribeFault puts them into its text.
   const char* grad_source = "a single process's";
   const char* param_source = "what the optimizer makes of its gradient";
 
