@@ -30,7 +30,7 @@ void CheckBackendOptions(const std::string& backend, const BackendOptions& optio
 // rank.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
-// Properties of a backend that are known before a process group is made.
+// Properties of a backend of collectives, such as "gloo", that are known before it makes a process group.
 struct BackendTraits {
   // If true, a collective with this backend that computes sums adds the ranks' values of an element in rank
   // order. Sums of bf16 elements are computed in f32 and then rounded to bf16. A mean is the sum divided by

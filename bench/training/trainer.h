@@ -44,7 +44,7 @@ struct StepResult {
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // from the device's memory source, also in untimed steps
-  // Bytes of tensors in use on the device in the last step: when Strategy::BeginStep has returned
+  // Bytes of tensors in use on the device in the turn's last step: when Strategy::BeginStep has returned
   // (built_bytes), directly before the optimizer's update, and directly after it.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };

@@ -67,9 +67,9 @@ class GlooMesh {
   int size() const { return size_; }
   // Returns the other ranks, starting after this one, so that ranks do not all send to one rank first.
   const std::vector<int>& others() const { return others_; }
-  // Returns the shortest timeout that a rank passed to the constructor. It limits each wait for a message.
-  // Vectors are sent in segments, whose length depends on the timeout and must be equal on all ranks, so all
-  // ranks use this timeout.
+  // Returns the shortest timeout that any rank of the mesh passed to its constructor. It limits each wait for
+  // a message. Vectors are sent in segments, whose length depends on the timeout and must be equal on all
+  // ranks, so all ranks use this timeout.
   std::chrono::milliseconds timeout() const { return timeout_; }
   // Returns the network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
@@ -129,7 +129,7 @@ class GlooMesh {
   std::unique_ptr<ShortMessages> short_messages_;
 };
 
-// Sends messages with one slot (tag) to one peer, where they arrive in the order of the calls of Send.
+// Sends messages with one slot (tag) to one other rank (peer), where they arrive in the order of Send.
 //
 // If a connection breaks within a message, gloo reports this neither to the sender nor to a receiver whose
 // last expected message it is: both would wait until the timeout has passed. So an algorithm that sends long
@@ -156,7 +156,7 @@ class Outgoing {
   int num_pending_ = 0;
 };
 
-// Receives messages with one slot (tag) from one peer.
+// Receives messages with one slot (tag) from one other rank (peer).
 class Incoming {
  public:
   Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);

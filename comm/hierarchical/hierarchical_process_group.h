@@ -28,9 +28,9 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // wait for another request's result names that request (Request::after). So this process group needs no
 // thread of its own.
 //
-// In collectives of all ranks, sums and means of bf16 are added up in f32, because a host's sum must not be
-// rounded before the hosts' sums are added. These sums have 4 bytes per element instead of 2, so for bf16 the
-// network carries 2/L of the bytes that gloo alone would send.
+// In collectives of all ranks, unlike collectives of one host's ranks, sums and means of bf16 are added up in
+// f32, because a host's sum must not be rounded before the hosts' sums are added. These sums have 4 bytes per
+// element instead of 2, so for bf16 the network carries 2/L of the bytes that gloo alone would send.
 //
 // The inner and the outer group detect ranks that are late or lost as their backends do elsewhere. But the
 // outer group's timeout is twice options.timeout: a rank of another host may be late because it waits for a

@@ -21,7 +21,7 @@ inline constexpr char kWithoutMpi[] =
 // Open MPI chooses the order of additions by the vector's size and the number of ranks, and rounds after each
 // addition. So it depends on Open MPI whether the result of an all-reduce is bitwise equal on all ranks.
 //
-// A collective fails if MPI reports an error, or if, for the length of the timeout, none of this rank's
+// A collective fails if MPI reports an error, or if, for the length of options.timeout, none of this rank's
 // running collectives ends. Then all unfinished and later collectives of this rank also fail. MPI does not
 // report which rank is late. Collectives that MPI has started cannot be cancelled, so this process keeps the
 // tensors of those that have not ended, and does not call MPI_Finalize. When this process ends without a call
