@@ -16,8 +16,8 @@ namespace gradsync::comm {
 std::vector<std::string> BackendNames();
 
 // Throws InvalidInput for an unknown backend, option or value of an option, and for a backend that does not
-// support such a device or these ranks (`world`), or is not in this build. MakeProcessGroup makes the same
-// checks.
+// support this type of device or these ranks (`world`), or is not in this build. MakeProcessGroup makes the
+// same checks.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
 // Checks only that the backend and its options exist, and not whether they suit a device, ranks or this
