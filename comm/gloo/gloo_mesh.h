@@ -143,9 +143,10 @@ class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
   // Starts to send `bytes` bytes of the constructor's `data`, from byte `offset_bytes` on. The caller must
-  // not change these bytes until Wait returns. Throws PeerError.
+  // not change these bytes until Wait returns. Throws PeerError if the connection is closed.
   void Send(size_t offset_bytes, size_t bytes);
-  // Returns when the operating system has accepted all messages of earlier Send calls. Throws PeerError.
+  // Returns when the operating system has accepted all messages of earlier Send calls. Throws PeerError if
+  // the connection is closed or the timeout passes.
   void Wait();
 
  private:
@@ -164,7 +165,7 @@ class Incoming {
   // `offset_bytes` on.
   void Expect(size_t offset_bytes, size_t bytes);
   // Returns when the next message has arrived: the n-th call of Wait belongs to the n-th call of Expect.
-  // Throws PeerError.
+  // Throws PeerError if the connection is closed or the timeout passes.
   void Wait();
 
  private:

@@ -56,7 +56,8 @@ class ShortMessages {
   PeerClosed ClosedError(int peer) const;
   PeerError TimeoutError(int peer) const;
   void Write(int peer, const void* data, size_t bytes, Deadline deadline) const;
-  // Reads 1 to `max_bytes` bytes from rank `peer` into `data`, and returns their number. Throws PeerError.
+  // Reads 1 to `max_bytes` bytes from rank `peer` into `data`, and returns their number. Throws PeerError if
+  // the connection is closed or if no byte arrives before `deadline`.
   size_t Read(int peer, void* data, size_t max_bytes, Deadline deadline) const;
 
   const std::vector<int> members_;  // see World
