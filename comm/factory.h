@@ -16,24 +16,27 @@ namespace gradsync::comm {
 std::vector<std::string> BackendNames();
 
 // Throws InvalidInput for an unknown backend, option or value of an option, and for a backend that does not
-// support this type of device or this world, or is not in this build. Makes no device object.
-// MakeProcessGroup makes the same checks.
+// support this type of device or these ranks (`world`), or is not in this build. MakeProcessGroup makes the
+// same checks.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
-// Checks only the name and the options of a backend. Throws InvalidInput with a text such as "backend gloo
-// has no option 'x'" or "backend hierarchical: inner is 'x', expected one of: shm, gloo, mpi".
+// Checks only that the backend and its options exist, and not whether they suit a device, ranks or this
+// build. Throws InvalidInput with a text such as "backend gloo has no option 'x'" or "backend hierarchical:
+// inner is 'x', expected one of: shm, gloo, mpi".
 void CheckBackendOptions(const std::string& backend, const BackendOptions& options);
-// Throws InvalidInput, with both numbers, if this host has fewer GPUs (`num_gpus`) than ranks. Backend nccl
-// needs a GPU for each rank. Checks nothing if `share_gpu` is true, or if a launcher such as torchrun started
-// the ranks and one GPU is visible: the launcher may show a different GPU to each rank.
+// For backend nccl, which needs a GPU for each rank. Throws InvalidInput, whose text has both numbers, if
+// this host has fewer GPUs (`num_gpus`) than ranks. Checks nothing if `share_gpu` is true, or if a launcher
+// such as torchrun started the ranks and one GPU is visible: the launcher may show a different GPU to each
+// rank.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
-// Properties of a backend that are known before a process group is made.
+// Properties of a backend of collectives, such as "gloo", that are known before it makes a process group.
 struct BackendTraits {
-  // If true, sums over the ranks add the ranks' elements in rank order. Sums of bf16 elements are computed in
-  // f32 and then rounded to bf16. A mean is the sum divided by the number of ranks; means of f32 elements are
-  // computed in f64 and then rounded to f32. Backend hierarchical first adds the elements of each host's
-  // ranks, and then adds the hosts' sums. Its mean is the mean of the hosts' means.
+  // If true, a collective with this backend that computes sums adds the ranks' values of an element in rank
+  // order. Sums of bf16 elements are computed in f32 and then rounded to bf16. A mean is the sum divided by
+  // the number of ranks; means of f32 elements are computed in f64 and then rounded to f32. Backend
+  // hierarchical first adds the elements of each host's ranks, and then adds the hosts' sums. Its mean is the
+  // mean of the hosts' means.
   //
   // If false, a library's algorithm (in backends gloo_own, mpi and nccl) chooses the order of the additions,
   // at least in all-reduces, and may round after each addition. In gloo_own and mpi, a mean is the rounded
@@ -45,22 +48,22 @@ struct BackendTraits {
   bool is_within_host = false;   // all ranks must be on one host
   bool has_host_groups = false;  // with several hosts there is a ProcessGroup::host_group
   bool has_threads = true;       // GroupOptions::num_threads has an effect
-  // The backend of torch.distributed over which PyTorch communicates when benchmarks compare it with this
-  // backend.
+  // The backend of torch.distributed over which PyTorch's strategies communicate when benchmarks compare them
+  // with strategies of gradsync over this backend.
   std::string_view pytorch_backend = "gloo";
 };
-// Throws InvalidInput if `backend` is unknown, or a backend that one of `options` names, such as "inner".
+// Throws InvalidInput if `backend`, or the backend that an option such as "inner" names, is unknown.
 BackendTraits TraitsOf(const std::string& backend, const BackendOptions& options = {});
 
 // Returns pairs of name and version of the communication libraries (NCCL, Open MPI) in this build.
 std::vector<std::pair<std::string, std::string>> BackendLibraries();
 
-// Connects the ranks of options.world, and makes their process group. All these ranks must call this; it
-// returns when they are connected. If the environment variable GRADSYNC_NCCL_SHARE_GPU is 1, nccl accepts
-// more ranks than GPUs. NCCL then sends over sockets, so this mode is for tests and not for measurements of
-// speed. Throws InvalidInput where CheckBackend does, and for other wrong `options`. Throws CollectiveError
-// if ranks do not arrive at the rendezvous within the timeout (the text names these ranks), or if ranks
-// disagree on the number of ranks.
+// Connects the ranks of options.world, and makes their process group. All these ranks must call
+// MakeProcessGroup, which returns when they are connected. If the environment variable
+// GRADSYNC_NCCL_SHARE_GPU is 1, backend nccl accepts more ranks than GPUs. NCCL then sends over sockets, so
+// this mode is for tests and not for measurements of speed. Throws InvalidInput where CheckBackend does, and
+// for other wrong values in `options`. Throws CollectiveError if ranks do not arrive at the rendezvous within
+// the timeout (the text names these ranks), or if ranks disagree on the number of ranks.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm

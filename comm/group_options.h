@@ -12,7 +12,7 @@
 
 namespace gradsync::comm {
 
-// Options of a backend: the value of each option by the option's name, such as "inner" and "shm".
+// Options of a backend: the value of each option, such as "shm", by the option's name, such as "inner".
 using BackendOptions = std::map<std::string, std::string, std::less<>>;
 
 struct GroupOptions {
@@ -23,25 +23,25 @@ struct GroupOptions {
   // ranks on each host, backend hierarchical waits twice as long for ranks of other hosts.
   std::chrono::milliseconds timeout{60000};
   // Number of communication threads, which is the number of collectives that can progress concurrently.
-  // Backends shm and nccl do not use it; backend hierarchical gives it to its outer backend only.
+  // Backends shm and nccl do not use it; with backend hierarchical, only its outer backend uses it.
   int num_threads = 2;
   // A network interface ("eth0") or an address of this host, for gloo's connections to other ranks. Backends
   // shm, mpi and nccl do not use it. If it is empty and all ranks are on one host, gloo uses loopback. If it
-  // is empty and ranks are on several hosts, gloo uses this host's address towards other hosts. With a tcp://
-  // rendezvous, that is the address from which this host sends to the rendezvous, or, on the rendezvous's own
-  // host, to another host. With a file:// rendezvous, it is the address to which this host's name resolves,
-  // or, if that is loopback, the address of the default route.
+  // is empty and ranks are on several hosts, gloo uses this host's address towards other hosts. With a
+  // rendezvous (World::rendezvous) of the form tcp://, that is the address from which this host sends to the
+  // rendezvous, or, on the rendezvous's own host, to another host. With one of the form file://, it is the
+  // address to which this host's name resolves, or, if that is loopback, the address of the default route.
   std::string interface_or_address{};
 };
 
 class FirstCause;  // comm/queue/first_cause.h
 
-// Type of the function that makes a process group of one backend. Its argument `first_cause` is an object
-// that finds the rank that failed first. Backend hierarchical passes its own FirstCause if it makes both an
-// inner and an outer group. Else `first_cause` is null, and the function makes a FirstCause if it needs one.
-// The function returns when the ranks are connected. It throws InvalidInput for bad options, and
-// CollectiveError if ranks are missing. It does not check whether the backend supports the device;
-// MakeProcessGroup does so before it calls the function.
+// The type of the functions that make process groups; each backend has one such function. The argument
+// `first_cause` is an object that, after a failure, finds the rank that failed first. Backend hierarchical
+// passes its own FirstCause if it makes both an inner and an outer group. Else `first_cause` is null, and the
+// function makes a FirstCause if it needs one. The function returns when the ranks are connected. It throws
+// InvalidInput for bad options, and CollectiveError if ranks are missing. It does not check whether the
+// backend supports the device; MakeProcessGroup does so before it calls the function.
 using GroupMaker = std::unique_ptr<ProcessGroup>(const GroupOptions& options, const model::DevicePtr& device,
                                                  std::shared_ptr<FirstCause> first_cause);
 

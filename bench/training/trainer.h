@@ -32,39 +32,39 @@ namespace gradsync::bench {
 struct StepResult {
   StepTimes times;
   std::vector<StepMarks> marks = {};  // when each timed step reached its marks
-  // The times in which the last step waited for collectives, one entry for each wait. Empty on a GPU, and if
-  // Trainer::Step was called without a tracer.
+  // The begin and end of each wait for a collective in the last step. The list is empty on a GPU, and if the
+  // caller of Trainer::Step gave no tracer.
   std::vector<StepWait> waits = {};
   // The time, in ns on the host's steady clock, when this rank began the first timed step, after the barrier
   // and the untimed steps.
   std::optional<int64_t> begin_ns = {};
   // How long, in ns, at least one collective of a step was in flight between the end of forward and the end
-  // of the step. If the strategy may communicate before the last backward pass, the time from the beginning
-  // of the step counts.
+  // of the step. For a strategy that may communicate before the last backward pass, this time is measured
+  // from the beginning of the step, and not from the end of forward.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // from the device's memory source, also in untimed steps
-  // Bytes of tensors in use on the device in the last step: when Strategy::BeginStep has returned
+  // Bytes of tensors in use on the device in the turn's last step: when Strategy::BeginStep has returned
   // (built_bytes), directly before the optimizer's update, and directly after it.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
-// Returns a record that has only samples, one for each value that `step` has: the parts of its times,
-// begin_ns, comm_busy_ns and CPU times. Another sample is `position`, the number of timed turns, of all
-// strategies, that this rank took before.
+// Returns a benchmark record with the measurements of one turn: one sample for each value that `step` has,
+// among the parts of its times, begin_ns, comm_busy_ns and the CPU times. One more sample, `position`, is the
+// number of timed turns, of all strategies, that this rank took before this turn.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
   bool decay_vectors = true;  // if false, AdamW applies no weight decay to parameters with one dimension
-  // If it is not null, the trainer tells this sink, for a profiler, when the phases of each step and the
-  // strategies' collectives begin and end. The sink must outlive the trainer.
+  // If this pointer is not null, the trainer calls the object when a phase of a step or a collective of a
+  // strategy begins or ends, so that a profiler can show their times. The object must outlive the trainer.
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
-  // True if the caller never has two strategies of this trainer at a time. A strategy that keeps weights in
-  // its own memory may then free the trainer's memory for weights, and the values there are lost. So the
-  // caller must call Trainer::Restart before it makes another strategy.
+  // True if the caller never has two Strategy objects of this trainer at a time. A strategy that keeps
+  // weights in its own memory may then free the trainer's memory for weights, and the values there are lost.
+  // So the caller must call Trainer::Restart before it makes another strategy.
   bool is_alone = false;
   bool restarts = true;  // if false, initial weights are not kept, and Restart sends rank 0's current ones
 };
@@ -77,9 +77,10 @@ struct Turn {
   int64_t num_steps = 1;               // number of timed steps, without barriers between them
   int64_t lead_in_steps = 0;           // number of untimed steps after the barrier, before the timed steps
   // A step divides its batch into this number of parts of equally many rows, and runs forward and backward of
-  // one part after the other. The gradient is the mean of the parts' gradients. The trainer calls
-  // Strategy::OnGradReady in the backward pass of the last part only, unless Strategy::needs_every_pass() is
-  // true. In StepTimes, the passes before the backward pass of the last part count as forward.
+  // one part after the other. The gradient is the mean of the parts' gradients. The trainer tells the
+  // strategy which gradients are ready (Strategy::OnGradReady) only in the backward pass of the last part, or
+  // of every part if Strategy::needs_every_pass() is true. In the measured times (StepTimes), all passes
+  // before the backward pass of the last part count as forward.
   int64_t accumulation_steps = 1;
   // If the Euclidean norm of all gradients together is larger than clip_norm, the update uses all gradients
   // times clip_norm / norm, similar to PyTorch's clip_grad_norm_. With a strategy that does not average
@@ -96,7 +97,7 @@ double ToDouble(const model::Tensor& scalar);
 class Trainer {
  public:
   // The trainer uses `group` for barriers, and in Restart to send rank 0's weights and buffers to all ranks.
-  // Strategies may use other process groups. All of these groups must outlive the trainer.
+  // Strategies may use other process groups. All these groups, and `group`, must outlive the trainer.
   Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& options, const model::DevicePtr& device,
           comm::RecordingProcessGroup& group, CpuClock cpu_clock);
 
@@ -107,9 +108,9 @@ class Trainer {
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 
-  // Removes all gradients. If weights lie in a strategy's memory, the parameters use the trainer's memory
-  // again, with the values that it had before (nothing is copied). Allocates the trainer's memory for
-  // gradients if there is none; backward then stores new gradients there.
+  // Removes all gradients. If a strategy has moved the weights into its own memory, the parameters use the
+  // trainer's memory again. It still has the values from before this move, because nothing is copied.
+  // Allocates the trainer's memory for gradients if there is none; backward then stores new gradients there.
   void BeginGradients();
   // Does the same as BeginGradients, but allocates no memory for gradients.
   void ResetGradients();
@@ -120,45 +121,47 @@ class Trainer {
   // trainer's memory for gradients unless traits.places_gradients is true, and the optimizer's state unless
   // traits.owns_state is true.
   void Provide(const ddp::Traits& traits);
-  // Calls Provide, and makes the strategy named `name`, which communicates in `group`. The strategy must be
-  // destroyed before the trainer. Throws InvalidInput for an unknown name, a wrong option, or a dtype or
-  // device of the parameters that the strategy does not support.
+  // Allocates the memory that the strategy named `name` needs (Provide), and makes this strategy, which
+  // communicates in `group`. The strategy must be destroyed before the trainer. Throws InvalidInput for an
+  // unknown name, a wrong option, or a dtype or device of the parameters that the strategy does not support.
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, const ddp::StrategyOptions& options,
                                              comm::RecordingProcessGroup& group);
 
   // Sets the parameters and buffers of all ranks to rank 0's initial values, or, if TrainerOptions::restarts
-  // is false, to rank 0's current values. Also resets the optimizer. All ranks must call it.
+  // is false, to rank 0's current values. Also zeroes the optimizer's state. All ranks must call Restart.
   void Restart();
 
   // Waits for all ranks, and then takes turn.lead_in_steps untimed and turn.num_steps timed steps, without
   // barriers between them. If the model has buffers (as batch norms have), forward of the last step begins
-  // with a broadcast of rank 0's buffers. If there are untimed steps, forward of every step begins with it.
-  // Afterwards the parameters have the gradients of the last step, unless the strategy keeps only a part of
-  // them on each rank. turn.group then has the log of the collectives of all these steps. If `tracer` is not
-  // null, the timed steps report to it the broadcast of buffers, and the operations of forward and backward
-  // of the batch's last part.
+  // with a broadcast of rank 0's buffers. If there are untimed steps, forward of every step begins with this
+  // broadcast. Afterwards the parameters have the gradients of the last step, unless the strategy keeps only
+  // a part of them on each rank. turn.group then has a log of the collectives that the timed and the untimed
+  // steps ran in it. If `tracer` is not null, the timed steps report to it the broadcast of buffers, and the
+  // operations of forward and backward of the batch's last part.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
   // Takes turn.num_steps steps, which are not measured. Afterwards the parameters have the whole weights, and
   // the whole gradients of the last step, so that the caller can check them. These gradients are copies, in
   // memory that does not belong to the strategy.
   void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
-  // For tests: replaces the trainer's clocks. The trainer measures the phases of steps by `timer`. `now`
-  // returns the time in ns; the trainer measures Strategy::BeginStep and the strategy's hooks by it.
+  // For tests: replaces the clocks by which the trainer measures its steps. `timer` gives the times at which
+  // forward, backward, synchronisation and the update of the weights begin and end. `now` returns the time in
+  // ns, by which the trainer measures the calls of Strategy::BeginStep, OnGradReady and OnUse.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
-  // Returns the name of the phase that training has reached, for error messages: "start", "forward",
-  // "backward", "synchronisation", "optimizer" or "end".
+  // Returns, for error messages, the name of the phase that the trainer has reached in its current or last
+  // step: "start", "forward", "backward", "synchronisation", "optimizer" or "end".
   std::string_view phase() const { return phase_; }
 
   // Returns the mean loss of this rank's batch in the last step, computed with the weights before the update.
   double loss() const;
 
   // Returns the number of floating-point operations of forward and backward of a batch of this rank. To count
-  // them, runs forward of the first of its `accumulation_steps` equal parts.
+  // them, runs forward of the first of the batch's `accumulation_steps` equal parts; the operations of
+  // backward are computed from those of forward.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
-  // Returns how many bytes of the trainer's memory a strategy with these traits uses. These are the bytes of
-  // the weights that lie there, of the model's buffers (as of batch norms), and of gradients and optimizer
-  // state unless the strategy has its own memory for them.
+  // Returns how many bytes of the trainer's memory a strategy with the properties `traits` uses. These are
+  // the bytes of the weights in the trainer's memory, of the model's buffers (as of batch norms), and of
+  // gradients and optimizer state unless the strategy has its own memory for them.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
   // Lets the optimizer update the weights with the parameters' current gradients. If the Euclidean norm of
@@ -167,15 +170,16 @@ class Trainer {
 
   // Sets the parameters' gradients to the mean of the gradients of `batches`, such as the batches of all
   // ranks, without communication. The batches are computed one after the other and not as one large batch,
-  // because a batch norm depends on the whole batch. If `loss_scale` is Strategy::loss_scale of a strategy,
-  // the gradients of each batch, before they are added up, are bitwise equal to those that a rank computes
-  // for this batch with the strategy, before it averages them.
+  // because a batch norm depends on the whole batch. The loss is multiplied by `loss_scale` before backward,
+  // and the gradients are divided by it at the end. If `loss_scale` is the factor of a strategy
+  // (Strategy::loss_scale), this function computes for each batch bitwise the gradients that a rank with this
+  // strategy computes before the ranks average them.
   void ComputeGradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
                              double loss_scale = 1);
 
  private:
-  // Ends the current phase of a step (such as "forward") and begins `phase`. Records the time of this change
-  // as `mark`.
+  // Ends the current phase of a step (such as "forward") and begins `phase`. timer_ records the time of this
+  // change under the name `mark`.
   void Enter(std::string_view phase, Mark mark);
   void TakeValuesBack();
   void AllocateGradients();
@@ -183,9 +187,9 @@ class Trainer {
   // the last part. Returns the last part's loss times loss_scale / accumulation_steps.
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
-  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `communicates`, broadcasts rank 0's
-  // buffers before forward. If `keep` is not null, appends copies of the whole gradients to it before the
-  // update.
+  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `communicates`, sends rank 0's buffers
+  // of the model (as of batch norms) to all ranks before forward. If `keep` is not null, appends copies of
+  // the whole gradients to this list before the update of the weights.
   StepTimes TakeStep(const Turn& turn, bool communicates, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);
 
@@ -194,9 +198,9 @@ class Trainer {
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
   std::vector<model::Tensor> losses_;  // loss of each part of the last batch
-  // Empty unless TrainerOptions::ranges is set. The keys are the process groups that were passed to
-  // NewStrategy. The strategy then communicates in the group that is the key's value. This group passes each
-  // collective on to the key, and reports it to the profiler.
+  // The process groups in which strategies communicate if TrainerOptions::ranges is not null; else the map is
+  // empty. Each key is a process group that was passed to NewStrategy. The strategy communicates in the key's
+  // value, a group that passes each collective on to the key and reports it to TrainerOptions::ranges.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;

@@ -15,7 +15,8 @@
 #include "model/transformer/transformer.h"
 #include "model/vision/resnet.h"
 
-// Helpers for tests of a trainer on two ranks, with a transformer of one layer or a small ResNet.
+// Functions and types for tests of class Trainer on two ranks, with a transformer of one layer or a small
+// ResNet.
 namespace gradsync::bench {
 
 inline std::unique_ptr<model::Model> MicroTransformer(const model::DevicePtr& device) {
@@ -49,7 +50,7 @@ inline model::Batch ImagesOf(const model::DevicePtr& device, int rank) {
 
 using MakeModel = std::function<std::unique_ptr<model::Model>(const model::DevicePtr& device)>;
 
-// One of the two ranks of a test, with a replica of the model.
+// One of the two ranks of a test: its process group, its device, and its trainer with a copy of the model.
 struct Rank {
   Rank(std::unique_ptr<comm::ProcessGroup> inner, const MakeModel& make_model, const TrainerOptions& options)
       : group(std::move(inner)),
@@ -75,7 +76,8 @@ struct Rank {
   Trainer trainer;
 };
 
-// A process group in which each call of Work::Wait takes at least 1.5 ms.
+// A process group in which each call of Work::Wait takes at least 1.5 ms, so that tests find this wait in the
+// times that the trainer measures.
 class SlowGroup : public comm::GroupDecorator {
  public:
   using GroupDecorator::GroupDecorator;

@@ -23,32 +23,35 @@ namespace gradsync::bench {
 using ddp::kDefaultBucketBytes;
 
 enum class OptimizerKind { kAdamW, kSgd, kMuon };
-// The words of the variant option `optimizer`; "given" means the optimizer of the flag --optimizer.
+// The possible values of a variant's option `optimizer`; "given" is the optimizer of the flag --optimizer.
 inline constexpr std::string_view kOptimizerWords[] = {"given", "adamw", "sgd", "muon"};
 constexpr std::string_view Name(OptimizerKind kind) { return kOptimizerWords[1 + static_cast<size_t>(kind)]; }
 
-// A variant: a strategy with options, over a backend. The names of strategy, options and backend were
-// checked, and the values of the options were read. The inherited `options` leave out options that are set to
-// their default. There are options of the strategy, options of the benchmark itself (BenchOptions), and, if
-// the strategy has buckets, their size in one of three forms:
+// A variant is what a benchmark of training measures: a strategy with its options, and the backend over which
+// it communicates. MakeVariants checks the names of strategy, options and backend, and reads the values of
+// the options. The member `options` of the base struct Variant leaves out options that are set to their
+// default. There are options of the strategy, options of the benchmark itself (BenchOptions), and, if the
+// strategy has buckets, their size in one of three forms:
 //
 //   bucket_bytes     in bytes
 //   bucket_elements  in elements of gradients
 //   published_size   in the published experiment's unit: bytes for `core` and `core_update`, else elements
 struct TrainingVariant : Variant {
-  // Traits of the variant's strategy. For a strategy of PyTorch, those of the gradsync strategy with which it
-  // is compared.
+  // The fixed properties of the variant's strategy. For a strategy of PyTorch, they are those of the gradsync
+  // strategy with which it is compared.
   const ddp::Traits* traits = nullptr;
   std::string floor = {};  // name of the strategy without communication; costs are measured from its time
-  // The variant's options by name, without the size of buckets and without options that have their default
-  // value. The value of an option with words is the index of the word.
+  // The values of the variant's options by name, without the size of buckets and without options that have
+  // their default value. If an option takes words instead of numbers, its value here is the word's index in
+  // Option::words.
   std::map<std::string, double, std::less<>> values = {};
   int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets
   // The names of the options that the variant's text sets, also of those that it sets to their default.
   std::set<std::string, std::less<>> named = {};
 
-  // Return the variant's options clip_norm, learning_rate and optimizer. For an option with its default
-  // value, clip_norm() returns infinity, learning_rate() 0, and optimizer() nullopt.
+  // These three functions return the values of the variant's options clip_norm, learning_rate and optimizer.
+  // For an option with its default value, clip_norm() returns infinity, learning_rate() 0, and optimizer()
+  // nullopt.
   double clip_norm() const;
   double learning_rate() const;
   std::optional<OptimizerKind> optimizer() const;
@@ -64,8 +67,8 @@ struct TrainingVariant : Variant {
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::ValueOf(*traits, ddp::Option::Role::kCarry, strategy_options()) != 0; }
-  // Returns among how many ranks a strategy divides what it shards, such as the optimizer's state: all ranks,
-  // or those of one host.
+  // Returns among how many ranks the variant's strategy divides what it shards, such as the optimizer's
+  // state: all ranks, or those of one host.
   int num_parts(const comm::World& world) const {
     const bool within_host = ddp::ValueOf(*traits, ddp::Option::Role::kWithinHost, strategy_options()) != 0;
     return within_host ? std::max(1, world.local_size) : world.size;
@@ -87,18 +90,20 @@ std::span<const ddp::Option> BenchOptions();
 // Returns the text that stands for `value` of `option` in a variant's text: a word or a number.
 std::string PrintValue(const ddp::Option& option, double value);
 
-// The backends and bucket sizes that MakeVariants adds to a variant's text that names none.
+// The backends and the bucket sizes in bytes that MakeVariants uses for a variant's text that names no
+// backend or no bucket size.
 struct VariantDefaults {
   std::vector<std::string> backends;
   std::vector<int64_t> bucket_bytes;
   size_t element_bytes = 4;  // bytes of an element of a gradient
 };
 
-// Makes the variants of `texts`, in this order. A text without a backend becomes one variant for each of
-// defaults.backends, unless the strategy does not communicate. A text without a bucket size becomes one
-// variant for each of defaults.bucket_bytes, if the strategy has buckets. Throws InvalidInput, with a line
-// that begins with --`flag`, for a malformed text, an unknown strategy, option or backend, an option, value
-// or backend that the strategy does not accept, and a variant that occurs twice.
+// Reads `texts`, each a text such as "core:bucket_bytes=1Mi@gloo", and makes their variants in the same
+// order. A text without a backend becomes one variant for each of defaults.backends, unless the strategy does
+// not communicate. A text without a bucket size becomes one variant for each of defaults.bucket_bytes, if the
+// strategy has buckets. Throws InvalidInput, with a message that begins with --`flag`, for a malformed text,
+// an unknown strategy, option or backend, an option, value or backend that the strategy does not accept, and
+// a variant that occurs twice.
 std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
                                           const VariantDefaults& defaults);
 
@@ -109,8 +114,8 @@ std::string PeerBackend(std::span<const TrainingVariant> variants);
 // Returns, each once, the PyTorch strategies with which these variants can be compared
 // (Traits::pytorch_twin), in all `modes`: eager, compiled or both. A variant without such a strategy, or that
 // sets an option that PyTorch's strategy lacks (Option::keeps_twin is false), adds none. Throws InvalidInput,
-// with a line that begins with --with_peers, if one of the other variants sets clip_norm or learning_rate,
-// which bench/peers/pytorch_training.py does not support.
+// with a message that begins with --with_peers, if a variant that would add one sets clip_norm or
+// learning_rate, which PyTorch's strategies here (bench/peers/pytorch_training.py) do not support.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);
 

@@ -10,8 +10,8 @@
 namespace gradsync::comm {
 
 // Waits until the GPU has done the work that precedes `event`. The thread sleeps between queries of the
-// event, so that other threads can use the core. Throws std::runtime_error if the event is not done within
-// the timeout, and CudaError.
+// event, so that other threads can use its CPU core. Throws std::runtime_error if the GPU has not done this
+// work within the timeout, and CudaError if CUDA reports an error.
 void WaitOnHost(const model::CudaEvent& event, std::chrono::milliseconds timeout);
 
 // Runs collectives on tensors of a GPU with a backend that uses only host memory: copies the tensors through
@@ -19,22 +19,23 @@ void WaitOnHost(const model::CudaEvent& event, std::chrono::milliseconds timeout
 // CudaStaging object.
 class CudaStaging {
  public:
-  // `timeout` limits the time of each copy between the GPU and the host. The constructor throws CudaError.
+  // `timeout` limits the time of each copy between GPU and host. The constructor throws CudaError.
   CudaStaging(std::shared_ptr<model::CudaDevice> device, std::chrono::milliseconds timeout);
 
-  // Copies the request's input to host memory, calls `collective` with a request on tensors in host memory,
-  // copies the output to the GPU, and returns when this copy is done. Does nothing for a request of 0 bytes.
-  // Before this call, the GPU must have finished all work on the request's tensors. If `collective` throws,
-  // waits until no copy uses the tensors, and then rethrows the exception. Throws CudaError, CudaOutOfMemory,
-  // and std::runtime_error if a copy takes longer than the timeout. If this copy still runs after a second
-  // timeout, the tensors on the GPU and in host memory are never freed, because the GPU may still use them.
+  // Runs the collective that `request` describes: copies its input to host memory, calls `collective` with a
+  // request on tensors in host memory, copies the output to the GPU, and returns when this copy is done. Does
+  // nothing for a request of 0 bytes. Before this call, the GPU must have finished all work on the request's
+  // tensors. If `collective` throws, waits until no copy uses the tensors, and then rethrows the exception.
+  // Throws CudaError or CudaOutOfMemory if CUDA reports an error, and std::runtime_error if a copy takes
+  // longer than the timeout. If this copy still runs when the timeout has passed a second time, the tensors
+  // on the GPU and in host memory are never freed, because the GPU may still use them.
   void Run(const Request& request, const std::function<void(const Request&)>& collective);
 
  private:
   using Buffer = std::shared_ptr<model::PinnedBuffer>;
 
   // Returns a host tensor with the shape and dtype of `tensor`, but not its values, in the pinned memory
-  // `buffer`. Replaces `buffer` by a larger one if necessary.
+  // `buffer`. If `buffer` is too small, replaces it by a larger one.
   model::Tensor OnHost(const model::Tensor& tensor, Buffer& buffer) const;
   // Returns when all copies between GPU and host that this object has started (on stream_) are done. Throws
   // CudaError, or std::runtime_error if they take longer than the timeout.

@@ -8,14 +8,14 @@
 #include "comm/queue/chunks.h"
 #include "comm/queue/request.h"
 
-// The algorithms of collectives, over the TCP connections of a GlooMesh.
+// The algorithms by which backend gloo runs collectives over the TCP connections of a GlooMesh.
 //
 // All-reduce of short vectors: every rank sends its whole vector to every other rank, and reduces the vectors
-// of all ranks itself. This takes the delay of one message for vectors of up to 4 KiB. It takes that of two
-// messages for longer vectors, because each rank then also sends a confirmation that it has received
-// everything. Vectors of up to ShortMessages::kMaxBytes (4 KiB) are exchanged without gloo if the mesh has
-// short_messages(), and the caller waits for the result immediately after it issued the collective
-// (Waits::kAtOnce).
+// of all ranks itself. This all-reduce takes the delay of one message for vectors of up to 4 KiB. It takes
+// the delay of two messages for longer vectors, because each rank then also sends a confirmation that it has
+// received everything. Vectors of up to ShortMessages::kMaxBytes (4 KiB) are exchanged over other
+// connections, without gloo (ShortMessages), if the mesh has short_messages(), and the caller waits for the
+// result immediately after it issued the collective (Waits::kAtOnce).
 //
 // All-reduce of long vectors: the vector is cut into one part per rank. A rank receives its part from all
 // other ranks, reduces it, and sends the result to all other ranks. A part is sent in segments: while one
@@ -37,8 +37,9 @@ struct GlooTuning {
   // bytes times the number of other ranks) is at most this number of bytes.
   size_t direct_bytes = 256 << 10;
   // An all-reduce in which a rank would send more than `direct_bytes`, and all other collectives, send
-  // vectors in segments of at most this number of bytes. On loopback, collectives with segments below 512 KiB
-  // were slower, because each message costs time, and those with segments above 4 MiB were not faster.
+  // vectors in segments of at most this number of bytes. In measurements on loopback, collectives with
+  // segments below 512 KiB were slower, because each message costs time, and those with segments above 4 MiB
+  // were not faster.
   size_t segment_bytes = 2 << 20;
 };
 
@@ -57,22 +58,24 @@ class Scratch {
 };
 
 // Returns the first of the eight slots (message tags) that a collective may use. A slot has the collective's
-// sequence number, a hash of the properties that must be equal on all ranks (Signature), and, in its three
-// low bits, the number of one of the collective's streams of messages. If ranks issue different collectives
-// with the same sequence number, the hashes almost always differ, and a rank then does not accept the
-// messages of the wrong collective.
+// sequence number, a hash of the properties that must be equal on all ranks, such as kind and bytes
+// (Signature), and, in its three low bits, the number of one of the collective's streams of messages. If
+// ranks issue different collectives with the same sequence number, the hashes almost always differ, and a
+// rank then does not accept the messages of the wrong collective.
 uint64_t BaseSlot(const Request& request);
 
 // Runs the collective of `request` on the calling thread. Collectives of one mesh may run concurrently if
-// their sequence numbers differ (modulo 2^32), except those that use ShortMessages. Throws PeerError, and
-// with ShortMessages std::runtime_error if ranks issue different collectives.
+// their sequence numbers differ (modulo 2^32), except those that use ShortMessages. Throws PeerError if
+// communication with another rank fails. A collective that uses ShortMessages throws std::runtime_error if
+// ranks issue different collectives.
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch);
 
 // Runs the all-reduce of backend `gloo_own`: gloo's own ring algorithm, which PyTorch's gloo backend also
-// uses, over the connections of `mesh`. It exists to compare gloo's algorithm with ours. In each of size - 1
-// steps, each rank adds a part of its vector to the part that it has received, and rounds the sum. A
-// connection that breaks within a message may be noticed only at the deadline. Throws PeerError, which names
-// no rank. `gloo_own` runs all other collectives with RunCollective.
+// uses, over the connections of `mesh`. It exists so that benchmarks can compare gloo's all-reduce with that
+// of RunCollective. In each of size - 1 steps, each rank adds a part of its vector to the part that it has
+// received, and rounds the sum. If a connection breaks within a message, this rank may notice it only when
+// the timeout has passed. Throws PeerError, which names no rank. Backend `gloo_own` runs all other
+// collectives with RunCollective.
 void RunOwnAllReduce(GlooMesh& mesh, const Request& request);
 
 }  // namespace gradsync::comm

@@ -23,8 +23,9 @@
 
 namespace gradsync::comm {
 
-// Blocks the signal SIGPIPE for this thread and for threads that it starts. gloo writes to sockets that may
-// be closed, and SIGPIPE would end the process. The destructor drops a SIGPIPE that has arrived meanwhile.
+// Blocks the signal SIGPIPE, while the object exists, for the thread that makes it and for threads that this
+// thread starts. gloo writes to sockets that may be closed, and SIGPIPE would end the process. The destructor
+// drops a SIGPIPE that has arrived meanwhile.
 struct BlockSigpipe : BlockSignals {
   BlockSigpipe() : BlockSignals(SetOf({SIGPIPE})) {}
   ~BlockSigpipe() {
@@ -47,13 +48,13 @@ struct BlockSigpipe : BlockSignals {
 class GlooMesh {
  public:
   // Connects to all other ranks, and returns when all ranks have connected. The connections use the network
-  // of `interface_or_address`: a network interface or an address of this host; if empty, the constructor
-  // chooses (GroupOptions). On each connection on which it sends, this rank first proves that it belongs to
-  // the job. The proof is an HMAC, keyed with the job's secret, of this rank's number and a random number
-  // that the receiver published at the rendezvous. gloo's threads start with SIGPIPE blocked. Throws
-  // CollectiveError if ranks cannot connect, which names the rank that failed first if it is known;
-  // InvalidInput for an interface or address that is unknown or that gloo cannot use, and for loopback if
-  // there are several hosts.
+  // of `interface_or_address`: a network interface or an address of this host; if it is empty, the
+  // constructor chooses as GroupOptions::interface_or_address describes. On each connection on which it
+  // sends, this rank first proves that it belongs to the job. The proof is an HMAC, keyed with the job's
+  // secret, of this rank's number and a random number that the receiver published at the rendezvous. The
+  // signal SIGPIPE is blocked in the threads that gloo starts. Throws CollectiveError if ranks cannot
+  // connect, which names the rank that failed first if it is known; InvalidInput for an interface or address
+  // that is unknown or that gloo cannot use, and for loopback if there are several hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -61,19 +62,21 @@ class GlooMesh {
   GlooMesh& operator=(const GlooMesh&) = delete;
 
   int rank() const { return rank_; }
-  // Returns the number in the whole job of rank `rank` of the mesh. Error messages use it.
+  // Returns, for error messages, the number that rank `rank` of the mesh has in the whole job.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   // Returns the other ranks, starting after this one, so that ranks do not all send to one rank first.
   const std::vector<int>& others() const { return others_; }
-  // Returns the shortest timeout that a rank passed to the constructor. It limits each wait for a message.
-  // The length of segments depends on it and must be equal on all ranks, so all ranks use this timeout.
+  // Returns the shortest timeout that any rank of the mesh passed to its constructor. It limits each wait for
+  // a message. Vectors are sent in segments, whose length depends on the timeout and must be equal on all
+  // ranks, so all ranks use this timeout.
   std::chrono::milliseconds timeout() const { return timeout_; }
   // Returns the network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
 
-  // A barrier: returns when all ranks of the mesh have called this. All must pass the same `slot`, the tag of
-  // its messages. Throws PeerError if a connection is lost or a rank is late.
+  // A barrier: returns when all ranks of the mesh have called this. All ranks must pass the same `slot`, the
+  // tag of the barrier's messages. Throws PeerError if a connection is lost or if a rank does not arrive
+  // within the timeout.
   void WaitForOthers(uint64_t slot);
   // Returns the separate connections for short messages; null if there are more than ShortMessages::kMaxRanks
   // ranks, or if `with_short_messages` was false in the constructor.
@@ -86,8 +89,8 @@ class GlooMesh {
   void Call(const std::function<void()>& action) const;
 
   // Closes all connections. From then on, a wait of this rank for a message that has not arrived throws
-  // PeerError. So does a wait of another rank for a message that this rank has not sent, at the latest at its
-  // deadline.
+  // PeerError. A wait of another rank for a message that this rank has not sent also throws PeerError, at the
+  // latest when the timeout of this wait has passed.
   void Abort() noexcept;
 
  private:
@@ -126,11 +129,11 @@ class GlooMesh {
   std::unique_ptr<ShortMessages> short_messages_;
 };
 
-// Sends messages with one slot (tag) to one peer, where they arrive in the order of Send.
+// Sends messages with one slot (tag) to one other rank (peer), where they arrive in the order of Send.
 //
 // If a connection breaks within a message, gloo reports this neither to the sender nor to a receiver whose
-// last expected message it is: both would wait until the deadline. So an algorithm that sends long messages
-// follows two rules:
+// last expected message it is: both would wait until the timeout has passed. So an algorithm that sends long
+// messages follows two rules:
 // - It ends every stream of messages with an empty message, so that a receiver of data always expects one
 //   more.
 // - It waits for its own messages to leave only after the peer's empty message has confirmed their arrival.
@@ -139,10 +142,11 @@ class GlooMesh {
 class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
-  // Starts to send `bytes` bytes of the constructor's `data` from this offset. They must not change until
-  // Wait returns. Throws PeerError.
+  // Starts to send `bytes` bytes of the constructor's `data`, from byte `offset_bytes` on. The caller must
+  // not change these bytes until Wait returns. Throws PeerError if the connection is closed.
   void Send(size_t offset_bytes, size_t bytes);
-  // Returns when the operating system has accepted all messages of earlier Send calls. Throws PeerError.
+  // Returns when the operating system has accepted all messages of earlier Send calls. Throws PeerError if
+  // the connection is closed or the timeout passes.
   void Wait();
 
  private:
@@ -153,14 +157,15 @@ class Outgoing {
   int num_pending_ = 0;
 };
 
-// Receives messages with one slot (tag) from one peer.
+// Receives messages with one slot (tag) from one other rank (peer).
 class Incoming {
  public:
   Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);
-  // Starts to receive the next message, of `bytes` bytes, into the constructor's `data`, at this offset.
+  // Starts to receive the next message, of `bytes` bytes, into the constructor's `data`, from byte
+  // `offset_bytes` on.
   void Expect(size_t offset_bytes, size_t bytes);
   // Returns when the next message has arrived: the n-th call of Wait belongs to the n-th call of Expect.
-  // Throws PeerError.
+  // Throws PeerError if the connection is closed or the timeout passes.
   void Wait();
 
  private:

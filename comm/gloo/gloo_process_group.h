@@ -7,22 +7,25 @@
 
 namespace gradsync::comm {
 
-// Makes a process group over gloo's TCP transport, with our own algorithms (gloo_collectives.h). Ranks are
-// processes or, in tests, threads. options.num_threads communication threads run the collectives, so several
-// collectives can progress at one time. The thread in Work::Wait may itself run a short CPU collective that
+// Makes the process group of backend "gloo" or "gloo_own", which communicates over gloo's TCP transport.
+// Backend "gloo" uses the algorithms of gloo_collectives.h, and not gloo's own. Ranks are processes or, in
+// tests, threads. options.num_threads communication threads run the collectives, so several collectives can
+// progress at one time. A thread that calls Work::Wait may itself run a short collective on CPU tensors that
 // was issued with Waits::kAtOnce. gloo has one more thread, which receives messages and sends some of them.
 //
-// A collective that makes no progress within the timeout, or loses the connection to a peer, fails. All
-// unfinished and later collectives of this rank then fail, with an error that names the rank that failed
-// first if it is known. This rank closes its connections, so the collectives of the other ranks also fail.
-// The destructor makes unfinished collectives fail, and waits for no other rank.
+// A collective fails if it makes no progress within the shortest options.timeout of the ranks, or loses a
+// connection. All unfinished and later collectives of this rank then fail, with an error that names the rank
+// that failed first if it is known. This rank closes its connections, so the collectives of the other ranks
+// also fail. The destructor of the process group makes unfinished collectives fail, and waits for no other
+// rank.
 //
-// Collectives on tensors of a GPU copy them through host memory (comm/gloo/cuda_staging.h). A collective on
-// such tensors starts when the GPU has done the work that was on the compute stream when the collective was
-// issued. When Work::Wait returns, the result is in the GPU's memory.
+// Collectives on tensors of a GPU copy these tensors through host memory (comm/gloo/cuda_staging.h). A
+// collective on such tensors starts when the GPU has done the work that was on the compute stream when the
+// collective was issued. When Work::Wait returns, the result is in the GPU's memory.
 //
 // Backend "gloo_own" differs from "gloo" only in its all-reduce, which uses gloo's own ring algorithm
-// (RunOwnAllReduce). GroupMaker (comm/group_options.h) describes `first_cause` and the errors.
+// (RunOwnAllReduce). The comment of GroupMaker (comm/group_options.h) describes the argument `first_cause`
+// and the exceptions.
 std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,

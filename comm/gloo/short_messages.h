@@ -29,17 +29,18 @@ class ShortMessages {
   // Connects to all other ranks. Each rank listens at an address of its host; `address` is that of this rank.
   // Both sides of a connection prove that they belong to the job. The proof is an HMAC, keyed with the job's
   // secret, of the prover's rank and a text that the other side published at the rendezvous and only ranks
-  // can read. Throws PeerError if a rank is late, closes its connection or gives a wrong proof;
-  // CollectiveError if the rendezvous fails; std::runtime_error if this rank cannot listen or accept
-  // connections.
+  // can read. Throws PeerError if a rank does not connect within the timeout, closes its connection or gives
+  // a wrong proof; CollectiveError if the rendezvous fails; std::runtime_error if this rank cannot listen or
+  // accept connections.
   ShortMessages(const World& world, const std::string& address, std::chrono::milliseconds timeout,
                 Rendezvous& rendezvous);
 
-  // Sends `bytes` bytes of `data` to all other ranks, and receives equally many from each; they are at most
-  // kMaxBytes. Returns pointers to the data of all ranks, in rank order: `data` itself for this rank, and for
-  // the others memory that is valid until the next call of Exchange. `slot` is a number that identifies the
-  // collective; it is sent before the data. Throws PeerError if a rank is late or closes its connection;
-  // std::runtime_error if another rank's slot differs from `slot`.
+  // Sends `bytes` bytes of `data` to all other ranks, and receives equally many bytes from each. `bytes` must
+  // be at most kMaxBytes. Returns pointers to the data of all ranks, in rank order: `data` itself for this
+  // rank, and for the others memory that is valid until the next call of Exchange. `slot` is a number that
+  // identifies the collective; it is sent before the data. Throws PeerError if this takes longer than the
+  // timeout or if a rank closes its connection; std::runtime_error if another rank's slot differs from
+  // `slot`.
   std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
   // Closes the connections. From then on Exchange throws PeerError on this rank. On another rank, Exchange
   // throws PeerError if it still needs a message that this rank has not sent.
@@ -55,7 +56,8 @@ class ShortMessages {
   PeerClosed ClosedError(int peer) const;
   PeerError TimeoutError(int peer) const;
   void Write(int peer, const void* data, size_t bytes, Deadline deadline) const;
-  // Reads 1 to `max_bytes` bytes from rank `peer` into `data`, and returns their number. Throws PeerError.
+  // Reads 1 to `max_bytes` bytes from rank `peer` into `data`, and returns their number. Throws PeerError if
+  // the connection is closed or if no byte arrives before `deadline`.
   size_t Read(int peer, void* data, size_t max_bytes, Deadline deadline) const;
 
   const std::vector<int> members_;  // see World

@@ -9,35 +9,38 @@
 
 namespace gradsync::comm {
 
-// Type of the function that makes a process group of the ranks in part.world, inside a larger process group.
-// Both process groups share `first_cause`, which finds the rank that failed first. `first_cause` is null if
-// the larger group consists only of the group that the function makes.
+// The type of the function that makes one of the two parts of a hierarchical process group: a process group
+// of the ranks in part.world with backend part.backend. Both parts and the whole group share the object
+// `first_cause`, which, after a failure, finds the rank that failed first. `first_cause` is null if the
+// hierarchical group has only one part.
 using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions& part,
                                                              const std::shared_ptr<FirstCause>& first_cause)>;
 
 // Makes a process group for ranks of several hosts from two backends: an inner backend within each host, and
-// an outer backend between hosts. CPU tensors only. An all-reduce has three steps (Mikami et al., 2018: a
-// torus of two dimensions). First each rank reduces one share of the vectors of its host's ranks. Then the
-// ranks that have the same number on their hosts reduce this share between the hosts. Finally the ranks of
-// each host gather all shares. With L ranks on each host, the network between hosts carries 1/L of the bytes
-// of a long all-reduce by backend gloo alone. In collectives of all ranks, long vectors are divided into
-// chunks, so that the network carries one chunk while other chunks are reduced in memory. A collective is
-// divided when it is issued: all requests for its chunks then go to the queues of the inner and the outer
-// process group. A request that must wait for another request's result names that request (Request::after).
-// So this process group needs no thread of its own.
+// an outer backend between hosts. Its collectives accept only tensors on the CPU. An all-reduce has three
+// steps (Mikami et al., 2018: a torus of two dimensions). First each rank reduces one share of the vectors of
+// its host's ranks. Then the ranks that have the same number on their hosts reduce this share between the
+// hosts. Finally the ranks of each host gather all shares. With L ranks on each host, the network between
+// hosts carries, for a long all-reduce, 1/L of the bytes that it carries if backend gloo alone connects all
+// ranks. In collectives of all ranks, long vectors are divided into chunks, so that the network carries one
+// chunk while other chunks are reduced within the hosts. A collective is divided when it is issued: all
+// requests for its chunks then go to the queues of the inner and the outer process group. A request that must
+// wait for another request's result names that request (Request::after). So this process group needs no
+// thread of its own.
 //
-// In collectives of all ranks, sums and means of bf16 are added up in f32, because a host's sum must not be
-// rounded before the hosts' sums are added. These sums have 4 bytes per element instead of 2, so for bf16 the
-// network carries 2/L of the bytes that gloo alone would send.
+// In collectives of all ranks, unlike collectives of one host's ranks, sums and means of bf16 are added up in
+// f32, because a host's sum must not be rounded before the hosts' sums are added. These sums have 4 bytes per
+// element instead of 2, so for bf16 the network carries 2/L of the bytes that gloo alone would send.
 //
-// The inner and the outer group find late and lost ranks as their backends do alone. But the outer group's
-// timeout is twice options.timeout: a rank of another host may be late because it waits for a rank of its own
-// host, and the error must blame the latter. ProcessGroup::Allocate returns memory of the inner group. With
-// one host only the inner backend is used, and with one rank on each of several hosts only the outer backend.
-// Error messages and Allocate then are those of the only backend.
+// The inner and the outer group detect ranks that are late or lost as their backends do elsewhere. But the
+// outer group's timeout is twice options.timeout: a rank of another host may be late because it waits for a
+// rank of its own host, and the error must blame the latter. ProcessGroup::Allocate returns memory of the
+// inner group. With one host only the inner backend is used, and with one rank on each of several hosts only
+// the outer backend. Error messages and the memory of Allocate then come from this one backend.
 //
 // options.backend_options must contain "inner" and "outer", the names of the two backends. Throws the
-// exceptions of these backends; also InvalidInput if the hosts have different numbers of ranks.
+// exceptions that these backends throw when they make a group; also InvalidInput if the hosts have different
+// numbers of ranks.
 std::unique_ptr<ProcessGroup> MakeHierarchicalGroup(const GroupOptions& options, const MakePart& make_part);
 
 // Returns the ranks of each host, in ascending order; hosts are in the order of their lowest ranks.

@@ -10,7 +10,7 @@ namespace gradsync::comm {
 // Returns the version of MPI with which this program was built, such as "Open MPI 4.1.4"; empty in a build
 // without Open MPI.
 std::string MpiVersion();
-// Text of the InvalidInput that MakeMpiGroup throws in a build without Open MPI.
+// The text of the InvalidInput that MakeMpiGroup throws in a build without Open MPI.
 inline constexpr char kWithoutMpi[] =
     "backend mpi: this program was built without Open MPI: BAZELW_EXTRAS=mpi ./bazelw build //bench:all "
     "builds it in";
@@ -19,24 +19,24 @@ inline constexpr char kWithoutMpi[] =
 // started. Tensors are on the CPU; a collective on a tensor of 2^31 or more elements fails.
 //
 // Open MPI chooses the order of additions by the vector's size and the number of ranks, and rounds after each
-// addition. The result of an all-reduce is bitwise equal on all ranks only if Open MPI guarantees it.
+// addition. So it depends on Open MPI whether the result of an all-reduce is bitwise equal on all ranks.
 //
-// A collective fails if MPI reports an error, or if no collective of this rank ends within the timeout. Then
-// all unfinished and later collectives of this rank also fail. MPI does not report which rank is late.
-// Collectives that MPI has started cannot be cancelled, so this process keeps the tensors of those that have
-// not ended, and does not call MPI_Finalize. When this process ends without a call of MPI_Finalize, mpirun
-// ends the other ranks. If a rank dies, mpirun's error message names it.
+// A collective fails if MPI reports an error, or if, for the length of options.timeout, none of this rank's
+// running collectives ends. Then all unfinished and later collectives of this rank also fail. MPI does not
+// report which rank is late. Collectives that MPI has started cannot be cancelled, so this process keeps the
+// tensors of those that have not ended, and does not call MPI_Finalize. When this process ends without a call
+// of MPI_Finalize, mpirun ends the other ranks. If a rank dies, mpirun's error message names it.
 //
 // MPI can be initialised only once in a process, and stays initialised until the process ends, so ranks
 // cannot be threads. MPI_Init waits for all ranks of the job, so when one rank makes its first MPI group, all
-// others must do so too.
+// other ranks must make their first one too.
 //
 // Open MPI moves data only inside calls of MPI, so each running collective occupies one of the
 // options.num_threads communication threads, which calls MPI_Test until the collective ends.
 //
-// GroupMaker describes `first_cause` and the usual errors. This function also throws InvalidInput in a build
-// without Open MPI, and if the ranks that MPI knows are not those of options.world, for example because
-// neither mpirun nor srun has started them.
+// The comment of GroupMaker (comm/group_options.h) describes the argument `first_cause` and the usual
+// exceptions. MakeMpiGroup also throws InvalidInput in a build without Open MPI, and if the ranks that MPI
+// knows are not those of options.world, for example because neither mpirun nor srun has started them.
 std::unique_ptr<ProcessGroup> MakeMpiGroup(const GroupOptions& options, const model::DevicePtr& device,
                                            std::shared_ptr<FirstCause> first_cause);
 

@@ -17,26 +17,26 @@ namespace gradsync::bench {
 // Checks the gradients and weights that strategies compute. The expected gradients are those of one process
 // that trains on the batches of all ranks; every rank computes them itself. The expected weights are what the
 // optimizer makes of the strategy's own gradients. For a strategy that changes gradients by design
-// (compression), or averages weights only now and then, CheckEquation gives the expected values, by the
-// equation in the strategy's paper.
+// (compression), or averages weights only every few steps, the function CheckEquation computes the expected
+// values by the equation in the strategy's paper.
 class Verifier {
  public:
-  // All arguments must outlive the verifier.
+  // All arguments of the constructor must outlive the verifier.
   Verifier(const TrainingPlan& plan, BatchSource& source, Trainer& trainer, Rank& rank)
       : plan_(plan), source_(source), trainer_(trainer), rank_(rank) {}
 
-  // Call this after the variant of `stepper` has taken its turn in timed round `round`. Compares the ranks'
-  // gradients bitwise, or, for a strategy that shards the optimizer's state, the ranks' whole weights.
-  // Returns true if they are equal on all ranks. If they differ, returns false for a strategy that lets
-  // ranks' weights differ by design, and throws std::runtime_error on all ranks for any other strategy. Must
-  // not be called for strategies of PyTorch. All ranks must call this.
+  // Call SpotCheck after the variant of `stepper` has taken its training steps in the timed round with the
+  // number `round`. Compares the ranks' gradients bitwise, or, for a strategy that shards the optimizer's
+  // state, the ranks' whole weights. Returns true if they are equal on all ranks. If they differ, returns
+  // false for a strategy that lets ranks' weights differ by design, and throws std::runtime_error on all
+  // ranks for any other strategy. All ranks must call SpotCheck, and never for a strategy of PyTorch.
   bool SpotCheck(Stepper& stepper, int64_t round);
 
-  // Takes steps on a fixed batch of each rank, compares the gradients, the weights or both with the expected
-  // ones, and returns the errors for the benchmark's record. Takes no step if --verify=false, or for a
-  // strategy of PyTorch for which no tolerance is known. If the result is wrong, calls Rank::AddFault, so
-  // that the program ends with an error after its last measurement. Accepts any result of strategy `none`,
-  // which does not communicate. All ranks must call this.
+  // Takes training steps on a fixed batch of each rank, compares the gradients, the weights or both with the
+  // expected ones, and returns the errors for the benchmark's record. Takes no step if --verify=false, or for
+  // a strategy of PyTorch for which no largest allowed error is known. If the result is wrong, calls
+  // Rank::AddFault, so that the program ends with an error after its last measurement. Accepts any result of
+  // strategy `none`, which does not communicate. All ranks must call Check.
   CheckFields Check(Stepper& stepper);
 
  private:
@@ -48,10 +48,11 @@ class Verifier {
   BatchSource& source_;
   Trainer& trainer_;
   Rank& rank_;
-  // What the expected gradients in reference_ depend on. If the next strategy's check has an equal key, it
-  // uses the gradients in reference_ again; otherwise they are computed anew. `loss_scale` is
-  // Stepper::loss_scale(), by which the loss is multiplied before backward. But it is 1 if the number of
-  // ranks is a power of two: scaling then rounds nothing, so the gradients suit all strategies.
+  // This struct has all that the expected gradients in reference_ depend on. If the next strategy's check has
+  // an equal key, it uses the gradients in reference_ again; otherwise they are computed anew. `loss_scale`
+  // is Stepper::loss_scale(), by which the loss is multiplied before backward. If the number of ranks is a
+  // power of two, `loss_scale` is 1 for all strategies: scaling by a power of two rounds nothing, so the same
+  // expected gradients are right for all of them.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
@@ -64,21 +65,22 @@ class Verifier {
   std::optional<ReferenceKey> reference_of_;
 };
 
-// Compares a strategy with a simple implementation of its paper's equation (ddp/lossy/reference.h). Both
-// start from the initial weights. The comparison takes two steps, or, if the strategy averages weights after
-// several steps, the steps until the second average. So what the strategy remembers of the first step or
-// average, such as a compression error, is checked too. All ranks must call this. A rank uses its own `batch`
-// in each of its steps.
+// Compares a strategy with a simple implementation of its paper's equation (ddp/lossy/reference.h). The
+// strategy and this implementation start from the same initial weights. The comparison takes two steps, or,
+// if the strategy averages weights after several steps, the steps until the second average. So what the
+// strategy remembers of the first step or average, such as a compression error, is checked too. All ranks
+// must call CheckEquation. Each rank takes all its steps on its own `batch`.
 //
-// For a strategy that changes gradients, compares the gradients of each step with those of the equation, and
-// the final weights with what the optimizer makes of the strategy's gradients. For a strategy that averages
-// weights, compares the change of the weights, initial minus final, with the change that the equation gives.
+// For a strategy that changes gradients, compares the gradients of each step with those that the equation
+// gives, and the final weights with what the optimizer makes of the strategy's gradients. For a strategy that
+// averages weights, compares the change of the weights, initial minus final, with the change that the
+// equation gives.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
 // In a round, every variant that is being measured takes one turn. Returns whether ranks compare their
 // gradients or weights (Verifier::SpotCheck) after the turn of variant number `variant` in timed round
-// `round`. In each block of `rounds_per_check` successive rounds this is true in one round for each variant,
-// which is drawn at random from `seed`.
+// `round`. In each block of `rounds_per_check` successive rounds, the result is true in one round for each
+// variant. `seed` is the seed of the random numbers by which these rounds are drawn.
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed);
 
 }  // namespace gradsync::bench

@@ -10,8 +10,8 @@
 #include "comm/process_group.h"
 #include "model/autograd.h"
 
-// Compares a strategy's gradients with those of one process that has the batches of all ranks, and its
-// weights with what the optimizer makes of its gradients.
+// The functions in this file compare a strategy's gradients with those of one process that has the batches of
+// all ranks, and its weights with what the optimizer makes of its gradients.
 namespace gradsync::bench {
 
 // GradsOf and ValuesOf return the gradients and the values of the parameters, in their order. CopyGrads and
@@ -28,9 +28,9 @@ std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params)
 // does not count as wrong. `grad_rel_error` is the largest error of the gradients on all ranks, and
 // `param_rel_error` that of the parameters.
 //
-// Verify compares gradients with those of one process. It compares a parameter with what the optimizer makes
-// of the strategy's own gradients, and not of the single process's, because AdamW turns a gradient that is
-// nearly zero into a full step in either direction.
+// The function Verify compares gradients with those that one process computes from the batches of all ranks.
+// It compares a parameter with what the optimizer makes of the strategy's own gradients, and not of the
+// single process's, because AdamW turns a gradient that is nearly zero into a full step in either direction.
 struct Agreement {
   double grad_rel_error = 0;
   double param_rel_error = 0;
@@ -38,7 +38,7 @@ struct Agreement {
   std::string worst_param = {};
   bool replicas_equal = false;  // parameters, and gradients if compared, are bitwise equal on all ranks
   double tolerance = 0;         // the largest allowed error
-  // DescribeFault uses these words to say with what gradients and parameters were compared.
+  // These texts name what gradients and parameters were compared with; DescribeFault puts them into its text.
   const char* grad_source = "a single process's";
   const char* param_source = "what the optimizer makes of its gradient";
 
@@ -49,18 +49,20 @@ struct Agreement {
 
 void SetChecks(const Agreement& agreement, CheckFields& checks);
 
-// Returns a line with the variant, the gradient with the largest error, and this error. If the gradients are
-// right, the line names the parameter with the largest error. If only ranks differ from each other, the line
-// says so. Returns an empty text if agreement.passed().
+// Returns an error message of one line: the variant, the parameter whose gradient has the largest error, and
+// this error. If all gradients are right but a parameter is wrong, the line instead has the parameter with
+// the largest error. If both are right but not bitwise equal on all ranks, the line says so. Returns an empty
+// text if agreement.passed().
 std::string DescribeFault(const std::string& variant, const Agreement& agreement);
 
 // Returns the ranks whose tensors differ from those that most ranks have. If several versions of the tensors
 // are equally frequent, the lowest rank that has one of them counts as correct. Compares one 64-bit hash per
-// rank, over all its tensors. Returns the same ranks on all ranks. All ranks must call this.
+// rank, over all its tensors. All ranks must call RanksThatDiffer, and all get the same result.
 std::vector<int> RanksThatDiffer(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
                                  const model::DevicePtr& device);
 
-// The largest error of all tensors and ranks, and the index of the tensor that has it.
+// The result of FindLargestError: the largest relative error (see Agreement) of a tensor in `found` on any
+// rank, and the index of this tensor.
 struct LargestError {
   double error = 0;
   size_t index = 0;
@@ -72,11 +74,11 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
   return RanksThatDiffer(tensors, group, device).empty();
 }
 
-// Call this after a training step. Compares the gradients of `params` with the expected gradients
+// Call Verify after a training step. Compares the gradients of `params` with the expected gradients
 // `reference`. Then calls `step_again`, and compares the values that `params` had before this call with those
 // after it, which are the expected ones. `step_again` must restore the weights that `params` had before the
 // step, and repeat the optimizer's step with the gradients in `params`. Returns the same errors on all ranks.
-// Throws CollectiveError, and InvalidInput if `params` is empty.
+// Throws CollectiveError if communication fails, and InvalidInput if `params` is empty.
 Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                  const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
@@ -90,12 +92,14 @@ Agreement Verify(std::span<model::Parameter* const> params, std::span<const mode
 double Tolerance(model::DType dtype, int64_t num_terms);
 
 // Returns the largest relative error that rounding may cause in a strategy of PyTorch, whose kernels add
-// products in another order; Verifier may allow more. A gradient is a sum over the `positions` (tokens or
-// images) of all ranks' batches, and the order of this sum differs.
+// products in another order than gradsync's. For models of images, and for some strategies, the class
+// Verifier allows more. A gradient is a sum over the `positions` (tokens or images) of all ranks' batches,
+// and PyTorch adds its terms in another order than gradsync. So the result in f32 and f64 is Tolerance for
+// this number of terms.
 //
 // With activations in bf16, the largest errors come from rounding the gradients of activations after each
 // operation, by at most u = 2^-8 with a random sign. The errors of n operations add up to sqrt(n) u; about
-// 100 operations lie between the loss and the first layer, so 16 u is enough.
+// 100 operations lie between the loss and the first layer, so the result in bf16 is 16 u.
 double PeerTolerance(model::DType dtype, int64_t positions);
 // Returns the largest relative error that rounding may cause in a strategy of PyTorch in f32 whose matrix
 // products round their factors to TF32, by at most u = 2^-11. This error grows with the number of successive
