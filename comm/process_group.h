@@ -91,8 +91,7 @@ struct Request {
   Waits waits = Waits::kLater;
   int64_t sequence = 0;      // number of the collective in its process group, from 0; set by the backend
   bool within_host = false;  // true if a HostGroup issues the collective
-  // In an all-reduce or broadcast, `input` and `output` are the same tensor. In a barrier, both are
-  // undefined.
+  // In an all-reduce or broadcast, `input` and `output` are one tensor. In a barrier, both are undefined.
   model::Tensor input{};
   model::Tensor output{};
   // The backend runs the request when the earlier collective `after` has ended; if `after` has failed, the

@@ -29,8 +29,8 @@ inline constexpr char kAnotherRank[] = "another rank";
 class PeerError : public std::runtime_error {
  public:
   // `suspect` is the number of the rank that caused the failure as far as this rank knows (the rank that it
-  // blames). The number counts from 0 over all ranks of the job. It is kSomebody if another rank with an
-  // unknown number is to blame, and kNobody if no other rank is to blame. For example, no other rank is to
+  // blames). The number counts from 0 over all ranks of the job. `suspect` is kSomebody if another rank with
+  // an unknown number is to blame, and kNobody if no other rank is to blame. For example, no other rank is to
   // blame if an earlier collective of this rank failed and closed the connections.
   PeerError(int suspect, const std::string& what) : runtime_error(what), suspect_(suspect) {}
   int suspect() const { return suspect_; }
