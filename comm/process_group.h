@@ -22,15 +22,15 @@ std::string_view Name(ReduceOp op);  // "sum", "mean", "max", "min"
 enum class Collective { kAllReduce, kBroadcast, kReduceScatter, kAllGather, kBarrier };
 std::string_view Name(Collective collective);  // "all_reduce", "broadcast", ...
 
-// States when the caller of a collective will call Work::Wait. All ranks must pass the same value for one
-// collective. kAtOnce promises that the caller calls Work::Wait directly after it has issued the collective.
-// A backend may then run the collective on the thread that calls Work::Wait; backend shm may also do so with
-// kLater.
+// The argument `waits` of a collective tells when the caller will call Work::Wait for it: later or at once.
+// All ranks must pass the same value for one collective. kAtOnce promises that the caller calls Work::Wait
+// directly after it has issued the collective. A backend may then run the collective on the thread that calls
+// Work::Wait; backend shm may also do so with kLater.
 enum class Waits { kLater, kAtOnce };
 
-// The time during which a collective ran on this rank, in nanoseconds of Now(). It starts when a thread or
-// CUDA stream starts to run the collective, includes waits for late ranks, and ends when data is moved and
-// reduced.
+// The start and the end of a collective on this rank, in nanoseconds on the clock that Now() reads. The
+// interval starts when a thread or CUDA stream starts to run the collective, includes waits for late ranks,
+// and ends when data is moved and reduced.
 struct Interval {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
@@ -41,9 +41,10 @@ int64_t Now();
 // Formats a duration for error messages: "60.0 s".
 std::string Seconds(std::chrono::nanoseconds duration);
 
-// A collective or an allocation failed, ranks could not connect, or a rank made no progress within the
-// timeout. For a failed collective, what() names this rank, the collective's number, kind and bytes, the
-// backend, the cause, and, if it is known, the rank that caused the failure.
+// The error that is thrown if a collective fails, if ProcessGroup::Allocate cannot make memory that the ranks
+// share, or if the ranks cannot connect. A collective also fails if a rank makes no progress within the
+// timeout (GroupOptions::timeout). For a failed collective, what() names this rank, the collective's number,
+// kind and bytes, the backend, the cause, and, if it is known, the rank that caused the failure.
 class CollectiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -68,7 +69,7 @@ class Work {
   // Waits for the result of the collective: blocks the calling thread until the result is in the tensors.
   // Backend nccl instead makes later work of the GPU's compute stream wait for the collective; it blocks the
   // calling thread only for a barrier, or while the GPU's queue is full. Throws CollectiveError if the
-  // collective is known to have failed.
+  // collective has failed (with nccl: if this is already known).
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
@@ -82,7 +83,7 @@ class Work {
   std::shared_ptr<State> state_;
 };
 
-// One collective of one rank, as a backend receives it.
+// One call of a collective on one rank, with its arguments, as a backend receives it in ProcessGroup::Issue.
 struct Request {
   Collective collective = Collective::kBarrier;
   ReduceOp op = ReduceOp::kSum;  // used by kAllReduce and kReduceScatter
@@ -90,48 +91,51 @@ struct Request {
   Waits waits = Waits::kLater;
   int64_t sequence = 0;      // number of the collective in its process group, from 0; set by the backend
   bool within_host = false;  // true if a HostGroup issues the collective
-  // In an all-reduce and a broadcast, `input` and `output` are the same tensor. A barrier has no tensors.
+  // In an all-reduce or broadcast, `input` and `output` are one tensor. In a barrier, both are undefined.
   model::Tensor input{};
   model::Tensor output{};
-  // The request starts when the collective `after` has ended, and fails if `after` fails. The thread that
-  // runs the request calls the function `prepare` immediately before it runs the request, and `conclude`
-  // immediately after the request has succeeded. Each of these three members may be empty. Backend
-  // hierarchical, which divides a collective into several requests, sets some of them; backend gloo sets
-  // `prepare` for tensors of a GPU.
+  // The backend runs the request when the earlier collective `after` has ended; if `after` has failed, the
+  // request fails too. `prepare` and `conclude` are functions that, for example, convert or wait for a
+  // tensor. The thread that runs the request calls `prepare` immediately before it runs the request, and
+  // `conclude` immediately after the request has succeeded. Each of the members `after`, `prepare` and
+  // `conclude` may be empty. Backend hierarchical sets them as needed in the requests into which it divides a
+  // collective; backend gloo sets `prepare` if the tensor is on a GPU.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
 
-  // Returns the bytes of the larger of `input` and `output`; 0 for a barrier.
+  // Returns the size in bytes of the larger of `input` and `output`; 0 for a barrier.
   int64_t bytes() const;
   model::DType dtype() const { return output.defined() ? output.dtype() : model::DType::kU8; }
 };
 
-// Facts about a process group, which a benchmark writes into its record (JSON).
+// Facts about a process group, such as the number of its threads and the kind of its network, which a
+// benchmark program writes into its results (JSON).
 struct GroupFacts {
   int channels = 1;  // number of collectives that can progress concurrently
-  // Number of threads that receive data from other ranks, in addition to the communication threads.
+  // Number of threads that receive data from other ranks, without the threads that run the collectives.
   int receivers = 0;
   std::string_view link = "other";  // the medium: memory, a network (other) or none
   std::string interface = {};       // name of the network interface; empty if unknown
-  // A number of bytes per second that no collective of this group can reach. The tables of benchmark results
-  // warn if a measured bus bandwidth is higher than this number, because the measurement is then wrong. The
-  // default value is for collectives in memory that the ranks of a host share; backends gloo and nccl set
-  // their own values.
+  // A bus bandwidth, in bytes per second, that no collective of this group can reach. The tables of benchmark
+  // results warn if a measured bus bandwidth is higher than this number, because the measurement is then
+  // wrong. The default value is for ranks that exchange data in the memory of their host; backends gloo and
+  // nccl set other values.
   double limit_per_second = 400e9;
   std::vector<std::pair<std::string, std::string>> more = {};  // more facts, as names and values
 };
 
-// The ranks that train together, and the collectives between them.
+// One rank's access to the group of ranks that train a model together: the functions for the collectives
+// between these ranks.
 //
 // Every rank must issue the same collectives in the same order, from one thread at a time. AllReduce,
 // Broadcast, ReduceScatter and AllGather usually return before the collective has ended, so several
-// collectives may be in flight. They send nothing and throw InvalidInput, which names the collective, for bad
-// arguments on this rank: an undefined tensor, a tensor on another device, a mean of integers, a root that is
-// not a rank, or numbers of elements or dtypes of `input` and `output` that do not match. Tensors are
-// contiguous. Backends may work directly in a tensor's memory, so no other code may access the tensor until
-// Wait() has returned. On a GPU, a collective with tensors starts when the compute stream has done the work
-// that was on it before the call.
+// collectives may be in flight. Before they send anything, these four functions throw InvalidInput, which
+// names the collective, for bad arguments on this rank: an undefined tensor, a tensor on another device, a
+// mean of integers, a root that is not a rank, or numbers of elements or dtypes of `input` and `output` that
+// do not match. Tensors are contiguous. Backends may work directly in a tensor's memory, so no other code may
+// access the tensor until Wait() has returned. On a GPU, a collective with tensors starts when the compute
+// stream (the CUDA stream of the model's computations) has done the work that was on it before the call.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -144,30 +148,30 @@ class ProcessGroup {
   const std::string& device_name() const { return device_name_; }
   virtual std::string_view backend() const = 0;  // "local", or one of BackendNames()
   virtual GroupFacts facts() const { return {}; }
-  // Returns the number of hosts if this is a HostGroup or wraps one; else 1, even with ranks on several
-  // hosts.
+  // For a HostGroup, or a group that wraps one, returns the number of hosts over which its ReduceScatter
+  // reduces; else returns 1, even with ranks on several hosts.
   virtual int num_hosts() const { return 1; }
   // Returns the process group of the ranks on this rank's host; null if all ranks are on one host. With
   // several hosts, host_group() of a group that MakeProcessGroup made throws InvalidInput unless the backend
-  // is hierarchical and each host has several ranks. Without a job (World::job is null), backends other than
-  // hierarchical do not know the hosts, and return null.
+  // is hierarchical and each host has several ranks. If the ranks have not joined a job (World::job is null),
+  // backends other than hierarchical do not know which ranks are on which host, and return null.
   virtual ProcessGroup* host_group() { return nullptr; }
 
   // Returns a tensor, with undefined contents, in the kind of memory in which this backend's collectives are
   // fastest; use it for data that is sent repeatedly. Allocate is a collective: all ranks must call it in the
   // same order with equal shape and dtype, and it may block until they have. The tensor may outlive the
   // process group. Backend shm, alone or in backend hierarchical, throws CollectiveError if a rank cannot
-  // make the shared memory; the process group then fails on all ranks. Other backends throw the errors of
-  // Tensor::Empty, and the process group stays usable.
+  // make the shared memory; the process group then fails on all ranks. With another backend, Allocate throws
+  // the errors of Tensor::Empty if memory is missing, and the process group stays usable.
   virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
   // Returns one tensor in memory that all ranks share: when a collective has ended, every rank sees what any
   // rank wrote into the tensor before the collective. Returns an undefined tensor on all ranks if the backend
-  // shares no memory between them (only shm does, alone or in hierarchical), for a world of one, and for 0
-  // bytes. The tensor must not be an argument of collectives. All ranks must call AllocateShared in the same
-  // order with equal shape and dtype; it throws like Allocate. Each rank counts an equal share of the
-  // tensor's bytes in its memory statistics.
+  // shares no memory between them (only shm does, alone or in hierarchical), for a group of one rank, and for
+  // 0 bytes. The tensor must not be an argument of collectives. All ranks must call AllocateShared in the
+  // same order with equal shape and dtype; it throws the same errors as Allocate. The tensor counts once in
+  // the memory statistics of all ranks together: each rank counts an equal share of its bytes.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {
     return {};
@@ -178,13 +182,13 @@ class ProcessGroup {
   Work AllReduce(model::Tensor tensor, ReduceOp op, Waits waits = Waits::kLater);
   // Replaces the tensor of every rank by a copy of the tensor of rank `root`.
   Work Broadcast(model::Tensor tensor, int root, Waits waits = Waits::kLater);
-  // Reduces parts: `input` has size() * n elements, `output` has n elements, and the output of rank r becomes
-  // the reduction of the r-th n elements of all inputs. `output` may be the r-th n elements of this rank's
-  // own `input`, r being this rank; the rest of `input` is then undefined. Parts have equal size, so a caller
-  // that shards a vector must pad it to a multiple of size() elements.
+  // Reduces parts: `input` has size() parts of n elements each, in the order of the ranks, and `output` has n
+  // elements. The output of rank r becomes the reduction of part r of the inputs of all ranks. `output` may
+  // be this rank's own part of `input`; the contents of the rest of `input` are then undefined. Parts have
+  // equal size, so a caller that shards a vector must pad it to a multiple of size() elements.
   Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op);
   // Gathers parts: `input` has n elements, `output` has size() * n elements, and the output of every rank
-  // becomes the inputs of all ranks, in rank order. `input` may be this rank's part of `output`.
+  // becomes the inputs of all ranks, joined in rank order. `input` may be this rank's part of `output`.
   Work AllGather(model::Tensor input, model::Tensor output);
   // Returns when every rank has called Barrier and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
@@ -194,7 +198,7 @@ class ProcessGroup {
   // nothing in a process group of backend nccl, and in a HostGroup.
   virtual void Abort() {}
 
-  // Issues the collective that `request` describes, without a check of its tensors. AllReduce, Broadcast,
+  // Starts the collective that `request` describes, without a check of its arguments. AllReduce, Broadcast,
   // ReduceScatter and AllGather check their arguments, and then call this function.
   virtual Work Issue(Request request) = 0;
 
@@ -212,13 +216,13 @@ class ProcessGroup {
   const std::string device_name_;
 };
 
-// A process group that forwards the calls that a derived class does not override to the group that it wraps.
+// Base class for wrappers of a process group: it forwards the calls that a derived class does not override.
 class GroupDecorator : public ProcessGroup {
  public:
   explicit GroupDecorator(std::unique_ptr<ProcessGroup> inner) : GroupDecorator(*inner) {
     owned_ = std::move(inner);
   }
-  // The caller still owns `inner`, which must outlive this object.
+  // This constructor wraps `inner` without owning it: `inner` must outlive this object.
   explicit GroupDecorator(ProcessGroup& inner)
       : ProcessGroup(inner.rank(), inner.size(), inner.device_name()), inner_(inner) {}
 
@@ -241,15 +245,17 @@ class GroupDecorator : public ProcessGroup {
   std::unique_ptr<ProcessGroup> owned_;
 };
 
-// The process group of the ranks on this rank's host, made from the process group of all ranks. With this
-// group each host has a whole copy of the vectors that a sharding strategy divides: each rank of the host
-// stores one part of the copy. ReduceScatter reduces over the ranks of all hosts: first within each host,
-// then between the ranks of different hosts that have the same part. For bf16 tensors, the sum over a host's
-// ranks is rounded to bf16 before it is reduced between hosts. AllReduce, Broadcast, AllGather and Barrier of
-// a HostGroup are among the ranks of one host.
+// The process group of the ranks on this rank's host, made from the process group of all ranks. A sharding
+// strategy divides vectors, such as the parameters, among the ranks of its group. With a HostGroup, each host
+// has a whole copy of these vectors, and each rank of the host stores one part of the copy. ReduceScatter
+// reduces over the ranks of all hosts: first within each host, then between the ranks of different hosts that
+// have the same part. For bf16 tensors, the sum over a host's ranks is rounded to bf16 before it is reduced
+// between hosts. AllReduce, Broadcast, AllGather and Barrier of a HostGroup exchange data only between the
+// ranks of one host.
 class HostGroup : public ProcessGroup {
  public:
-  // The host_group() of `all` must not be null, and `all` must outlive this object.
+  // `all` is the process group of all ranks; its host_group() must not be null, and it must outlive this
+  // object.
   explicit HostGroup(ProcessGroup& all) : HostGroup(all, *all.host_group()) {}
 
   std::string_view backend() const override { return all_.backend(); }

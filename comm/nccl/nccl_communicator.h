@@ -15,35 +15,36 @@
 
 namespace gradsync::comm {
 
-// NCCL rejected a call, failed, or did not answer within the timeout, or the communicator was aborted. what()
-// is only the cause, without this rank and the collective.
+// The error that NcclCommunicator throws if NCCL rejects a call, fails or does not answer in time, or was
+// aborted. what() is only the cause: it names neither this rank nor the collective.
 class NcclError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 // An NCCL communicator in nonblocking mode: NCCL's functions do not wait for other ranks, and after each call
-// this class polls the communicator until it is done or the timeout ends. However, NCCL's call that launches
-// a collective blocks while the CUDA stream's queue is full, forever if another rank is dead. Therefore this
-// class holds no lock during a call of NCCL, so that another thread can call Abort, as NCCL allows. The abort
-// ends NCCL's kernels, so the stream becomes empty, and the blocked function of this class throws NcclError.
+// this class asks NCCL again and again whether the operation is done, until it is or the timeout ends.
+// However, NCCL's call that launches a collective blocks while the CUDA stream's queue is full, forever if
+// another rank is dead. Therefore this class holds no lock during a call of NCCL, so that another thread can
+// call Abort, as NCCL allows. The abort ends NCCL's kernels, so the stream becomes empty, and the blocked
+// function of this class throws NcclError.
 class NcclCommunicator {
  public:
-  // Connects to the other ranks, and returns when all are connected. Throws CollectiveError if ranks are
-  // missing or NCCL fails.
+  // The constructor connects this rank to the other ranks, and returns when all are connected. Throws
+  // CollectiveError if ranks are missing or NCCL fails.
   NcclCommunicator(const World& world, const model::CudaDevice& device, std::chrono::milliseconds timeout);
-  // The destructor waits up to the timeout until the other ranks also end their communicators. If they do
-  // not, it aborts this rank's communicator.
+  // The destructor waits until the other ranks also destroy their communicators, at most for the timeout. If
+  // they do not, it aborts this rank's communicator.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   // Enqueues the collective of `request` on the CUDA stream `stream`. Usually returns before the GPU has run
-  // it. The first call for each kind of collective blocks until the other ranks also make it; a barrier
-  // counts as an all-reduce. Throws NcclError.
+  // it. The first call of Launch for each kind of collective blocks until the other ranks also make it; a
+  // barrier is an all-reduce here. Throws NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
-  // Throws NcclError if NCCL has reported an asynchronous error. Does nothing after Abort, and while another
-  // thread is in a call of NCCL.
+  // Throws NcclError if NCCL has reported an asynchronous error. The function does nothing after Abort, and
+  // while another thread is in a call of NCCL.
   void CheckAsyncError();
   // Aborts the communicator: NCCL's kernels that still wait for other ranks end, with undefined results. A
   // second call does nothing.
@@ -54,10 +55,12 @@ class NcclCommunicator {
 
  private:
   void Join(const World& world);
-  // Makes one call of NCCL, and returns when the communicator has completed it. Throws NcclError.
+  // Calls `call`, which calls one function of NCCL, and returns when NCCL has completed the operation. Throws
+  // NcclError.
   void Run(const std::function<ncclResult_t(ncclComm_t)>& call);
-  // Makes one call of NCCL, and returns its result. The caller holds `lock` (on mutex_), which is released
-  // during the call. Throws NcclError if the communicator was aborted.
+  // Calls `call`, which calls one function of NCCL, and returns its result, without waiting for the
+  // operation's end. The caller holds `lock` (on mutex_), which is released during the call. Throws NcclError
+  // if the communicator has been aborted.
   ncclResult_t CallOnce(std::unique_lock<std::mutex>& lock,
                         const std::function<ncclResult_t(ncclComm_t)>& call);
   [[noreturn]] void Throw(ncclResult_t result);

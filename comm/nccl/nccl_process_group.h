@@ -9,36 +9,36 @@ namespace gradsync::comm {
 
 // Returns the version of the NCCL library, such as "2.28.9"; empty in a build without NCCL.
 std::string NcclVersion();
-// Text of the InvalidInput that MakeNcclGroup throws in a build without NCCL.
+// Text of the error (InvalidInput) that MakeNcclGroup throws in a build without NCCL.
 inline constexpr char kWithoutNccl[] =
     "backend nccl: this program was built without NCCL: install libnccl-dev and build it again";
 
-// Makes a process group over NCCL. Ranks are processes or threads, each with its own GPU (`device`) unless
-// GRADSYNC_NCCL_SHARE_GPU is 1.
+// Makes a process group whose collectives NCCL runs on GPUs. Ranks are processes or threads, each with its
+// own GPU (`device`) unless the environment variable GRADSYNC_NCCL_SHARE_GPU is 1.
 //
-// Collectives run one after the other on one communication stream. A collective starts when the GPU has done
-// the work that was on the compute stream when the collective was issued. Work::Wait makes the compute stream
-// wait for the end of the collective; only the Wait of a barrier blocks the calling thread until then. A
-// collective keeps its tensors alive until Wait has returned or the GPU has finished the collective;
-// otherwise the device's allocator could reuse their memory too early. Work::interval measures with CUDA
-// events, and converts their times to the host's clock with an anchor: a time read on both clocks
-// (model/tensor/cuda_clock.h). Every Barrier takes a new anchor; a collective uses the last anchor before its
-// issue.
+// Collectives run one after the other on one CUDA stream, the communication stream. A collective starts when
+// the GPU has done the work that was on the compute stream (the CUDA stream of the model's computations) when
+// the collective was issued. Work::Wait makes the compute stream wait for the end of the collective; only the
+// Wait of a barrier blocks the calling thread until then. A collective keeps its tensors alive until Wait has
+// returned or the GPU has finished the collective; otherwise the device's allocator could reuse their memory
+// too early. Work::interval measures with CUDA events, and converts their times to the host's clock with an
+// anchor: a time read on both clocks (model/tensor/cuda_clock.h). Every Barrier reads a new anchor; for a
+// collective, the last anchor before its issue is used.
 //
 // NCCL chooses the order of additions, which is not always rank order. The result of an all-reduce is bitwise
 // equal on all ranks.
 //
-// A watchdog thread looks for errors that NCCL reports late, for a collective that does not end within the
-// timeout after its start on the GPU, and for a call of NCCL that launches a collective and blocks longer
-// than the timeout. In these cases it aborts the communicator. Then all unfinished and later collectives fail
-// with an error that has the first failure as its cause. Until a call of Work::Wait, Work::interval or
-// Barrier throws this error, a rank's compute stream continues with tensors of undefined contents. The
-// destructor aborts collectives in flight; if there are none, it waits for the other ranks at most for the
-// timeout.
+// A watchdog thread looks for errors that NCCL reports after a call has returned, for a collective that does
+// not end within the timeout after its start on the GPU, and for a call of NCCL that launches a collective
+// and blocks longer than the timeout. In these cases it aborts the communicator. Then all unfinished and
+// later collectives fail with an error that has the first failure as its cause. Until a call of Work::Wait,
+// Work::interval or Barrier throws this error, a rank's compute stream continues with tensors of undefined
+// contents. The group's destructor aborts collectives in flight; if there are none, it waits until the other
+// ranks also destroy their groups, at most for the timeout.
 //
-// The argument `first_cause` is ignored. MakeNcclGroup throws the errors that GroupMaker
-// (comm/group_options.h) describes. It also throws InvalidInput for a device that is not a GPU and in a build
-// without NCCL, and CollectiveError if NCCL cannot connect the ranks.
+// The argument `first_cause`, with which other backends find the rank that failed first, has no effect.
+// MakeNcclGroup throws InvalidInput for bad options or a device that is not a GPU, and in a build without
+// NCCL. It throws CollectiveError if ranks are missing or NCCL cannot connect them.
 std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 

@@ -18,7 +18,7 @@ class ProcessEnd {
  public:
   explicit ProcessEnd(int wait_status) : wait_status_(wait_status) {}  // status of waitpid
 
-  // Returns the exit status; nullopt if a signal ended the process.
+  // Returns the exit status of the process; nullopt if a signal ended it.
   std::optional<int> exit_status() const;
   std::optional<int> signal() const;
   // Returns the status as a shell reports it: the exit status, or 128 plus the signal's number.
@@ -39,7 +39,7 @@ std::string ToString(const ProcessEnd& end);
 using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
 struct ChildOptions {
-  // The program to execute; if empty, the first word of the constructor's `command`.
+  // The program to execute, by name or path; if empty, ChildProcess executes the first word of `command`.
   std::string program{};
   EnvironmentChanges environment{};
   // Descriptors of this process that become the child's standard input, output and error. The caller still
@@ -62,9 +62,10 @@ class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Executes options.program, or, if it is empty, the first word of `command`, and looks it up in PATH if it
-  // has no slash. The program's arguments (argv) are all words of `command`. The constructor returns when the
-  // program has started. Throws std::system_error, which names command's first word, if it cannot start.
+  // Executes options.program, or, if that is empty, the first word of `command`. A program whose name has no
+  // slash is looked up in PATH. All words of `command` become the program's arguments, the first one argv[0].
+  // The constructor returns when the program has started. Throws std::system_error, which names the first
+  // word of `command`, if the program cannot start.
   explicit ChildProcess(const std::vector<std::string>& command, const ChildOptions& options = {});
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
@@ -73,10 +74,10 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
   // Returns a descriptor that becomes readable for poll(2) when the process has ended.
   int fd() const { return pid_fd_.get(); }
-  // Returns how the process ended; nullopt while it runs. If own_group is true and the process has ended,
-  // kills the programs that are still in its process group.
+  // Returns how the process ended; nullopt while it runs. If the process has ended, and has its own process
+  // group (own_group), also kills the programs that are still in this group.
   std::optional<ProcessEnd> end();
-  // Waits for the end of the process, and returns the same as end(); nullopt at the deadline.
+  // Waits until the process ends, and returns how it ended; returns nullopt if it still runs at `deadline`.
   std::optional<ProcessEnd> Wait(Clock::time_point deadline);
   // Sends a signal to the process, or to its process group if own_group is true. Does nothing if the process
   // has ended.

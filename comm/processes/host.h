@@ -6,8 +6,8 @@ namespace gradsync::comm {
 
 std::string HostName();
 
-// Returns one word that identifies this boot of the kernel: the kernel's boot_id, else the host's name. The
-// boot_id is equal for all processes that run on one kernel, also in different containers.
+// Returns one word that identifies this boot of the kernel: the kernel's boot_id, or, if /proc lacks it, the
+// host's name. The boot_id is equal for all processes that run on one kernel, also in different containers.
 std::string BootIdentity();
 
 // Returns one word that identifies this boot of the kernel and this process's network namespace. The word is

@@ -5,15 +5,15 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// Memory that several processes have mapped. It belongs to no path in a file system, so the kernel frees it
-// when the last process that uses it ends for any reason, and no file system limits its size.
+// Memory that several processes of one host share. It belongs to no path in a file system, so the kernel
+// frees it when the last process that uses it ends for any reason, and no file system limits its size.
 namespace gradsync::comm {
 
-// Makes a file in memory with `bytes` zero bytes. Throws std::system_error if the system cannot make it.
+// Makes a file in memory with `bytes` zero bytes (memfd_create). Throws std::system_error on failure.
 FileDescriptor MakeMemoryFile(size_t bytes);
 
-// Maps a file of MakeMemoryFile into this process's memory. The file holds one part of PartBytes bytes for
-// each rank. The caller may close the file after the constructor has returned.
+// Maps a file from MakeMemoryFile into this process's memory. The file has one part for each rank, of the
+// size that the function PartBytes returns. The caller may close the file after the constructor has returned.
 class SharedMemory {
  public:
   // Returns the size in bytes of a rank's part that can hold `bytes` bytes: a multiple of the page size (4
@@ -21,10 +21,10 @@ class SharedMemory {
   // accesses to equal offsets in two parts could evict each other from the processor's first-level cache.
   static size_t PartBytes(size_t bytes);
 
-  // Maps the file's `num_parts` parts, one for each rank, each for `bytes` bytes. Allocates the memory of
-  // this rank's part, number `own`, if possible on the NUMA node of the core that runs the calling thread.
-  // Asks the kernel for huge pages for a part of 2 MiB or more. Throws std::system_error if memory or
-  // addresses are missing.
+  // Maps the file's `num_parts` parts, one for each rank, of PartBytes(bytes) bytes each. Allocates the
+  // memory of this rank's part, number `own`, if possible on the NUMA node of the core that runs the calling
+  // thread. Asks the kernel for huge pages for a part of 2 MiB or more. Throws std::system_error if there is
+  // not enough memory or address space.
   SharedMemory(const FileDescriptor& file, size_t bytes, int num_parts, int own);
 
   std::byte* part(int rank) const { return base_ + static_cast<size_t>(rank) * part_bytes_; }

@@ -28,17 +28,17 @@ class BlockSignals {
 // object exists, these signals do not end the program. The program must read them with Next, send them to its
 // children, wait for the children, and then end. A signal that was ignored when this process started (nohup,
 // a shell's background job) stays ignored. After the destructor has run, signals that have arrived but that
-// Next has not returned have their usual effect on this process.
+// Next has not returned have their usual effect: they end this process.
 class StopSignals {
  public:
-  // Construct a StopSignals while the process has only one thread. The constructor throws std::system_error
-  // if signalfd(2) fails.
+  // Construct a StopSignals while the process has only one thread: other threads that already run would not
+  // block the signals. The constructor throws std::system_error if signalfd(2) fails.
   StopSignals();
 
   // Returns a descriptor that is readable while a signal is waiting to be read with Next.
   int fd() const { return fd_.get(); }
-  // Returns the next SIGINT, SIGTERM or SIGHUP that has arrived; nullopt if there is none. For a Ctrl-C, the
-  // terminal sends SIGINT to the children in this process's process group too.
+  // Returns the next SIGINT, SIGTERM or SIGHUP that has arrived; nullopt if there is none. After a Ctrl-C,
+  // the terminal has sent SIGINT also to the children that are in this process's process group.
   std::optional<int> Next();
 
  private:

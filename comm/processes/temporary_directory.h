@@ -14,7 +14,7 @@ namespace gradsync::comm {
 class TemporaryDirectory {
  public:
   // The constructor throws InvalidInput if it cannot make the directory, and std::system_error if it cannot
-  // start the shell process.
+  // start the shell process that removes the directory.
   TemporaryDirectory();
   ~TemporaryDirectory();
   TemporaryDirectory(const TemporaryDirectory&) = delete;

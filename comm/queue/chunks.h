@@ -18,12 +18,13 @@ inline size_t WholeLines(size_t bytes) {
   return std::max<size_t>(bytes / kCacheLineBytes, 1) * kCacheLineBytes;
 }
 
-// Divides a vector of `total_bytes` into consecutive parts of `part_bytes`. The last part may be shorter than
-// `part_bytes`, and a part that would begin beyond the vector's end is empty.
+// The division of a vector of `total_bytes` into consecutive parts of `part_bytes`: begin(i) is the offset of
+// part i in bytes, and bytes(i) is its size. The last part may be shorter than `part_bytes`, and a part that
+// would begin beyond the vector's end is empty.
 struct Slices {
   Slices(size_t total, size_t part) : total_bytes(total), part_bytes(part) {}
-  // Divides a vector of `total_bytes` into one part for each of `ranks` ranks. If the vector begins on a
-  // cache line, each part that is not empty does too, so no cache line is in the parts of two ranks.
+  // Returns the division of a vector of `total_bytes` into one part for each of `ranks` ranks. If the vector
+  // begins on a cache line, each part that is not empty does too, so no cache line is in two ranks' parts.
   static Slices OfRanks(size_t total_bytes, int ranks) {
     return {total_bytes, (total_bytes / static_cast<size_t>(ranks) / kCacheLineBytes + 1) * kCacheLineBytes};
   }

@@ -14,21 +14,23 @@
 
 namespace gradsync::comm {
 
-// In place of a rank's number, means "no other rank caused the failure": for example, this rank itself
-// failed, or an earlier failure on this rank is the cause.
+// A value of PeerError::suspect() in place of a rank's number: no other rank caused the failure, for example
+// because this rank itself failed, or because of an earlier failure on this rank.
 inline constexpr int kNobody = -1;
-// In place of a rank's number, means "another rank caused the failure, but its number is unknown".
+// A value of PeerError::suspect() in place of a rank's number: another rank caused the failure, but its
+// number is unknown.
 inline constexpr int kSomebody = -2;
-// If an error message that blames a rank of unknown number starts with this text, FirstCause may replace the
-// text by "rank N".
+// If the message of an error with the suspect kSomebody starts with this text, the class FirstCause may
+// replace the text by "rank N", the rank that it finds.
 inline constexpr char kAnotherRank[] = "another rank";
 
-// Communication of this rank with other ranks failed. what() is the cause, and usually names the other rank
-// (the peer) if its number is known.
+// The error that a backend throws if this rank's communication with other ranks fails. what() is the cause,
+// and usually names the other rank (the peer) if its number is known.
 class PeerError : public std::runtime_error {
  public:
-  // `suspect` is the rank to blame, by its number in the whole job. It is kSomebody if another rank with an
-  // unknown number is to blame, and kNobody if no other rank is to blame. For example, no other rank is to
+  // `suspect` is the number of the rank that caused the failure as far as this rank knows (the rank that it
+  // blames). The number counts from 0 over all ranks of the job. `suspect` is kSomebody if another rank with
+  // an unknown number is to blame, and kNobody if no other rank is to blame. For example, no other rank is to
   // blame if an earlier collective of this rank failed and closed the connections.
   PeerError(int suspect, const std::string& what) : runtime_error(what), suspect_(suspect) {}
   int suspect() const { return suspect_; }
@@ -37,45 +39,50 @@ class PeerError : public std::runtime_error {
   const int suspect_;
 };
 
-// The peer (the other rank of a connection) closed the connection or refused it, perhaps because it had lost
-// a third rank.
+// The error that a backend throws if the peer (the other rank of a connection) closed the connection or
+// refused it, perhaps because the peer had lost a third rank.
 class PeerClosed : public PeerError {
  public:
   using PeerError::PeerError;
 };
 
-// Finds the rank that failed first.
+// Finds the rank that failed first when several ranks fail, so that error messages can name this rank and its
+// failure.
 //
 // With backends gloo and shm, a rank on which a collective fails closes its connections. So a rank may lose a
-// connection to a rank that did not fail first. A rank that makes no progress may itself wait for another
-// rank. Therefore a rank on which a collective fails writes a note into the job's store before it closes its
-// connections: which rank it blames, and why. Before this rank throws CollectiveError, it reads the note of
-// the rank that it blames, then the note of the rank that this note blames, and so on. The last of the notes
-// that it finds tells the first cause. If this rank blames a rank without knowing its number, it searches the
-// notes of the other ranks for one that blames no rank; if there is none, it blames a rank that has written
-// no note.
+// connection to a rank that did not fail first. A rank that makes no progress may itself be waiting for
+// another rank. Therefore, before it closes its connections, a rank on which a collective fails writes a note
+// into the store that all ranks of the job share: which rank it blames for the failure, and why. Before this
+// rank throws CollectiveError, it reads the note of the rank that it blames, then the note of the rank that
+// this note blames, and so on. The last of the notes that it finds tells the first cause. If this rank blames
+// a rank without knowing its number, it searches the notes of the other ranks for one that blames no rank; if
+// there is none, it blames a rank that has written no note.
 //
-// The job's store, which holds the notes, is in rank 0's process (comm/rendezvous/store.h). After rank 0 has
-// read the notes, it makes the job fail with the cause that it found (Store::Fail), unless ranks blame each
-// other in a circle; ranks that fail later report this cause. If rank 0's process ends without that, the
-// store is gone. A rank that then loses a connection cannot write its note, and reports that rank 0 closed
-// the connection. If the store does not answer a rank that blames another rank within five seconds, this rank
-// reports that rank 0 made no progress. Ranks that have not joined a job (World::job is null) have no store,
-// so each of them reports only the failure that it has seen itself.
+// The store, which holds the notes, is in rank 0's process (comm/rendezvous/store.h). After rank 0 has read
+// the notes, it calls Store::Fail, which makes the job fail with the cause that rank 0 found, unless ranks
+// blame each other in a circle; ranks that fail later then report this cause. If rank 0's process ends before
+// it has called Store::Fail, the store ends with it. A rank that then loses a connection cannot write its
+// note, and its error message says that rank 0 closed the connection. If a rank blames another rank, and the
+// store does not answer within five seconds, the rank's error message says that rank 0 made no progress.
+// Ranks that have not joined a job (World::job is null) have no store, so each of them reports only the
+// failure that it has seen itself.
 //
-// Thread-safe. A process group that is made of two inner groups (backend hierarchical) uses one FirstCause
-// object together with them.
+// Thread-safe. A process group of backend hierarchical uses one FirstCause object together with the two
+// groups of which it is made.
 class FirstCause {
  public:
-  // A rank that this rank blames may itself wait for another rank, and writes its note only when that wait
-  // fails. `patience` is the longest time that such a wait takes; Read may wait that much longer for notes.
+  // A rank that this rank blames may itself be waiting for another rank, and writes its note only when this
+  // wait fails. `patience` is the longest time that such a wait takes; Read may wait that much longer for
+  // notes.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
-  // Writes the note about this rank's `failure` into the job's store. Takes at most six seconds: if the store
-  // does not answer by then, the note may be missing. Only the first call on this object writes a note.
+  // Writes the note, which says which rank this rank blames for its `failure` and why, into the job's store.
+  // Write takes at most six seconds: if the store does not answer by then, the note may be missing. Only the
+  // first call on this object writes a note.
   void Write(const std::exception& failure);
-  // Waits for the notes of other ranks, and returns the text of the first cause. Waits for notes for at most
-  // one second, plus `patience` unless this rank failed because a peer closed its connection (PeerClosed). If
-  // rank 0 does not answer, Read waits one second more. Call Read after Write.
+  // Waits for the notes of other ranks, and returns the text of the first cause. Read waits for notes for at
+  // most one second, plus `patience` unless this rank failed because a peer closed its connection
+  // (PeerClosed). If rank 0, whose process has the store, does not answer, Read waits one second more. Write
+  // must have been called before, because Read starts from this rank's own note.
   std::string Read();
 
  private:
@@ -83,17 +90,19 @@ class FirstCause {
     int suspect;
     std::string cause;
   };
-  // Reads the note of the rank that this rank blames, then the note of the rank that this note blames, and so
-  // on. Copies the cause from the last note that it finds into the member first_. If the notes lead back to
-  // this rank or to a rank whose note has been read, ranks blame each other in a circle: then copies this
-  // rank's own cause, and returns false. Otherwise returns true. Throws JobFailed if the job has failed
-  // (Store::Fail), and std::runtime_error if rank 0 cannot be reached.
+  // Reads the note of the rank that this rank blames for its failure, then the note of the rank that this
+  // note blames, and so on. Copies the cause from the last note that it finds into the member first_, the
+  // text of the first cause. If the notes lead back to this rank or to a rank whose note has been read, ranks
+  // blame each other in a circle: then copies this rank's own cause into first_, and returns false. Otherwise
+  // returns true. Throws JobFailed if the job has failed (Store::Fail), and std::runtime_error if rank 0
+  // cannot be reached.
   bool Follow(Deadline deadline);
-  // Finds the first cause if this rank's note blames a rank of unknown number. Reads the notes of the other
-  // ranks in the order of their numbers, and copies the cause from the first note that blames no rank into
-  // the member first_. If there is no such note, and the cause in this rank's own note starts with
-  // kAnotherRank, first_ becomes this cause with "rank N" in place of kAnotherRank; N is the lowest-numbered
-  // rank that has written no note. Throws JobFailed and std::runtime_error as Follow does.
+  // For a note of this rank that blames another rank of unknown number: sets the member first_, the text of
+  // the first cause. Reads the notes of the other ranks in the order of their numbers, and copies the cause
+  // from the first note that blames no rank. If there is no such note, and the cause in this rank's own note
+  // starts with kAnotherRank ("another rank"), first_ becomes this cause with "rank N" in place of this text;
+  // N is the lowest-numbered rank that has written no note. Throws JobFailed if the job has failed, and
+  // std::runtime_error if rank 0 cannot be reached.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

@@ -12,7 +12,8 @@
 
 namespace gradsync::comm {
 
-// Forwards every collective to another process group, and logs the collectives and the waits for them.
+// A process group that forwards every collective to another process group, and logs the collectives and the
+// calls of Work::Wait for them.
 class RecordingProcessGroup : public GroupDecorator {
  public:
   struct Entry {
@@ -27,8 +28,8 @@ class RecordingProcessGroup : public GroupDecorator {
     int64_t issue_ns = 0;  // time when the call was made, on the clock of Now()
     Interval interval{};   // time during which the data moved
   };
-  // One call of Work::Wait for a logged collective. A caller may wait for one collective several times; each
-  // call has its own WaitEntry.
+  // The log of one call of Work::Wait. A caller may wait for one collective several times; each call has its
+  // own WaitEntry.
   struct WaitEntry {
     int64_t sequence = 0;  // of the collective, as in its Entry
     Collective collective = Collective::kBarrier;
@@ -47,12 +48,12 @@ class RecordingProcessGroup : public GroupDecorator {
   const std::vector<Entry>& Finish();
   // Returns the calls of Work::Wait since Clear (or construction) that have returned without an exception, in
   // the order of their ends. The waiting that Finish does adds no entry to this list. Only one thread at a
-  // time may call Work::Wait for collectives of this group.
+  // time may call Work::Wait for collectives of this group, because no lock protects this list.
   const std::vector<WaitEntry>& waits() const { return waited_->waits; }
-  // Deletes the logged collectives (entries()) and the logged calls of Work::Wait (waits()). Clear does not
-  // restart the numbering of later collectives at 0, and does not change waited_ns().
+  // Deletes the logged collectives (entries()) and the logged calls of Work::Wait (waits()). Later
+  // collectives continue the numbering of Entry::sequence, and waited_ns() keeps its value.
   void Clear();
-  // Returns the nanoseconds that all calls of Work::Wait for collectives of this group have taken since
+  // Returns the total time, in nanoseconds, of all calls of Work::Wait for collectives of this group since
   // construction, without calls that threw an exception.
   int64_t waited_ns() const {
     return std::accumulate(waited_->sums_ns.begin(), waited_->sums_ns.end(), int64_t{0});

@@ -19,12 +19,12 @@ void CheckOptions(std::string_view backend, const GroupOptions& options);
 // Runs a collective in a process group of one rank: copies the input, if there is one, to the output.
 void RunAlone(const Request& request);
 
-// Computes the output of a collective for rank `rank` from the inputs of all ranks, and writes it into
-// request.output. inputs[r] is the memory of rank r's input.
+// Computes the output of the collective `request` on rank `rank` from the inputs of all ranks, which this
+// process must be able to read, and writes it into request.output. inputs[r] points to the input of rank r.
 void RunFromInputs(const Request& request, int rank, std::span<std::byte* const> inputs);
 
-// Properties of a Request that must be equal on all ranks. Backend shm compares the signatures of all ranks,
-// and throws if ranks issue different collectives.
+// The properties of a Request that must be equal on all ranks, so that the ranks can notice that they issue
+// different collectives. Backend shm compares the signatures of all ranks, and throws if they differ.
 struct Signature {
   int64_t sequence = 0;
   int64_t bytes = 0;

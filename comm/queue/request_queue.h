@@ -26,45 +26,49 @@ struct RequestQueueOptions {
 
   int rank = 0;
   std::string_view backend;
-  // A function that divides a request into requests to other process groups, and returns the Work that ends
-  // when these have ended. Backend hierarchical sets it. A queue with `divide` has no communication threads,
-  // and never calls `run`. The queue calls `divide` when a request is issued, unless the queue has failed.
+  // A function that only backend hierarchical sets: it divides a request into requests to the group within a
+  // host and the group between hosts, and returns the Work that ends when these have ended. A queue with
+  // `divide` has no communication threads (threads that run requests), and never calls `run`.
+  // RequestQueue::Issue calls `divide`, unless the queue has failed.
   std::function<Work(const Request& request)> divide = {};
-  // Number of communication threads; a queue with `divide` has none. At most this many requests run at one
-  // time, on communication threads and on threads in Work::Wait together.
+  // Number of communication threads, which run the queue's requests; a queue with `divide` has none. At most
+  // this many requests run at one time, on these threads and on callers' threads in Work::Wait together.
   int num_threads = 1;
-  // Runs a request to its end, or throws. `thread` is the number, from 0, of the communication thread that
-  // calls this function, or kCaller for any other thread.
+  // The backend's function that runs a request to its end; it throws an exception if the request fails.
+  // `thread` is the number, from 0, of the communication thread that calls this function, or kCaller (-1) for
+  // any other thread.
   std::function<void(const Request& request, int thread)> run;
-  // A function of the backend that makes the process group's running requests fail on this rank. Backends
+  // The backend's function that makes the requests that run in this process group fail on this rank. Backends
   // gloo and shm do so by closing the group's connections, so running requests of the other ranks fail too.
   std::function<void()> abort;
   // The object that writes a note about this rank's failure for the other ranks, and finds the rank that
-  // failed first. If `is_part` is true, this group is inside a larger group: its queue only writes the note,
-  // and the queue of the larger group finds the rank that failed first.
+  // failed first. `is_part` is true if this group is inside a group of backend hierarchical: this group's
+  // queue then only writes the note, and the queue of the larger group finds the rank that failed first.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // `begin` returns whether the thread that calls Work::Wait should run the request, for example because that
-  // takes less time than waking a communication thread. `begin` may be empty. The queue calls it when a
-  // request is issued, if no other request is unfinished, the queue has not failed, the request has no
-  // `prepare`, and its `after` has ended. `begin` may do the part of the request for which other ranks wait,
-  // such as sending this rank's data. If it returns true, Issue wakes no communication thread: the thread
-  // that calls Work::Wait runs the request, unless a communication thread has started it.
+  // The backend's function that says, by returning true, that the thread that calls Work::Wait should run the
+  // request, for example because that takes less time than waking a communication thread. `begin` may be
+  // empty. RequestQueue::Issue calls `begin` only if no other request is unfinished, the queue has not
+  // failed, and the request can start at once: its member `prepare` is empty, and its `after` has ended.
+  // `begin` may do the part of the request for which other ranks wait, such as sending this rank's data. If
+  // it returns true, Issue wakes no communication thread: the thread that calls Work::Wait runs the request,
+  // unless a communication thread starts it earlier.
   std::function<bool(const Request& request)> begin = {};
   // If true, a thread in Work::Wait runs queued requests, in order, until the request for which it waits is
-  // done or no further request can start. If false, it does so only if `begin` returned true for the request
-  // for which it waits, or in a queue with `divide`.
+  // done or no further request can start (none is queued, or num_threads requests are running). If false, a
+  // thread in Work::Wait runs requests only if `begin` returned true for the request for which it waits, or
+  // if the queue has `divide`.
   bool waiters_help = false;
 };
 
 // Returns options for the queue of a backend; the caller must still set the functions `run` and `abort`, and
-// may set `begin`. `first_cause` is null, or the FirstCause that the group shares with the larger group of
-// which it is a part. If `first_cause` is null, the options get a new FirstCause; else their member `is_part`
-// is true.
+// may set `begin`. `first_cause` is null, or, for a group inside a group of backend hierarchical, the
+// FirstCause object that both groups share. If `first_cause` is null, the options get a new FirstCause; else
+// their member `is_part` is true.
 RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
                                      std::shared_ptr<FirstCause> first_cause);
 
-// A queue of the collectives of one rank in one process group, in the order of issue, and the threads that
+// A queue of the collectives of one rank in one process group, in the order of issue, with the threads that
 // run them. When a collective fails, all unfinished and later collectives of this queue also fail, and their
 // errors name the failed collective and its cause.
 class RequestQueue {
@@ -76,17 +80,19 @@ class RequestQueue {
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
-  // Appends the request to the queue, and sets its sequence number. The queue runs a barrier, and a request
-  // whose caller waits immediately (Waits::kAtOnce), only after all earlier requests of this queue are done.
+  // Appends the request to the queue, and sets its member `sequence` to its number in the order of issue. The
+  // queue runs a barrier, and a request whose caller waits immediately (Waits::kAtOnce), only after all
+  // earlier requests of this queue are done.
   Work Issue(Request request);
   // Makes all unfinished and later requests of this queue fail. Their errors give `cause` as the cause, or,
-  // if a request had failed before, the cause of that failure. Calls the function `abort` of the options.
+  // if a request had failed before, the cause of that failure. Also calls the function `abort` of the
+  // options, which makes running requests fail.
   void Abort(std::string_view cause);
   // Makes all unfinished and later requests fail because `operation`, a collective or an allocation, failed
   // with `exception`. Writes a note about the failure for the other ranks (FirstCause::Write), and then calls
   // the function `abort` of the options. Returns the text of the cause for error messages: the failure of the
-  // rank that failed first, or, if `is_part` is true, the text of `exception`. If this queue failed or was
-  // aborted before, returns that cause and does nothing else.
+  // rank that failed first, or, if the group is inside a larger group (`is_part` is true), the text of
+  // `exception`. If this queue failed or was aborted before, Fail only returns that earlier cause.
   std::string Fail(std::string_view operation, const std::exception& exception);
 
  private:
@@ -94,13 +100,14 @@ class RequestQueue {
 
   bool CanRun() const { return !items_.empty() && std::ssize(running_) < options_.num_threads; }
   void RunThread(int index);
-  // Takes the first request from the queue, and runs it on the calling thread. `thread` is the argument of
-  // that name for `run`. `lock` holds mutex_ before and after the call, but not while the request runs.
+  // Takes the first request from the queue, and runs it on the calling thread. `thread` is the number of the
+  // calling communication thread, or kCaller; RunNext passes it to RequestQueueOptions::run. `lock` holds
+  // mutex_ before and after the call, but not while the request runs.
   void RunNext(std::unique_lock<std::mutex>& lock, int thread);
-  // Runs queued requests on the calling thread until `item` is done, or, in a queue with communication
-  // threads, until no further request can start. Other threads may run some of the requests. The caller must
-  // add 1 to num_helpers_, the number of threads in this function, before the call; the function subtracts 1
-  // when it ends.
+  // Runs queued requests on the calling thread until the request `item` is done, or, in a queue with
+  // communication threads, until no further request can start. Meanwhile other threads may run requests of
+  // the queue too. The caller must add 1 to num_helpers_, the number of threads in RunUpTo, before the call;
+  // RunUpTo subtracts 1 when it ends.
   void RunUpTo(const Item& item);
   void ThrowIfFailed();
 
@@ -121,8 +128,8 @@ class RequestQueue {
   std::vector<std::thread> threads_;
 };
 
-// A process group that runs its collectives in a RequestQueue, the member queue_. The destructor of a derived
-// class must first reset queue_, because the queue's threads use the derived object.
+// Base class of the process groups that run their collectives in a RequestQueue, the member queue_. The
+// destructor of a derived class must first reset queue_, because the queue's threads use the derived object.
 class QueueGroup : public ProcessGroup {
  public:
   Work Issue(Request request) override { return queue_->Issue(std::move(request)); }
