@@ -62,7 +62,8 @@ class TestModel {
   }
 
   // Returns what one use of the parameter with the index `param` adds to element i of the parameter's
-  // gradient, if the use reads the value `weight` for this element, and Scaled has not scaled the loss.
+  // gradient, if the use reads the value `weight` for this element, and the loss is not multiplied by a
+  // factor (Scaled).
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }

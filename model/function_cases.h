@@ -34,8 +34,8 @@ struct FunctionCase {
   Function function;
   PlainFunction plain;
   // The number of terms of the longest sum that the operation computes in forward or backward; for Rope, a
-  // number for which Tolerance allows for the errors of the angles. In f32 and f64, the error that tests
-  // allow grows with the square root of this number.
+  // number that makes Tolerance allow for the rounding errors of the angles. In f32 and f64, the error that
+  // tests allow grows with the square root of this number.
   int64_t longest_sum = 1;
   bool same_for_any_threads = true;
   std::vector<DType> dtypes = {DType::kF64, DType::kF32};

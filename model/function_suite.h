@@ -268,8 +268,8 @@ inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
 
   x.ResetGrad();
   const Var attended = CausalAttention(x, x, x, 1);
-  // The second position of x has the attention scores (products q k^T) -1e8 for the first position and 1e8
-  // for itself.
+  // The second of the two positions has the attention scores (products q k^T) -1e8 for the first position and
+  // 1e8 for itself, so it attends only to itself.
   EXPECT_EQ(attended.value().ToVector<float>(), values);
   Backward(Project({attended}, ones), list);
   for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));

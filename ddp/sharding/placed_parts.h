@@ -14,13 +14,13 @@ inline constexpr Option kGather = {.name = "gather",
                                    .role = Option::Role::kCarry,
                                    .words = kGatherWords};
 
-// A sharded strategy in which each parameter's gradient is a view of a bucket's buffer, so the strategy sends
-// gradients without copying them. With the strategy's option gather=update, unless ranks share the weights,
-// an all-gather in Update writes a bucket's updated weights over its gradients, which are no longer needed.
-// With gather=forward, the all-gathers of the weights begin when the rank has updated its parts of all
-// buckets, the first layers' bucket first. In the next forward each read of a parameter then waits for the
-// all-gather of its bucket (ddp/sharding/carried_weights.h). With gather=forward every rank keeps its own
-// copy of the whole weights, even if ranks could share memory.
+// A strategy for gradient synchronisation in which each parameter's gradient is a view of a bucket's buffer,
+// so the strategy sends gradients without copying them. With the strategy's option gather=update, unless
+// ranks share the weights, an all-gather in Update writes a bucket's updated weights over its gradients,
+// which are no longer needed. With gather=forward, the all-gathers of the weights begin when the rank has
+// updated its parts of all buckets, the first layers' bucket first. In the next forward each read of a
+// parameter then waits for the all-gather of its bucket (ddp/sharding/carried_weights.h). With gather=forward
+// every rank keeps its own copy of the whole weights, even if ranks could share memory.
 class PlacedParts : public ShardedStrategy {
  public:
   void BeginStep() override;

@@ -8,11 +8,11 @@
 
 namespace gradsync::ddp {
 
-// A strategy in which each rank keeps one part of the gradients, of the optimizer's state and, unless ranks
-// share the weights, of the weights. If ranks do not share the weights, those of a unit, a group of
-// parameters such as a layer (StrategyContext::units), are gathered before they are read
-// (ddp/sharding/gathered_weights.h). While backward computes the gradients of a unit's parameters, these
-// gradients are views of one buffer. When backward has finished with the unit, a reduce-scatter of this
+// A strategy for gradient synchronisation in which each rank keeps one part of the gradients, of the
+// optimizer's state and, unless ranks share the weights, of the weights. If ranks do not share the weights,
+// those of a unit, a group of parameters such as a layer (StrategyContext::units), are gathered before they
+// are read (ddp/sharding/gathered_weights.h). While backward computes the gradients of a unit's parameters,
+// these gradients are views of one buffer. When backward has finished with the unit, a reduce-scatter of this
 // buffer gives each rank the sum over all ranks of its part of the gradients. These reduce-scatters run in
 // every pass (micro-batch) of a step. The gradient buffers of two consecutive units do not overlap; those of
 // other units may.
@@ -24,8 +24,9 @@ class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
-  // Called before backward reads `param`: waits until the weights of the parameter's unit are gathered.
-  // Throws std::logic_error if backward has already reached a unit that comes before this one in forward.
+  // Called before backward reads `param`: waits until the weights of the parameter's unit (group of
+  // parameters) are gathered. Throws std::logic_error if backward has already reached a unit that comes
+  // before this unit in forward.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }
@@ -41,16 +42,17 @@ class ShardedUnits : public ShardedStrategy {
   BucketPlan plan() const override;
 
  protected:
-  // `window` is the largest number of units whose gathered weights are in memory at one time (see
-  // GatheredWeights). If `in_common` is true, ranks that can share memory keep one copy of the weights in
-  // this memory, and gather no weights.
+  // `window` is the largest number of units (groups of parameters) whose gathered weights are in memory at
+  // one time (see GatheredWeights). If `in_common` is true, ranks that can share memory keep one copy of the
+  // weights in this memory, and gather no weights.
   ShardedUnits(const PlanOfUnits& units, size_t window, bool in_common, const StrategyContext& context);
 
  private:
   void BeginPass();
-  // Called when backward has reached unit i, where unit 0 is the first in backward, or has ended (i =
-  // num_units_). Starts the reduce-scatters of the units with which backward has finished. Unless backward
-  // has ended, makes the gradients of unit i's parameters views of the unit's buffer.
+  // Called when backward has reached unit i, a group of parameters, counted from 0 in the order of backward;
+  // or, with i = num_units_, when backward has ended. Starts the reduce-scatters of the units with which
+  // backward has finished. Unless backward has ended, makes the gradients of unit i's parameters views of the
+  // unit's buffer.
   void EnterThrough(size_t i);
   void Leave(size_t i);
   comm::Work Send(size_t i) override;

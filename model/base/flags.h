@@ -99,17 +99,17 @@ class FlagTable {
   FlagTable(std::string program, std::string summary)
       : program_(std::move(program)), summary_(std::move(summary)) {}
 
-  // Plain --help lists, under `title`, the flags that are added after this call and before the next
+  // --help without a topic lists, under `title`, the flags that are added after this call and before the next
   // BeginGroup.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Sets the names of the flags that plain --help explains, in one line each. Of all other flags plain --help
-  // then shows only the names. If ShowFirst is not called, plain --help explains all flags.
+  // Sets the names of the flags that --help without a topic explains, in one line each. Of all other flags it
+  // then shows only the names. If ShowFirst is not called, it explains all flags.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
-  // Adds a flag --name. Parse writes the flag's value to `target` if the command line has the flag. Plain
-  // --help shows at most the first line of `help`, so this line must be a sentence that starts with what the
-  // flag does.
+  // Adds a flag --name. Parse writes the flag's value to `target` if the command line has the flag. --help
+  // without a topic shows at most the first line of `help`, so this line must be a sentence that starts with
+  // what the flag does.
   template <class T>
   void Add(std::string name, T* target, const Kind<T>& kind, std::string help,
            FlagMarks marks = FlagMarks::kNone) {
