@@ -20,11 +20,11 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 
 // The base class of strategies for gradient synchronisation in which each rank updates one part of every
 // bucket of parameters, and keeps the optimizer's state for this part only: "ZeRO", arXiv:1910.02054, section
-// 5. If p ranks have parts of m elements, the bucket has p m elements, and rank r's part is the elements [r
-// m, (r + 1) m); a parameter may lie in several parts. During backward a reduce-scatter of each bucket gives
-// each rank its part of the gradients, summed over the ranks. All-gathers give every rank the updated weights
-// of all parts, during the update or for the next forward. The parameters are in the same buckets in all
-// steps, because the optimizer's state of an element cannot move to another rank.
+// 5. If p ranks have parts of m elements, the bucket has p m elements, and rank r's part has the elements
+// from r m to (r + 1) m - 1; a parameter may lie in several parts. During backward a reduce-scatter of each
+// bucket gives each rank its part of the gradients, summed over the ranks. All-gathers give every rank the
+// updated weights of all parts, during the update or for the next forward. The parameters are in the same
+// buckets in all steps, because the optimizer's state of an element cannot move to another rank.
 //
 // If the constructor's argument `in_common` is true, and the ranks can share memory
 // (ProcessGroup::AllocateShared), they keep one copy of the weights in this memory, and gather no weights.
