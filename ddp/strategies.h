@@ -7,8 +7,9 @@
 
 namespace gradsync::ddp {
 
-// Each file in strategies/ defines one strategy, in a namespace that has the strategy's name: kTraits has its
-// properties, and Make makes it.
+// Each file in ddp/strategies/ defines one strategy for the synchronisation of gradients, in a namespace that
+// has the strategy's name. In it, the constant kTraits has the strategy's properties, and the function Make
+// makes the strategy.
 #define GRADSYNC_DECLARE(name)                                    \
   namespace name {                                                \
   extern const Traits kTraits;                                    \

@@ -14,25 +14,28 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor_ops.h"
 
-// A model with exactly known gradients. Each use of a parameter adds x + 15 floor(w / 16) to each element of
-// its gradient, where x is data (DataAt), and w is the element's value. Backward of a loss that Scaled
-// returns multiplies what is added by Scaled's factor. For elements with an even index, w is read in forward;
-// for the others, in backward. So a gradient shows whether forward or backward read an outdated weight. Both
-// x and 15 floor(w / 16) are small multiples of 15, so that sums, and means over 1, 2, 3, 4, 5, 6 or 8 ranks,
-// have no rounding error. (1/3, 1/5 and 1/6 are rounded, but by so little that their products with a multiple
-// of 15 round to the exact result.) Gradient descent with a learning rate of 0.5 keeps weights small.
+// A model for tests of strategies, whose gradients are known exactly. Its loss uses each parameter once or
+// several times. Backward adds x + 15 floor(w / 16) for each use to each element of the parameter's gradient,
+// where w is the element's value, and x is a number that DataAt computes from the rank, the step, the
+// parameter and the element's index. If the function Scaled has multiplied the loss by a factor, this sum is
+// multiplied by the factor. For elements with an even index, w is read in forward; for the others, in
+// backward. So a wrong gradient shows whether forward or backward has read an outdated weight. Both x and 15
+// floor(w / 16) are small multiples of 15, so that sums, and means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no
+// rounding error. (1/3, 1/5 and 1/6 are rounded, but by so little that their products with a multiple of 15
+// round to the exact result.) Under gradient descent with a learning rate of 0.5, the weights w stay small,
+// and so do the gradients.
 namespace gradsync::ddp {
 
 class TestModel {
  public:
-  // Returns the numbers of the rows that a use of a parameter reads, or nullopt if it reads all rows. `use`
-  // is an index into the argument `uses` of Loss.
+  // Loss calls a function of this type with each index `use` into its argument `uses`. The function returns
+  // the numbers of the rows that this use reads of its parameter, or nullopt if it reads all rows.
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
   // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows and
-  // one column. If `shapes` is not empty, it has the shapes of all parameters, with the same numbers of
-  // elements. If `copy` is kBF16, all parameters except those with the indices `without_copy` also have a
-  // copy in bf16, which forward reads.
+  // one column. If `shapes` is not empty, parameter i has the shape shapes[i] instead, which must have
+  // numels[i] elements. If `copy` is kBF16, all parameters except those with the indices `without_copy` also
+  // have a copy in bf16, which forward reads instead of the f32 value.
   explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice(),
                      model::Parameter::Copy copy = model::Parameter::Copy::kNone,
                      const std::vector<size_t>& without_copy = {},
@@ -52,13 +55,15 @@ class TestModel {
   const std::vector<model::Parameter*>& params() const { return params_; }
   const model::DevicePtr& device() const { return device_; }
 
-  // Returns x, the data that `rank` adds in `step` to element i of the gradient of parameter `param`.
+  // Returns x: what `rank` adds in `step` to element i of the gradient of the parameter with the index
+  // `param`, without the summand that depends on the weight.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // Returns what one use of parameter `param` adds to the gradient of its element i, without the factor of
-  // Scaled, if the use reads the value `weight` for this element.
+  // Returns what one use of the parameter with the index `param` adds to element i of the parameter's
+  // gradient, if the use reads the value `weight` for this element, and the loss is not multiplied by a
+  // factor (Scaled).
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
@@ -79,13 +84,14 @@ class TestModel {
   }
 
   // Returns the loss of a graph that uses every parameter once, in forward order. For each parameter,
-  // Backward of this loss calls visit(index of the parameter), and then computes the parameter's gradient.
+  // Backward of this loss calls the function visit(index of the parameter), if one is given, just before it
+  // computes the parameter's gradient.
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
-  // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If rows(use)
-  // returns row numbers, the parameter must have one column. The use then adds 0 to the gradient of all other
-  // rows, and passes the row numbers to OpGradient::Contribute.
+  // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If rows(i)
+  // returns row numbers, the parameter uses[i] must have one column. Use i then adds 0 to the elements of
+  // this parameter's gradient in all other rows, and passes the row numbers to OpGradient::Contribute.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));

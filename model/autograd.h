@@ -22,21 +22,22 @@
 //     });
 //   }
 //
-// A kernel that computes a gradient writes or adds its result directly to the gradient's memory. A
-// parameter's gradient is Parameter::grad(), which may be in a communication buffer (Parameter::PlaceGrad).
+// A kernel that computes a gradient writes its result directly to the gradient's memory, or adds it there.
+// The gradient of a parameter is Parameter::grad(), a tensor that may be in a buffer from which gradients are
+// sent to other ranks (Parameter::PlaceGrad).
 namespace gradsync::model {
 
 class OpGradient;
 struct Node;
 
-// A tensor in the graph: a constant, a parameter, or the output of an operation. Copies of a Var share its
-// elements.
+// A tensor in the graph: a constant, a parameter, or the output of an operation. Copies of a Var share the
+// elements of its tensor.
 class Var {
  public:
   using BackwardFn = std::function<void(OpGradient&)>;
 
   Var() = default;
-  // Makes a constant, which has no gradient.
+  // Makes a Var that is a constant, which gets no gradient.
   explicit Var(Tensor constant) : value_(std::move(constant)) {}
   // Makes a Var with the value parameter.ForwardValue(): a leaf of the graph, which gets a gradient, or a
   // constant if the parameter is frozen. The parameter must outlive the graph.
@@ -45,8 +46,8 @@ class Var {
   // Returns a Var for `value`, the output of the operation `name` (a string literal) for `inputs`. `backward`
   // is called at most once, when the gradient of `value` is complete, and is then destroyed, which releases
   // the tensors that it has captured. `backward` must contribute exactly once to the gradient of every input
-  // for which OpGradient::Needs is true. It should contribute to parameters first, so that their gradients
-  // are sent early.
+  // for which OpGradient::Needs is true. `backward` should contribute to inputs that are parameters first, so
+  // that ranks can send the gradients of parameters early.
   static Var FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward);
 
   const Tensor& value() const { return value_; }
@@ -59,8 +60,8 @@ class Var {
                        const std::function<void(Parameter&)>& on_ready,
                        const std::function<void(const Parameter&)>& on_use);
 
-  // For an input of an operation: returns whether its tensor has been written since the operation read it in
-  // forward. Writes that neither Tensor::Version nor Parameter::version counts are not detected.
+  // If this Var is an input of an operation, returns whether its tensor has been written since the operation
+  // read it in forward. This detects only writes that Tensor::Version or Parameter::version counts.
   bool changed() const;
 
   Tensor value_;
@@ -72,7 +73,7 @@ class Var {
 };
 
 // The argument of an operation's backward function. The function reads the gradient of the operation's output
-// from it, and passes it the gradients of the inputs.
+// from this object, and passes the gradients of the inputs to it (Contribute).
 class OpGradient {
  public:
   const char* name() const;
@@ -84,10 +85,10 @@ class OpGradient {
   bool Needs(int i) const;
 
   // Calls write(grad), which must write this operation's contribution to the gradient of input i to `grad`,
-  // or add it there if grad.accumulate is true. `grad` is a Destination<Tensor> with the input's shape. If
-  // this completes a parameter's gradient, Backward's function on_ready is called for the parameter before
-  // Contribute returns. An operation whose gradient is zero except in some rows passes the numbers of these
-  // rows as `rows` (Parameter::touched_rows).
+  // or add it there if grad.accumulate is true. `grad` is a Destination<Tensor>: a tensor with the input's
+  // shape, and the flag `accumulate`. If the contribution completes a parameter's gradient, Contribute calls
+  // Backward's argument on_ready for the parameter before it returns. If the contribution is zero except in
+  // some rows, the operation passes the numbers of these rows as `rows` (Parameter::touched_rows).
   template <class Write>
   void Contribute(int i, Write&& write, const Tensor& rows = {}) {
     if (!Needs(i)) return;
@@ -95,12 +96,13 @@ class OpGradient {
     Close(i, rows);
   }
 
-  // Contributes the gradient of the output, in the shape of input i, to the gradient of input i, without a
-  // copy if possible.
+  // Adds the gradient of the operation's output, in the shape of input i, to the gradient of input i, without
+  // a copy if possible.
   void PassThrough(int i);
 
-  // Open and Close replace Contribute for a kernel that computes the gradients of several inputs together.
-  // Call Open for each input that needs a gradient, run the kernel, and call Close for each of these inputs.
+  // Call Open and Close instead of Contribute if one kernel computes the gradients of several inputs
+  // together. Call Open for each input that needs a gradient, run the kernel, which writes to the memory that
+  // Open has returned, and call Close for each of these inputs.
   Destination<Tensor> Open(int i);
   void Close(int i, const Tensor& rows = {});
 
@@ -118,22 +120,22 @@ using GradHook = std::function<void(Parameter&)>;
 using UseHook = std::function<void(const Parameter&)>;
 
 // Computes the gradient of `loss` (one element) with respect to every parameter p of `params` that is not
-// frozen. Adds it to p.grad() if p.has_grad(), else overwrites p.grad().
+// frozen. Adds the gradient to p.grad() if p.has_grad(), else overwrites p.grad().
 //
-// Calls on_ready exactly once for each parameter of `params` that is not frozen, as soon as its gradient is
-// complete and before another operation's backward runs. At the end, Backward calls on_ready for the
-// parameters on which the loss does not depend, in the order of `params`; their gradient is set to zero
+// Calls the function on_ready exactly once for each parameter of `params` that is not frozen, as soon as its
+// gradient is complete and before another operation's backward runs. At the end, Backward calls on_ready for
+// the parameters on which the loss does not depend, in the order of `params`; their gradient is set to zero
 // unless they already had one.
 //
-// Before each operation's backward, calls on_use with every parameter, frozen or not, that is an input of the
-// operation, because its backward may read the parameter's memory again.
+// Before each operation's backward, Backward calls the function on_use with every parameter, frozen or not,
+// that is an input of the operation, because its backward may read the parameter's memory again.
 //
 // A graph can be used for one Backward only, because the tensors that an operation has captured are released
 // after its backward. Throws std::logic_error for a second Backward, for an operation that does not
 // contribute exactly once to an input that needs a gradient, and for an input that has been changed since the
 // operation read it. Throws InvalidInput if the loss does not have exactly one element, depends only on
-// frozen parameters or on none, or depends on one that is neither frozen nor in `params`; also if `params`
-// has one twice.
+// frozen parameters or on none, or depends on a parameter that is neither frozen nor in `params`; also if
+// `params` has a parameter twice.
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {},
               const UseHook& on_use = {});
 

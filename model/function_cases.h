@@ -8,12 +8,12 @@
 #include "model/gradient_check.h"
 #include "model/tensor/tensor.h"
 
-// Test cases for every differentiable operation of model/functions.h. Each case has an independent
-// implementation of its operation in plain loops, with which tests compare the operation's results.
+// Test cases for every differentiable operation of model/functions.h. Each case has a second implementation
+// of its operation in plain loops, with whose results tests compare the operation's.
 namespace gradsync::model {
 
-// The results of an operation that plain loops have computed in f64: the output, and the gradients of the
-// inputs.
+// The results that a test expects of an operation: the output, and the gradients of the inputs, which plain
+// loops have computed in f64.
 struct PlainResult {
   std::vector<double> output;
   std::vector<std::vector<double>> input_grads;
@@ -23,8 +23,8 @@ using PlainFunction =
     std::function<PlainResult(const std::vector<std::vector<double>>& inputs, const std::vector<double>& dy)>;
 
 // What an input of an operation is in a model: an activation, a weight matrix or a weight vector. In tests
-// with bf16, a kActivation is bf16, a kMatrix is an f32 parameter with a copy in bf16, and a kVector is an
-// f32 parameter.
+// with bf16, an input with the role kActivation is bf16, one with kMatrix is an f32 parameter with a copy in
+// bf16, and one with kVector is an f32 parameter.
 enum class Role { kActivation, kMatrix, kVector };
 
 struct FunctionCase {
@@ -33,9 +33,9 @@ struct FunctionCase {
   std::vector<Role> roles = {};  // roles of the inputs; if empty, all inputs are activations
   Function function;
   PlainFunction plain;
-  // The number of terms of the longest sum in the operation's forward or backward (for Rope, a number with
-  // the same error). In f32 and f64, the tolerance with which results are compared grows with the square root
-  // of this number.
+  // The number of terms of the longest sum that the operation computes in forward or backward; for Rope, a
+  // number that makes Tolerance allow for the rounding errors of the angles. In f32 and f64, the error that
+  // tests allow grows with the square root of this number.
   int64_t longest_sum = 1;
   bool same_for_any_threads = true;
   std::vector<DType> dtypes = {DType::kF64, DType::kF32};
@@ -44,22 +44,23 @@ struct FunctionCase {
   friend std::ostream& operator<<(std::ostream& out, const FunctionCase& c) { return out << c.name; }
 };
 
-// Returns cases with small shapes, which include sizes of 1 and odd sizes.
+// Returns test cases whose inputs have small shapes, with dimensions such as 1 and odd numbers.
 std::vector<FunctionCase> SmallFunctionCases();
-// Returns cases with larger shapes. Most are large enough for several threads to share the work.
+// Returns test cases whose inputs have larger shapes. In most cases the inputs are large enough for several
+// CPU threads to share the operation's work.
 std::vector<FunctionCase> LargeFunctionCases();
 
-// Returns the cases with bf16 added to the dtypes in which each one runs.
+// Returns `cases` with bf16 added to the dtypes in which tests run each case.
 std::vector<FunctionCase> WithBF16(std::vector<FunctionCase> cases);
 
 std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases, const std::function<DevicePtr()>& device);
 
-// Makes random values in [-3, 3] for the inputs of a case. The inputs have the dtype `dtype`. But if it is
-// bf16, only kActivation inputs are bf16; the others are f32, and the values of kMatrix inputs are exact in
-// bf16.
+// Makes inputs with random values in [-3, 3] for the operation of case c. If `dtype` is not bf16, all inputs
+// have this dtype. If it is bf16, only the inputs with the role kActivation are bf16; the others are f32, and
+// the values of inputs with the role kMatrix are exact in bf16.
 std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, DType dtype);
-// Returns the argument `copy` of the Parameter that a test makes for input i: kBF16 if `dtype` is bf16 and
-// the input is a kMatrix, else kNone.
+// Returns the constructor's argument `copy` of the Parameter that a test makes for input i of case c: kBF16
+// if `dtype` is bf16 and the input's role is kMatrix, else kNone.
 Parameter::Copy CopyOfInput(const FunctionCase& c, size_t i, DType dtype);
 
 }  // namespace gradsync::model

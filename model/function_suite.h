@@ -20,9 +20,9 @@
 #include "model/tensor/random.h"
 #include "model/tensor/tensor_ops.h"
 
-// Parameterised test suites that check a differentiable operation on a FunctionCase. FunctionTest runs on
-// every device, the other suites only on the CPU. A test's source file includes this header and instantiates
-// the suites that it needs.
+// GoogleTest suites that check a differentiable operation, each with a FunctionCase as its parameter. The
+// suite FunctionTest runs on the CPU and on CUDA, the other suites only on the CPU. A test's source file
+// includes this header and instantiates the suites that it needs with its cases.
 namespace gradsync::model {
 
 inline std::vector<double> ToDouble(const Tensor& tensor) {
@@ -59,15 +59,17 @@ inline std::vector<Stored> StoredGrads(const std::vector<Parameter*>& params) {
   return grads;
 }
 
-// The output of a test case, and the gradients of its inputs for dy, a random gradient of the output.
+// The results of a test case's operation: its output, and the gradients of its inputs that backward computes
+// from dy, a random gradient of the output.
 struct CaseResult {
   std::vector<double> dy;
   Stored output;
   std::vector<Stored> input_grads;
 };
 
-// Runs forward and backward of the operation of case c. If `displaced` is 2 i, the value of input i is not
-// aligned to 16 bytes. If it is 2 i + 1, the gradient of input i is not. By default all arrays are aligned.
+// Runs forward and backward of the operation of test case c. If `displaced` is 2 i, the memory of the value
+// of input i is not aligned to 16 bytes. If `displaced` is 2 i + 1, that of the gradient of input i is not.
+// By default all values and gradients are aligned.
 inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype,
                           size_t displaced = SIZE_MAX) {
   const auto displace = [](const Tensor& tensor) {
@@ -79,8 +81,8 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  // On the CPU, fills freed memory blocks with NaN, to detect kernels that read scratch memory before they
-  // write it.
+  // On the CPU, this loop fills freed memory blocks, which later tensors reuse, with NaN. So wrong results
+  // reveal kernels that read new memory before they write it.
   for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
     PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {
@@ -101,9 +103,9 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   return result;
 }
 
-// Computes the gradients of a graph that applies the operation twice to the same inputs, so that each
-// gradient is a sum of two contributions. If `intermediate` is true, the inputs that have the dtype `dtype`
-// are outputs of another operation, not parameters.
+// Computes the gradients of a graph that applies the operation of case c twice to the same inputs, so that
+// each input's gradient is a sum of two contributions. If `intermediate` is true, inputs of the dtype `dtype`
+// are not parameters, but outputs of another operation.
 inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool intermediate) {
   const DevicePtr device = c.device();
   std::deque<Parameter> params;
@@ -119,10 +121,10 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
   return StoredGrads(list);
 }
 
-// Returns the largest allowed error of a result, relative to 1 + the result's 2-norm (ExpectClose). Rounding
-// makes an error of about sqrt(L) eps in a sum of L = longest_sum random terms, where eps is that of f32 or
-// f64. Results in f32 and f64 may have 16 times this error. Rounding to bf16 changes a value by at most 2^-8
-// of it; results in bf16 may have 4 times this error.
+// Returns the largest error that tests allow in an operation's result, relative to 1 + the 2-norm of the
+// expected result (ExpectClose). Rounding makes an error of about sqrt(L) eps in a sum of L = longest_sum
+// random terms, where eps is the machine epsilon of f32 or f64. Results in f32 and f64 may have 16 times this
+// error. Rounding to bf16 changes a value by at most 2^-8 of it; results in bf16 may have 4 times this error.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
@@ -130,8 +132,8 @@ inline double Tolerance(DType dtype, int64_t longest_sum) {
   return 16 * eps * std::sqrt(static_cast<double>(longest_sum));
 }
 
-// Expects |got - want| <= Tolerance(...) * (1 + |want|), where |x| is the 2-norm. The 1 is for results near
-// zero.
+// Expects |got - want| <= Tolerance(...) * (1 + |want|), where |x| is the 2-norm. The summand 1 allows for
+// small errors in results near zero.
 inline void ExpectClose(const Stored& got, const std::vector<double>& want, int64_t longest_sum,
                         const std::string& what) {
   ASSERT_EQ(got.values.size(), want.size()) << what;
@@ -145,7 +147,7 @@ inline void ExpectClose(const Stored& got, const std::vector<double>& want, int6
 
 // Checks that each case's results stay the same, within the tolerance, if one array, the value or the
 // gradient of an input, is not aligned to 16 bytes. Many CUDA kernels access 16 bytes at a time, and must not
-// do so for such arrays.
+// do so for arrays that are not aligned.
 inline void ExpectArraysMayBeginAnywhere(const std::vector<FunctionCase>& cases) {
   for (const FunctionCase& c : cases) {
     for (const DType dtype : c.dtypes) {
@@ -211,13 +213,14 @@ TEST_P(FunctionTest, IsDeterministic) {
   }
 }
 
-// Checks that adding a number to all logits changes neither the loss nor its gradient. Also checks that the
-// gradient's elements have the sum 0 (f32), and that equal logits have the loss log(vocabulary size) (bf16).
+// Checks that adding a number to all logits changes neither CrossEntropy's loss nor its gradient. Also checks
+// that in f32 the gradient's elements have the sum 0, and that in bf16 equal logits give the loss log(number
+// of logits).
 inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   constexpr int64_t kVocab = 300;
   const auto compute = [&](DType dtype, double offset) {
-    // These logits, with `offset` added, are exact in f32. In bf16 they would be rounded, so for bf16 all
-    // logits are equal to `offset`.
+    // For f32, the logits are `offset` plus different multiples of 1/64, which f32 represents exactly. In
+    // bf16 such numbers would be rounded, so for bf16 all logits are equal to `offset`.
     std::vector<float> values;
     for (int64_t i = 0; i < kVocab; ++i)
       values.push_back(static_cast<float>(offset + (dtype == DType::kBF16 ? 0 : 1.0 / 64 * (i * 37 % 101))));
@@ -265,16 +268,16 @@ inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
 
   x.ResetGrad();
   const Var attended = CausalAttention(x, x, x, 1);
-  // Before the division by sqrt(head_dim), the second position has the attention scores -1e8 for the first
-  // position and 1e8 for itself.
+  // The second of the two positions has the attention scores (products q k^T) -1e8 for the first position and
+  // 1e8 for itself, so it attends only to itself.
   EXPECT_EQ(attended.value().ToVector<float>(), values);
   Backward(Project({attended}, ones), list);
   for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));
 }
 
-// Checks that Rope's result does not depend on the lengths of the sequences in earlier calls. A longer
-// sequence than in these calls makes a longer table of cosines and sines on the device; a shorter one reads a
-// part of the table.
+// Checks that Rope's result does not depend on the lengths of the sequences in earlier calls. For a longer
+// sequence than in the earlier calls, Rope makes a longer table of cosines and sines on the device; for a
+// shorter one it reads a part of the existing table.
 inline void ExpectRopeIsTheSameAfterOtherLengths(const std::function<DevicePtr()>& new_device) {
   const auto rotate = [](const DevicePtr& device, int64_t seq, double theta) {
     const Tensor x = Tensor::Empty(device, {1, seq, 8}, DType::kF32);
@@ -316,8 +319,8 @@ TEST_P(FunctionGradientTest, EqualsCentralDifferences) {
   EXPECT_TRUE(CheckGradients(GetParam().function, MakeInputs(GetParam(), CpuDevice(), DType::kF64)));
 }
 
-// Tests on CUDA do not instantiate FunctionThreadsTest and FunctionGradientTest. Without these macros
-// GoogleTest would report this as an error.
+// Tests on CUDA do not instantiate FunctionThreadsTest and FunctionGradientTest. Without these macros,
+// GoogleTest would report a suite that is not instantiated as an error.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionThreadsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionGradientTest);
 

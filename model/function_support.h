@@ -16,8 +16,8 @@
 // Common code of the differentiable operations: runs their kernels and checks their inputs.
 namespace gradsync::model {
 
-// Converts a tensor to a pointer to its elements, for a kernel's argument; null for an undefined tensor.
-// Throws InvalidInput if the pointer's type does not match the tensor's dtype.
+// An object that converts a tensor to a pointer to its elements, for a kernel's argument; to null if the
+// tensor is undefined. Throws InvalidInput if the pointer's type does not match the tensor's dtype.
 class Data {
  public:
   explicit Data(const Tensor& tensor) : tensor_(tensor) {}
@@ -31,21 +31,21 @@ class Data {
   const Tensor& tensor_;
 };
 
-// Runs the kernel that make.operator()<T>() returns, on the device of `like`. T is the C++ type of like's
-// dtype: float, double or BF16.
+// Runs the kernel that make.operator()<T>() returns, on the device of the tensor `like`. T is the C++ type
+// for the dtype of `like`: float, double or BF16.
 template <class Make>
 void Run(std::string_view op, const Tensor& like, const Make& make) {
   DispatchAnyFloat(like.dtype(), op,
                    [&]<class T>() { kernels::Run(op, *like.device(), make.template operator()<T>()); });
 }
 
-// The tensor for the gradient of an operation's input, and whether to add to it or overwrite it. It converts
-// to Destination<T*>, which kernels take.
+// The tensor for the gradient of an operation's input, and whether to add to it or overwrite it. A Grad
+// converts to Destination<T*>, the same with a pointer to the tensor's elements, which kernels take.
 using Grad = Destination<Tensor>;
 
 // If input i needs a gradient, runs the kernel that make.operator()<T>(grad) returns, which computes the
-// gradient into `grad`. T is the C++ type of like's dtype. `rows`, if given, has the numbers of the rows
-// (i32) that may be nonzero in this gradient.
+// gradient into `grad`. T is the C++ type for the dtype of the tensor `like`. `rows`, if given, is an i32
+// tensor with the numbers of the rows of this gradient that may be nonzero.
 template <class Make>
 void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, const Tensor& rows = {}) {
   const auto write = [&](const Grad& grad) {
@@ -55,9 +55,10 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
 }
 
 // Computes the gradients of the operation's inputs 0 to N - 1 in one run of the kernel that
-// make.operator()<T>(grad_0, ..., grad_(N-1)) returns. grad_i is the destination of input i's gradient. If
-// `shared` is true, several of these inputs may be the same variable, whose gradients are added up in one
-// memory. The kernel then runs once for each input that needs a gradient, and computes only this gradient.
+// make.operator()<T>(grad_0, ..., grad_(N-1)) returns. grad_i is the Destination to which the kernel writes
+// or adds input i's gradient. If `shared` is true, several of these inputs may be the same variable, whose
+// gradients are added up in one memory. The kernel then runs once for each input that needs a gradient, and
+// computes only this gradient.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {

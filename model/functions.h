@@ -28,11 +28,13 @@
 //   CrossEntropy     logits, targets, two numbers per position
 //
 // On CUDA, Embedding returns a row of NaN for a token id outside the vocabulary, and CrossEntropy a loss of
-// NaN for a target outside it. The next call that waits for the GPU then throws InvalidInput. On CUDA,
-// CausalAttention throws InvalidInput if head_dim is above 128.
+// NaN for a target outside it. The next copy between GPU and CPU memory, or the next call that waits for the
+// GPU (CudaDevice::Synchronize), then throws InvalidInput. On CUDA, CausalAttention throws InvalidInput if
+// head_dim is above 128.
 //
-// In backward, an operation with a weight computes the gradient of the weight before those of other inputs.
-// An input that neither is a trained parameter nor depends on one gets no gradient.
+// In backward, an operation with a weight computes the gradient of the weight before those of its other
+// inputs, so that ranks can send it early. An input that neither is a trained parameter nor depends on one
+// gets no gradient.
 namespace gradsync::model {
 
 // Computes x weight^T without a bias. x is (..., in), weight is (out, in), and the result is (..., out).

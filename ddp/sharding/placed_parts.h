@@ -14,25 +14,26 @@ inline constexpr Option kGather = {.name = "gather",
                                    .role = Option::Role::kCarry,
                                    .words = kGatherWords};
 
-// A sharded strategy in which every p.grad() is a view of a bucket's buffer, so the strategy copies no
-// gradients to send them. With the option gather=update (kGather), unless ranks share the weights, an
-// all-gather writes a bucket's updated weights over its gradients, which are no longer needed. With
-// gather=forward, the all-gathers begin when all parts are updated, in the order of the layers, and in the
-// next forward each read of a weight waits for its all-gather (ddp/sharding/carried_weights.h). With
-// gather=forward every rank keeps its own copy of the whole weights, also where ranks could share memory.
+// A strategy for gradient synchronisation in which each parameter's gradient is a view of a bucket's buffer,
+// so the strategy sends gradients without copying them. With the strategy's option gather=update, unless
+// ranks share the weights, an all-gather in Update writes a bucket's updated weights over its gradients,
+// which are no longer needed. With gather=forward, the all-gathers of the weights begin when the rank has
+// updated its parts of all buckets, the first layers' bucket first. In the next forward each read of a
+// parameter then waits for the all-gather of its bucket (ddp/sharding/carried_weights.h). With gather=forward
+// every rank keeps its own copy of the whole weights, even if ranks could share memory.
 class PlacedParts : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return carried_.has_value(); }
-  // With gather=forward, Finish waits for the all-gathers of weights that are still running, because Update
-  // writes the parts that they send. Finish does not wait for the reduce-scatters of gradients: Update waits
-  // for them.
+  // With gather=forward, Finish waits for the all-gathers of weights that are still running, because Update,
+  // which the caller calls next, writes the parts of the weights that they send. Finish does not wait for the
+  // reduce-scatters of gradients: Update waits for them.
   void Finish() override;
   void Reset() override;
   void CompleteGradients() override;
   void CompleteValues() override;
-  // Returns the collectives of a step, in order. With gather=forward, the all-gathers for which the step's
-  // forward waits come first, although the step before has begun them.
+  // Returns the collectives of the last step, in order. With gather=forward, the all-gathers of weights come
+  // first, because the step's forward waits for them, although the update of the step before has begun them.
   BucketPlan plan() const override;
 
  protected:
@@ -47,9 +48,9 @@ class PlacedParts : public ShardedStrategy {
   std::optional<CarriedWeights> carried_;     // with gather=forward
 };
 
-// Implements Traits::more_copies for strategies derived from PlacedParts: returns 1, the size of all
-// gradients, with gather=forward, because the whole weights then have a buffer besides that of the gradients;
-// else 0.
+// Implements Traits::more_copies, which returns additional memory as a multiple of the memory of all
+// gradients, for strategies derived from PlacedParts. Returns 1 with gather=forward, because the whole
+// weights then have a buffer besides that of the gradients; else 0.
 double WeightsBuffer(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

@@ -8,22 +8,25 @@
 
 namespace gradsync::ddp {
 
-// A strategy in which each rank keeps one part of the gradients, of the optimizer's state and, unless ranks
-// share the weights, of the weights. The weights of a unit, a group of parameters such as a layer
-// (StrategyContext::units), are then gathered before they are read (ddp/sharding/gathered_weights.h). While
-// backward computes a unit's gradients, they are views of one buffer. When backward has finished with the
-// unit, a reduce-scatter of this buffer gives each rank the sum over all ranks of its part of the gradients.
-// This happens in every pass (micro-batch) of a step. The gradient buffers of two consecutive units do not
-// overlap; those of other units may.
+// A strategy for gradient synchronisation in which each rank keeps one part of the gradients, of the
+// optimizer's state and, unless ranks share the weights, of the weights. If ranks do not share the weights,
+// those of a unit, a group of parameters such as a layer (StrategyContext::units), are gathered before they
+// are read (ddp/sharding/gathered_weights.h). While backward computes the gradients of a unit's parameters,
+// these gradients are views of one buffer. When backward has finished with the unit, a reduce-scatter of this
+// buffer gives each rank the sum over all ranks of its part of the gradients. These reduce-scatters run in
+// every pass (micro-batch) of a step. The gradient buffers of two consecutive units do not overlap; those of
+// other units may.
 //
-// All ranks reduce the gradients of all units in the same order, even if a rank does not use some parameters:
-// when backward leaves a unit, gradients of the unit that this rank has not computed are set to zero.
+// All ranks reduce the gradients of all units in the same order, even if a rank's forward does not use some
+// parameters: when backward has finished with a unit, those gradients of the unit that this rank has not
+// computed are set to zero.
 class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
-  // Called before backward reads `param`: waits until the weights of its unit are gathered. Throws
-  // std::logic_error if backward has already reached a unit that forward runs before this unit.
+  // Called before backward reads `param`: waits until the weights of the parameter's unit (group of
+  // parameters) are gathered. Throws std::logic_error if backward has already reached a unit that comes
+  // before this unit in forward.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }
@@ -39,22 +42,23 @@ class ShardedUnits : public ShardedStrategy {
   BucketPlan plan() const override;
 
  protected:
-  // `window` is the largest number of units whose gathered weights are in memory at one time (see
-  // GatheredWeights). If `in_common` is true, ranks that can share memory keep one copy of the weights in it,
-  // and gather nothing.
+  // `window` is the largest number of units (groups of parameters) whose gathered weights are in memory at
+  // one time (see GatheredWeights). If `in_common` is true, ranks that can share memory keep one copy of the
+  // weights in this memory, and gather no weights.
   ShardedUnits(const PlanOfUnits& units, size_t window, bool in_common, const StrategyContext& context);
 
  private:
   void BeginPass();
-  // Called when backward has reached unit i, or, with i = num_units_, its end. Starts the reduce-scatters of
-  // the units that backward has left. Makes the buffer of unit i, if there is one, the memory of its
-  // gradients.
+  // Called when backward has reached unit i, a group of parameters, counted from 0 in the order of backward;
+  // or, with i = num_units_, when backward has ended. Starts the reduce-scatters of the units with which
+  // backward has finished. Unless backward has ended, makes the gradients of unit i's parameters views of the
+  // unit's buffer.
   void EnterThrough(size_t i);
   void Leave(size_t i);
   comm::Work Send(size_t i) override;
   void Receive(size_t i) override;
   // Returns the tensor to which the reduce-scatter of bucket i writes this rank's part of the gradients of
-  // this pass.
+  // the current pass.
   model::Tensor Sum(size_t i) const {
     return num_earlier_passes() == 0 ? own_grads()[i] : OwnPart(i, grads_[i]);
   }

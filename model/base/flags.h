@@ -39,17 +39,20 @@ struct Kind {
 Kind<bool> Switch();
 Kind<int64_t> Integer(int64_t min, int64_t max = std::numeric_limits<int32_t>::max());
 Kind<double> PositiveNumber();
-// Accepts percentages above 0 % and up to 100 %: "2%" becomes 0.02.
+// Returns the Kind of a flag that accepts percentages above 0 % and up to 100 %: "2%" becomes 0.02.
 Kind<double> Percent();
-// Accepts positive numbers of bytes, such as "4096" or "64KiB" (ParseByteCount).
+// Returns the Kind of a flag that accepts positive numbers of bytes, such as "4096" or "64KiB"
+// (ParseByteCount).
 Kind<int64_t> Bytes();
-// Accepts numbers of elements from 1 to 2^50, such as "4096" or "512Ki" (ParseCount).
+// Returns the Kind of a flag that accepts numbers of elements from 1 to 2^50, such as "4096" or "512Ki"
+// (ParseCount).
 Kind<int64_t> Elements();
-// Accepts durations from a millisecond to less than 1,000,000 hours, such as "500ms" or "2m".
+// Returns the Kind of a flag that accepts durations from a millisecond to less than 1,000,000 hours, such as
+// "500ms" or "2m".
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
-// Returns the description (Kind) of a flag that accepts the names in `named`. Parsing a name gives the value
-// that is paired with it.
+// Returns the description (Kind) of a flag that accepts the names in `named`, a list of pairs of a name and a
+// value. The Kind parses a name to the value in the same pair.
 template <class T>
 Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   std::vector<std::string> choices;
@@ -64,8 +67,8 @@ Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   };
   return {std::move(takes), parse, print, std::move(choices)};
 }
-// Returns the description (Kind) of a flag that accepts the names of `values`, as the function Name(value)
-// returns them.
+// Returns the description (Kind) of a flag that accepts the names of the enumerators `values`. The function
+// Name(value) returns the name of each.
 template <class T>
 requires std::is_enum_v<T> Kind<T> OneOf(std::initializer_list<T> values) {
   std::vector<std::pair<std::string, T>> named;
@@ -78,7 +81,8 @@ Kind<std::string> Path(std::string what);
 // Returns the description (Kind) of a flag that accepts any text that is not empty.
 Kind<std::string> Text(std::string what);
 
-// Categories of flags, one bit each. A program defines its own, such as "chooses where results are written".
+// A set of categories of command-line flags, one bit for each category. Each program defines its own
+// categories, such as the flags that choose where results are written. FlagTable's functions
 // Refuse(FlagMarks), RefuseAllBut, Values and Given select flags by these bits instead of by lists of names.
 enum class FlagMarks : uint32_t { kNone = 0 };
 constexpr FlagMarks operator|(FlagMarks a, FlagMarks b) {
@@ -88,24 +92,24 @@ constexpr bool Overlap(FlagMarks a, FlagMarks b) {
   return (static_cast<uint32_t>(a) & static_cast<uint32_t>(b)) != 0;
 }
 
-// The flags of one program. A flag's target, the variable that receives its value, must outlive the table.
-// The value that the target has when Add is called is the flag's default.
+// The command-line flags of one program. A flag's target, the variable that receives its value, must outlive
+// the table. The value that the target has when Add is called is the flag's default.
 class FlagTable {
  public:
   FlagTable(std::string program, std::string summary)
       : program_(std::move(program)), summary_(std::move(summary)) {}
 
-  // Plain --help lists, under `title`, the flags that are added after this call and before the next
+  // --help without a topic lists, under `title`, the flags that are added after this call and before the next
   // BeginGroup.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Sets the flags that plain --help explains, in one line each. Of the other flags plain --help then shows
-  // only the names. Without this call it explains all flags.
+  // Sets the names of the flags that --help without a topic explains, in one line each. Of all other flags it
+  // then shows only the names. If ShowFirst is not called, it explains all flags.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
-  // Adds a flag --name. Parse writes the flag's value to `target` if the command line has the flag. Plain
-  // --help shows at most the first line of `help`, so this line must be a sentence that starts with what the
-  // flag does.
+  // Adds a flag --name. Parse writes the flag's value to `target` if the command line has the flag. --help
+  // without a topic shows at most the first line of `help`, so this line must be a sentence that starts with
+  // what the flag does.
   template <class T>
   void Add(std::string name, T* target, const Kind<T>& kind, std::string help,
            FlagMarks marks = FlagMarks::kNone) {
@@ -118,7 +122,7 @@ class FlagTable {
            FlagMarks marks = FlagMarks::kNone) {
     AddFlag<T>(std::move(name), kind, *target ? kind.print(**target) : "", std::move(help), target, marks);
   }
-  // Adds a flag that takes a comma-separated list in which no value occurs twice.
+  // Adds a flag whose value is a comma-separated list, in which no item may occur twice.
   template <class T>
   void Add(std::string name, std::vector<T>* target, const Kind<T>& kind, std::string help,
            FlagMarks marks = FlagMarks::kNone) {
@@ -145,9 +149,9 @@ class FlagTable {
 
   // Reads the command line: "--name=value" for any flag, "--name" for a Switch, and "--name value" for other
   // flags. Throws InvalidInput for an unknown flag, a bad or missing value, a flag given twice, an unknown
-  // TOPIC, or an argument that is neither a flag nor an allowed path. Stops at --help, -h, --help=TOPIC or
-  // --version; help_requested() is then true. TOPIC is the name of a flag, a title of BeginGroup in small
-  // letters, or "all".
+  // TOPIC, or an argument that is neither a flag nor an allowed path. Parse stops at the arguments --help,
+  // -h, --help=TOPIC and --version; help_requested() is then true. TOPIC is the name of a flag, a title of
+  // BeginGroup in small letters, or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }

@@ -7,9 +7,9 @@ namespace gradsync {
 // descriptor, and the program would print into it.
 void KeepStandardStreams();
 
-// Flushes stdout and returns the exit status of the program. This is `status`, except if `status` is kDone
-// (success) and something printed on stdout could not be written: then prints an error on stderr and returns
-// kFailed.
+// Flushes stdout and returns the status with which the program should exit. This is `status`, except if
+// `status` is kDone (success) and something printed on stdout could not be written: then the function prints
+// an error on stderr and returns kFailed.
 int WithWrittenOutput(int status);
 
 }  // namespace gradsync

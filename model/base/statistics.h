@@ -20,18 +20,19 @@ double Percentile(std::span<const double> values, double p);
 double Median(std::span<const double> values);
 
 // By default, TrimmedMean removes this fraction of the values at the low end, and the same fraction at the
-// high end. tools/statistics/estimates_test.cc shows why it is 0.2.
+// high end. In tools/statistics/estimates_test.cc, simulations with 0.2 and with other fractions show why it
+// is 0.2.
 inline constexpr double kTrimmed = 0.2;
 
 // Returns the mean of the values that remain after the fraction `trimmed` of them has been removed at the low
 // end, and the same fraction at the high end. The number of values removed at each end is rounded down. A few
-// extreme values change the result little.
+// extreme values change this mean little.
 double TrimmedMean(std::span<const double> values, double trimmed = kTrimmed);
 
 // Returns the number of values whose distance from the median is more than mads * 1.4826 * MAD and also more
 // than min_relative * |median|. MAD is the median absolute deviation; 1.4826 * MAD estimates the standard
-// deviation of normally distributed values. If the values hardly vary, MAD is tiny, and only the second bound
-// excludes values that differ little.
+// deviation of normally distributed values. If the values hardly vary, MAD is tiny, and only the bound
+// min_relative * |median| keeps CountOutliers from counting values near the median.
 size_t CountOutliers(std::span<const double> values, double mads, double min_relative);
 
 }  // namespace gradsync

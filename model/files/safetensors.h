@@ -21,7 +21,8 @@
 // Supported dtypes: F32, F64, BF16, I32, I64, U8.
 namespace gradsync::model {
 
-// An open safetensors file, whose header has been checked completely. Two threads must not use it at once.
+// An open safetensors file, whose header has been checked completely. Two threads must not use one
+// SafetensorsFile at the same time.
 class SafetensorsFile {
  public:
   struct Entry {
@@ -32,8 +33,9 @@ class SafetensorsFile {
     uint64_t size_bytes = 0;
   };
 
-  // Throws InvalidInput if the file cannot be opened, is not a valid safetensors file, or has a dtype that is
-  // not supported. Throws std::runtime_error if reading fails.
+  // Opens the file `path` and reads its header. Throws InvalidInput if the file cannot be opened, is not a
+  // valid safetensors file, or has a tensor whose dtype is not supported. Throws std::runtime_error if
+  // reading fails.
   static SafetensorsFile Open(std::string path) { return SafetensorsFile(std::move(path)); }
 
   const std::string& path() const { return path_; }
@@ -41,14 +43,14 @@ class SafetensorsFile {
   // file.
   const std::vector<Entry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // Returns the entry of the tensor `name`; null if there is none.
+  // Returns the entry of the tensor `name`; null if the file has no such tensor.
   const Entry* Find(std::string_view name) const;
 
-  // Reads one tensor. Throws InvalidInput if the file has no tensor `name`, and std::runtime_error if reading
-  // fails.
+  // Reads the tensor `name` into new memory on `device`. Throws InvalidInput if the file has no tensor
+  // `name`, and std::runtime_error if reading fails.
   Tensor Load(std::string_view name, const DevicePtr& device) const;
-  // Reads the tensor `name` into `target`. Throws the same errors as Load, and InvalidInput if the shape or
-  // dtype of `target` differs from that of the tensor in the file.
+  // Reads the tensor `name` into the tensor `target`. Throws the same errors as Load, and InvalidInput if the
+  // shape or dtype of `target` differs from that of the tensor in the file.
   void LoadInto(std::string_view name, const Tensor& target) const;
 
  private:
