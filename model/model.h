@@ -41,8 +41,8 @@ class Model {
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};
   }
-  // Returns the buffers, layer by layer in forward order. The same buffer may have different values on
-  // different ranks, because the model does not synchronise buffers.
+  // Returns the model's buffers (struct Buffer), layer by layer in forward order. The same buffer may have
+  // different values on different ranks, because the model does not synchronise buffers.
   virtual std::span<const Buffer> buffers() const { return {}; }
   // Runs the forward pass, and returns the mean loss over the batch, a scalar (shape ()). Throws InvalidInput
   // if the batch has wrong shapes or dtypes, or, on the CPU, token ids or targets outside of the vocabulary.

@@ -94,8 +94,9 @@ class Optimizer {
   Optimizer(std::string_view name, Unit unit, std::vector<std::string_view> states, std::vector<Part> parts,
             double learning_rate);
 
-  // Updates `parts` and their state tensors by Rule, such as kernels::AdamW. `factors` are the values of the
-  // members of the struct Rule, such as the learning rate, in the order of their declaration.
+  // Updates `parts` and their state tensors by Rule, a struct of model/kernels/optimizer.h such as
+  // kernels::AdamW. `factors` are the values of the members of the struct Rule, such as the learning rate, in
+  // the order of their declaration.
   template <template <class> class Rule, class... Factors>
   void Run(std::span<const Part* const> parts, double grad_scale, Factors... factors);
   const Tensor& FirstStateOf(const Part& part);

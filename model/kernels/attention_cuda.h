@@ -94,8 +94,8 @@ struct Tiles {
   struct Sums {
     Number at[kRows][kCols] = {};
 
-    // Adds this thread's elements of the product p x, or of p^T x if kTransposed, to the member `at`. p is a
-    // (kTile, kTile) tile, and x a (kTile, kDim) tile.
+    // Adds this thread's elements of the product p x, or of p^T x if kTransposed, to `at`, the sum so far. p
+    // is a (kTile, kTile) tile, and x a (kTile, kDim) tile.
     template <bool kTransposed>
     __device__ void AddProduct(const Number* p, const Number* x) {
 #pragma unroll 4

@@ -31,8 +31,8 @@ struct Gemm {
   int64_t m, n, k;
   Operand<T> a;  // (m, k)
   Operand<T> b;  // (k, n)
-  // The result c is (m, n), row-major, with c_stride elements from the start of a row to the next. c must not
-  // overlap a or b. If c.accumulate is false, the old elements of c are not used.
+  // The matrix c, which gets the result, is (m, n), row-major, with c_stride elements from the start of a row
+  // to the next. c must not overlap a or b. If c.accumulate is false, the old elements of c are not used.
   Destination<C*> c;
   int64_t c_stride;
   const C* addend = nullptr;  // stored like c, must not overlap c; null if accumulating

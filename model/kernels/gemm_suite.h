@@ -40,8 +40,8 @@ struct Padded {
   void Set(int64_t i, int64_t j, double value) {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
-  // Returns a copy of the matrix, with the NaN after each row, in memory of `device`. The copy does not start
-  // at a multiple of 16 bytes, because the kernels must not need this.
+  // Returns a copy of this matrix, with the NaN after each row, in memory of `device`. The copy does not
+  // start at a multiple of 16 bytes, because the kernels must not need this.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
     Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});

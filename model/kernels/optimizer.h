@@ -83,11 +83,11 @@ struct Update {
   void OnCuda(Device& device) const;
 };
 
-// Applies `rule` to element i of `tensor`: writes its new value and states, but not tensor.copy, and returns
-// the new value. The function first reads the element's value, gradient and states, and then writes. After a
-// write, the compiler would have to read again, because it must assume that the arrays overlap. If kScaled is
-// false, `grad_scale` is ignored. The gradient is then not even multiplied by 1, because a compiler may fuse
-// a product and a sum into one instruction, which rounds differently.
+// Applies `rule` to element i of `tensor`: writes its new value and states, but not its copy in bf16, and
+// returns the new value. The function first reads the element's value, gradient and states, and then writes.
+// After a write, the compiler would have to read again, because it must assume that the arrays overlap. If
+// kScaled is false, `grad_scale` is ignored. The gradient is then not even multiplied by 1, because a
+// compiler may fuse a product and a sum into one instruction, which rounds differently.
 template <bool kScaled, class Rule, class T>
 constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T grad_scale, int64_t i) {
   T value = tensor.value[i];

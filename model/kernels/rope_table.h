@@ -30,9 +30,9 @@ class RopeTables {
   RopeTables(const RopeTables&) = delete;
   RopeTables& operator=(const RopeTables&) = delete;
 
-  // Returns the table of cosines and sines for `head_dim` and `theta`, with at least `seq` rows. If there is
-  // no such table or it has fewer rows, makes a new table, waits until the device has done all its work, and
-  // frees the old table.
+  // Returns RopeTable::data of the table for `head_dim` and `theta`, with at least `seq` rows (positions). If
+  // there is no such table or it has fewer rows, makes a new table, waits until the device has done all its
+  // work, and frees the old table.
   const T* Get(int64_t seq, int64_t head_dim, double theta) {
     RopeTable<T>& table = tables_[{head_dim, theta}];
     if (table.rows < seq) {

@@ -29,9 +29,9 @@ class CudaAnchor {
   int64_t host_ns_ = 0;
 };
 
-// Keeps the newest CudaAnchor of a device. CudaDevice::Resource<CudaClock>() returns the device's CudaClock,
-// and makes it at the first call. Any thread may call anchor(), but only the thread that runs the model on
-// the device may call Anchor(), because Anchor() enqueues work there.
+// Keeps the newest CudaAnchor of a device. A device has one CudaClock: CudaDevice::Resource<CudaClock>()
+// makes it at the first call, and returns it. Any thread may call anchor(), but only the thread that runs the
+// model on the device may call Anchor(), because Anchor() enqueues work there.
 class CudaClock {
  public:
   explicit CudaClock(Device& device);
