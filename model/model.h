@@ -10,15 +10,16 @@
 
 namespace gradsync::model {
 
-// The training data of one rank for one step, or for one forward pass of the step. For a language model,
-// inputs are token ids and targets are the token ids one position later, both i32 (batch, seq). For an image
-// model, inputs are images (batch, channels, height, width) and targets are real numbers (batch, classes).
+// The training data of one rank for one step or, if a step sums the gradients of several forward passes, for
+// one of these passes. For a language model, inputs are token ids and targets are the token ids one position
+// later, both i32 (batch, seq). For an image model, inputs are images (batch, channels, height, width) and
+// targets are real numbers (batch, classes).
 struct Batch {
   Tensor inputs;
   Tensor targets;
 };
 
-// A tensor that forward changes and that is not trained, such as batch normalisation's running mean.
+// A tensor that the forward pass changes and that is not trained, such as batch normalisation's running mean.
 struct Buffer {
   std::string name;
   Tensor value;
@@ -32,18 +33,19 @@ class Model {
   // Returns the parameters, layer by layer in forward order. The parameters within a layer may be in another
   // order.
   virtual std::span<Parameter* const> parameters() const = 0;
-  // Returns groups of parameters (units) in forward order. Strategies that shard parameters, like PyTorch's
-  // fully_shard, gather a unit from all ranks before it is used, and may reuse its memory for other units
-  // afterwards. So each operation must read parameters of at most one unit, and forward must read no
+  // Returns groups of parameters (units), such as those of one layer, in the order in which the forward pass
+  // reads them. Training strategies that leave each rank only a part of the parameters, like PyTorch's
+  // fully_shard, gather a unit from all ranks before the model uses it, and may reuse its memory for other
+  // units afterwards. So each operation must read parameters of at most one unit, and forward must read no
   // parameter of a unit after one of a later unit. Parameters that are in no unit may be read at any time.
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};
   }
-  // Returns the buffers, layer by layer in forward order. The model does not keep the buffers of different
-  // ranks equal.
+  // Returns the model's buffers (struct Buffer), layer by layer in forward order. The same buffer may have
+  // different values on different ranks, because the model does not synchronise buffers.
   virtual std::span<const Buffer> buffers() const { return {}; }
-  // Runs the forward pass, and returns the mean loss over the batch, of shape (). Throws InvalidInput if the
-  // batch has wrong shapes or dtypes, or, on the CPU, token ids or targets outside of the vocabulary.
+  // Runs the forward pass, and returns the mean loss over the batch, a scalar (shape ()). Throws InvalidInput
+  // if the batch has wrong shapes or dtypes, or, on the CPU, token ids or targets outside of the vocabulary.
   virtual Var Loss(const Batch& batch) = 0;
 };
 

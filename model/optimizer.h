@@ -22,8 +22,8 @@ struct Part {
   Parameter* param = nullptr;
   int64_t begin = 0;
   int64_t end = 0;
-  // The gradient of these elements: a tensor of end - begin elements. If undefined, the optimizer reads
-  // elements [begin, end) of param->grad().
+  // The gradient of elements [begin, end) of `param`: a tensor of end - begin elements. If undefined, the
+  // optimizer reads elements [begin, end) of param->grad().
   Tensor grad = {};
   // If defined, a tensor of end - begin values that the optimizer updates instead of param->value().
   Tensor value = {};
@@ -35,12 +35,13 @@ struct Part {
 // embedding or output layer (Parameter::SetTable).
 inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is_table(); }
 
-// Updates parameters with their gradients, which it does not change or reset. The first update or call of
-// State() allocates the state, such as AdamW's moments, filled with zeros.
+// An optimizer updates parameters with their gradients, and does not change or reset the gradients. The first
+// update or call of State() allocates the optimizer's state, such as AdamW's moments, filled with zeros.
 //
-// The parameters must outlive the optimizer. All must be f32, or all f64, and on one device; otherwise
-// constructors throw InvalidInput. Constructors with a list `params` ignore frozen parameters, and throw
-// InvalidInput if a parameter is listed twice. Constructors with `parts` do not check for overlapping parts.
+// The parameters must outlive the optimizer. All parameters must be f32, or all f64, and on one device;
+// otherwise constructors throw InvalidInput. Constructors with a list `params` ignore frozen parameters
+// (Parameter::Freeze), and throw InvalidInput if a parameter is listed twice. Constructors with a list
+// `parts` do not check whether two parts have an element in common.
 //
 // SGD and AdamW update each element independently of all others, so several optimizers, for example on
 // different ranks, may each update a part of a parameter, with bitwise the same result as one optimizer. Muon
@@ -59,9 +60,9 @@ class Optimizer {
   // before any change, if a gradient is missing.
   void Step(double grad_scale = 1);
   // Advance and Apply do the work of Step for some parameters at a time, so that a parameter can be updated
-  // as soon as its gradient is complete. In each step, call Advance once, and then pass each parameter
-  // that this optimizer updates to Apply once. Apply skips other parameters. Apply throws InvalidInput,
-  // before any change, if one of the parameters that it updates has no gradient.
+  // as soon as its gradient is complete. In each step, call Advance once, and then pass each parameter that
+  // this optimizer updates to Apply once. Apply skips parameters that this optimizer does not update. Apply
+  // throws InvalidInput, before any change, if one of the parameters that it updates has no gradient.
   void Advance() { ++num_steps_; }
   void Apply(std::span<Parameter* const> params, double grad_scale = 1);
 
@@ -75,8 +76,8 @@ class Optimizer {
   virtual std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const = 0;
 
   // Returns the state tensors, such as AdamW's moments, for checkpoints; writing to them changes the state.
-  // The exp_avg of the parameter NAME is called "exp_avg.NAME", or "exp_avg.NAME[BEGIN:END]" for a part of
-  // the parameter.
+  // For example, AdamW's tensor exp_avg of the parameter NAME is called "exp_avg.NAME", or
+  // "exp_avg.NAME[BEGIN:END]" for a part of the parameter.
   std::vector<NamedTensor> State();
   // Returns the number of state tensors for parameter `p`. Each has as many elements as the parameter, or as
   // the part that is updated.
@@ -88,18 +89,20 @@ class Optimizer {
   void Reset();
 
  protected:
-  // `states` are the names of the state tensors that each parameter may have: at most two, such as "exp_avg".
+  // `states` are the names of a parameter's state tensors, such as "exp_avg": at most two. A parameter has
+  // the first NumStatesOf() of them.
   Optimizer(std::string_view name, Unit unit, std::vector<std::string_view> states, std::vector<Part> parts,
             double learning_rate);
 
-  // Updates `parts` and their state tensors by Rule, such as kernels::AdamW. `factors` are the values of the
-  // rule's members in their order, such as the learning rate.
+  // Updates `parts` and their state tensors by Rule, a struct of model/kernels/optimizer.h such as
+  // kernels::AdamW. `factors` are the values of the members of the struct Rule, such as the learning rate, in
+  // the order of their declaration.
   template <template <class> class Rule, class... Factors>
   void Run(std::span<const Part* const> parts, double grad_scale, Factors... factors);
   const Tensor& FirstStateOf(const Part& part);
 
  private:
-  // Updates `parts` in training step number num_steps(), counted from 1; Step and Apply call it.
+  // Updates `parts` in training step number num_steps(), counted from 1. Step and Apply call this function.
   virtual void Update(std::span<const Part* const> parts, double grad_scale) = 0;
   void CheckGradients(std::span<const Part* const> parts) const;
   void AllocateState();
@@ -120,7 +123,7 @@ class Sgd : public Optimizer {
     double learning_rate = 1e-3;
   };
 
-  // Throws InvalidInput if the learning rate is negative.
+  // The constructors throw InvalidInput if the learning rate is negative.
   Sgd(std::span<Parameter* const> params, const Options& options);
   Sgd(std::vector<Part> parts, const Options& options);
 
@@ -132,7 +135,7 @@ class Sgd : public Optimizer {
   const Options options_;
 };
 
-// AdamW, arXiv:1711.05101, as PyTorch implements it.
+// The optimizer AdamW (arXiv:1711.05101), with the formulas of PyTorch's torch.optim.AdamW.
 class AdamW : public Optimizer {
  public:
   struct Options {
@@ -146,8 +149,8 @@ class AdamW : public Optimizer {
     bool decay_vectors = true;
   };
 
-  // Throws InvalidInput unless learning_rate >= 0, weight_decay >= 0, eps > 0, 0 <= beta1 < 1 and 0 <= beta2
-  // < 1.
+  // The constructors throw InvalidInput unless learning_rate >= 0, weight_decay >= 0, eps > 0, 0 <= beta1 < 1
+  // and 0 <= beta2 < 1.
   AdamW(std::span<Parameter* const> params, const Options& options);
   AdamW(std::vector<Part> parts, const Options& options);
 
@@ -174,7 +177,8 @@ class AdamW : public Optimizer {
 //
 // The factor 0.2 * sqrt(max(rows, columns)) is from Moonlight (arXiv:2502.16982, section 2.2; PyTorch:
 // adjust_lr_fn="match_rms_adamw"). It makes updates about as large as AdamW's, so that matrices need no
-// learning rate of their own. AdamW updates all parameters that are not matrices (IsMatrix).
+// learning rate of their own. Muon updates all parameters that are not matrices (IsMatrix) by AdamW's
+// formulas.
 class Muon : public AdamW {
  public:
   struct Options {
@@ -185,7 +189,8 @@ class Muon : public AdamW {
     bool in_bf16 = false;
   };
 
-  // Throws InvalidInput unless 0 <= momentum < 1 and AdamW's constructors accept options.adamw.
+  // The constructors throw InvalidInput unless 0 <= momentum < 1 and AdamW's constructors accept
+  // options.adamw.
   Muon(std::span<Parameter* const> params, const Options& options);
   Muon(std::vector<Part> parts, const Options& options);
 
@@ -196,17 +201,17 @@ class Muon : public AdamW {
   void Update(std::span<const Part* const> parts, double grad_scale) override;
   template <class T>
   void UpdateMatrix(const Part& part, double grad_scale);
-  // Represents the matrix factor * tensor, without computing this product.
+  // The matrix factor * tensor. The product is not computed, which saves a pass over memory.
   struct Scaled {
     Tensor tensor;
     double factor;
   };
-  // Returns the matrix `u`, orthogonalized by the five iterations of x in Muon's comment. T is the type of
-  // the matrices that they multiply. Overwrites `u`.
+  // Returns the matrix `u`, orthogonalized: the x after the five iterations in the comment of class Muon. T
+  // is the type of the elements that the iterations' matrix products multiply. The function overwrites `u`.
   template <class T>
   Scaled Orthogonalize(const Tensor& u);
-  // Returns a temporary tensor of this shape and dtype, not initialised, on the device of `like`. A later
-  // call with the same `i` returns the same memory if it is large enough.
+  // Returns temporary tensor number `i`, with this shape and dtype, not initialised, on the device of `like`.
+  // A later call with the same `i` returns a tensor in the same memory if it is large enough.
   Tensor Workspace(size_t i, const Tensor& like, Shape shape, DType dtype);
 
   const Options options_;

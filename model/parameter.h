@@ -14,9 +14,9 @@ namespace gradsync::model {
 // A trainable tensor with a name, and its gradient, which has the same shape and dtype.
 //
 // A parameter may have a copy in bf16: its rounded value, which the operations of the model read instead of
-// the value. Value and gradient are then f32. ForwardValue() rounds the value into the copy again if the
-// value may have changed. An optimizer that updates whole parameters avoids this pass over memory by writing
-// value and copy together (BeginUpdate()).
+// the value. The value and the gradient of a parameter with a copy are f32. ForwardValue() rounds the value
+// into the copy again if the value may have changed. An optimizer that updates whole parameters avoids this
+// pass over memory by writing value and copy together (BeginUpdate()).
 //
 // Code that writes the value must call MutableValue() before each write, or BeginUpdate() if it also writes
 // the copy. Otherwise ForwardValue() may return an old copy, and Backward may not detect that a parameter has
@@ -43,9 +43,9 @@ class Parameter {
     ++version_;
     return value();
   }
-  // Makes `place` the memory of value(); no elements are copied. If `place` is undefined, the value is again
-  // in the parameter's own memory, with the contents from before. Throws InvalidInput if the shape, dtype or
-  // device of `place` differs from the value's.
+  // Makes the tensor `place` the memory of the parameter's value(); no elements are copied. If `place` is
+  // undefined, the value is again in the parameter's own memory, with the contents from before. Throws
+  // InvalidInput if the shape, dtype or device of `place` differs from the value's.
   void PlaceValue(Tensor place);
   // Makes `place` the memory of the tensor that ForwardValue() returns: the copy in bf16 if the parameter has
   // one, else the value. For a copy, ForwardValue() no longer rounds the value, so the code that fills
@@ -57,17 +57,19 @@ class Parameter {
   void SetOnRead(ReadHook on_read) { on_read_ = std::move(on_read); }
   void TakeBack();
   bool has_copy() const { return copy_.defined(); }
-  // Returns the bytes of the value and of the copy in the parameter's own memory. A value that PlaceValue has
-  // placed elsewhere does not count. After PlaceForwardValue, neither value nor copy counts.
+  // Returns how many bytes the value and its copy in bf16 occupy in the memory that the parameter's
+  // constructor got or allocated. A value that PlaceValue has placed elsewhere does not count. After
+  // PlaceForwardValue, neither value nor copy counts.
   size_t own_bytes() const;
   // Returns the number of calls of MutableValue() and BeginUpdate() and of changes by PlaceValue and
-  // PlaceForwardValue. Backward compares it to detect that a value has changed since forward.
+  // PlaceForwardValue. Backward compares this number with that during the forward pass, to detect that a
+  // value has changed since.
   uint64_t version() const { return version_; }
   // Returns the tensor that operations read: the copy in bf16 if the parameter has one, else the value.
   const Tensor& ForwardValue() const;
 
-  // The tensors that an optimizer writes: the value, and its copy in bf16 (undefined if the parameter has no
-  // copy).
+  // The tensors of this parameter that an optimizer writes: the value, and its copy in bf16 (undefined if the
+  // parameter has no copy).
   struct Update {
     const Tensor& value;
     const Tensor& copy;
@@ -113,8 +115,9 @@ class Parameter {
   // Returns null if all rows may be nonzero.
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 
-  // Excludes the parameter from training: operations use it as a constant, and optimizers, strategies and
-  // Backward ignore it. Call this before an optimizer or a strategy is made.
+  // Excludes the parameter from training: operations use it as a constant, and Backward, optimizers and the
+  // strategies that synchronise gradients ignore it. Call this before you make an optimizer or a strategy
+  // with the parameter.
   void Freeze() { frozen_ = true; }
   bool frozen() const { return frozen_; }
   // Declares that the parameter has one row for each token or class, like an embedding. The Muon optimizer
@@ -142,8 +145,8 @@ class Parameter {
   bool is_table_ = false;
 };
 
-// Returns the parameters of `params` that are not frozen, in the same order. Throws InvalidInput, naming the
-// parameter, if `params` has one twice.
+// Returns the parameters of `params` that are not frozen (Parameter::Freeze), in the same order. Throws
+// InvalidInput, naming the parameter, if `params` has one twice.
 std::vector<Parameter*> Trained(std::span<Parameter* const> params);
 
 }  // namespace gradsync::model

@@ -3,10 +3,12 @@
 #include "model/kernels/attention.h"
 #include "model/tensor/cuda_support.h"
 
-// Tiles (small matrices in the shared memory of a CUDA block) for attention_cuda.cu, and products of tiles.
+// Tiles (small matrices in the shared memory of a CUDA block) for the attention kernels in attention_cuda.cu,
+// and functions that multiply tiles.
 namespace gradsync::model::kernels {
 
-// Locates a tile: `tile_rows` consecutive positions of one head of one sequence.
+// The place of a tile in tensors such as q, k and v: the tile has `tile_rows` consecutive positions of one
+// head of one sequence.
 struct HeadTile {
   __device__ HeadTile(const HeadShape& shape, int64_t head, int64_t tile, int tile_rows)
       : first(tile * tile_rows),
@@ -19,8 +21,8 @@ struct HeadTile {
   int64_t positions;  // offset of the head's first number in (batch, num_heads, seq)
 };
 
-// Divides the dynamic shared memory of a CUDA block: each call of Take returns a pointer to the next `bytes`
-// bytes.
+// Divides the dynamic shared memory of a CUDA block into arrays: each call of Take returns a pointer to an
+// array of `bytes` bytes, which follows the previous array.
 class SharedMemory {
  public:
   template <class T>
@@ -34,23 +36,24 @@ class SharedMemory {
   unsigned char* next_ = DynamicShared<unsigned char>();
 };
 
-// There are two kinds of tiles: (kTile, kDim) with rows of q, k, v or dout of one head, and (kTile, kTile)
-// with attention scores, probabilities or their gradients. kDim is head_dim rounded up to 32, 64, 80 or 128;
-// columns from head_dim on are zero. Number, float or double, is the type of computations. Tensor cores are
-// not used, because they would round the f32 inputs of products.
+// There are two kinds of tiles. A (kTile, kDim) tile has kTile rows (positions) of one head of q, k, v or
+// dout (the gradient of attention's output). A (kTile, kTile) tile has attention scores, probabilities or
+// their gradients. kDim is head_dim rounded up to 32, 64, 80 or 128; a (kTile, kDim) tile has zeros in the
+// columns from head_dim on. Number, float or double, is the type of a tile's elements. The products do not
+// use the GPU's tensor cores, which would round f32 inputs.
 //
-// A block has 16 x 16 threads. Of a product of two tiles, thread (ty, tx) computes the elements in rows ty *
-// kRows + i, with kRows = kTile / 16 and i < kRows, and in columns tx + 16 * j.
+// A CUDA block has 16 x 16 threads. Of a product of two tiles, thread (ty, tx) computes the elements in rows
+// ty * kRows + i, with kRows = kTile / 16 and i < kRows, and in columns tx + 16 * j.
 template <class NumberOf, int kDimOf>
 struct Tiles {
   using Number = NumberOf;
   static constexpr int kDim = kDimOf;
-  // A tile of f64 needs twice the memory of one of f32. With 80 columns, tiles of 64 rows would be too large
-  // for the gradient kernel on GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per
-  // block.
+  // Tiles have 32 rows instead of 64 in two cases, to need less shared memory. Tiles of f64 need twice the
+  // memory of tiles of f32. With 80 columns, tiles of 64 rows would be too large for the gradient kernels on
+  // GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per block.
   static constexpr int kTile = sizeof(Number) == 8 || kDim == 80 ? 32 : 64;
-  // In memory, rows of a (kTile, kDim) tile are one element longer than kDim, so that the elements of a
-  // column are in different memory banks.
+  // The number of elements from the start of a row of a (kTile, kDim) tile to the start of the next. It is
+  // one more than kDim, so that neighbours in a column are in different banks of the shared memory.
   static constexpr int kStride = kDim + 1;
   static constexpr int kScoreStride = kTile + 1;
   static constexpr int kBytes = kTile * kStride * sizeof(Number);
@@ -61,7 +64,8 @@ struct Tiles {
   __device__ static int Row(int i) { return static_cast<int>(threadIdx.x) / kSide * kRows + i; }
   __device__ static int Col(int j) { return static_cast<int>(threadIdx.x) % kSide + kSide * j; }
 
-  // Computes the (kTile, kTile) tile scores = factor * a b^T from the (kTile, kDim) tiles a and b.
+  // Computes this thread's elements of the (kTile, kTile) tile scores = factor * a b^T, where a and b are
+  // (kTile, kDim) tiles.
   __device__ static void MultiplyRows(const Number* a, const Number* b, Number factor, Number* scores) {
     Number sums[kRows][kRows] = {};
 #pragma unroll 4
@@ -85,12 +89,13 @@ struct Tiles {
     }
   }
 
-  // Holds, in registers, this thread's elements of a (kTile, kDim) product of two tiles.
+  // Holds, in registers, this thread's elements of a (kTile, kDim) matrix: the sum of one or more products of
+  // two tiles.
   struct Sums {
     Number at[kRows][kCols] = {};
 
-    // Adds this thread's elements of the product p x, or of p^T x if kTransposed, to the member `at`. p is a
-    // (kTile, kTile) tile, and x a (kTile, kDim) tile.
+    // Adds this thread's elements of the product p x, or of p^T x if kTransposed, to `at`, the sum so far. p
+    // is a (kTile, kTile) tile, and x a (kTile, kDim) tile.
     template <bool kTransposed>
     __device__ void AddProduct(const Number* p, const Number* x) {
 #pragma unroll 4
@@ -124,8 +129,9 @@ struct Tiles {
   };
 };
 
-// Copies kTile positions of a head, from position `first` on, from the tensor x to `tile` in shared memory,
-// converted to Number. Positions beyond the end of the sequence become zeros.
+// The threads of a block call LoadTile together. It copies kTile rows of a head, from position `first` of the
+// sequence on, from the tensor x to `tile` in shared memory, and converts the elements to Number. Rows beyond
+// the end of the sequence become zeros.
 template <class Tiles, class T>
 __device__ void LoadTile(const HeadShape& shape, const T* x, int64_t columns, int64_t first,
                          typename Tiles::Number* tile) {

@@ -6,8 +6,8 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Batch normalisation, arXiv:1502.03167, with the statistics of the batch. The same pass over memory also
-// adds the residual and applies the activation function of a residual network:
+// Kernels of batch normalisation (arXiv:1502.03167) in training, with the mean and the variance of the batch.
+// The same pass over memory also adds the residual and applies the activation function of a residual network:
 //
 //   y = act((x - mean) * r * weight + bias + residual),  r = 1 / sqrt(variance + eps)
 //
@@ -24,14 +24,14 @@ struct BatchNormInputs {
   bool relu;
 };
 
-// Computes y, and for BatchNormGrad each channel's mean and r = 1 / sqrt(variance + eps). Updates the running
-// averages:
+// The forward pass. Computes y, and each channel's mean and r = 1 / sqrt(variance + eps), which BatchNormGrad
+// reads. Updates the running mean and variance, and counts the batches:
 //
 //   running_mean += momentum * (mean - running_mean)    ++num_batches_tracked
 //   running_var += momentum * (unbiased variance - running_var)
 //
-// The batch must have at least two pixels (batch * height * width), because the unbiased variance divides by
-// their number minus 1.
+// A channel must have at least two pixels in the batch (batch * height * width >= 2), because the unbiased
+// variance divides by their number minus 1.
 template <class T>
 struct BatchNorm {
   ActivationShape shape;

@@ -10,9 +10,9 @@
 namespace gradsync::model::kernels {
 
 // A two-dimensional convolution (as in deep learning, the kernel is not flipped) with a square kernel, equal
-// stride and equal zero padding in both directions, and no bias. Input and output may have different numbers
-// of channels in a block (ActivationShape::block), and so different layouts in memory. The weight is
-// (out_channels, in_channels, size, size), row-major.
+// stride and equal zero padding in both directions, and no bias. The channels of input and output are stored
+// in blocks (ActivationShape::block). The blocks of the output may have another size than those of the input.
+// The weight's shape is (out_channels, in_channels, size, size), row-major.
 struct ConvShape {
   ActivationShape in;
   int64_t out_channels;
@@ -37,18 +37,21 @@ struct ConvShape {
 // on this CPU: 16 with AVX-512, else 8.
 int64_t PreferredChannelBlock();
 
-// On the CPU, oneDNN computes convolutions in f32. f64 uses plain loops on one thread, which are slow. oneDNN
-// also computes BF16 if the CPU has instructions for it (AVX-512 BF16), except for shapes that it computes
-// slowly, wrongly or not at all. Otherwise each call converts its bf16 inputs to temporary f32 arrays, and is
-// slower than a call for f32. Sums of bf16 products are f32.
+// On the CPU, the library oneDNN computes convolutions of f32 numbers. Convolutions of f64 numbers are plain
+// loops on one thread, and slow. oneDNN also computes convolutions of BF16 numbers if the CPU has
+// instructions for BF16 (AVX-512 BF16), except for shapes that oneDNN computes slowly, wrongly or not at all.
+// Otherwise a call for BF16 converts its inputs to temporary f32 arrays, and is slower than a call for f32.
+// Products of BF16 numbers are always summed in f32.
 //
-// On CUDA, cuDNN computes all types, with bitwise equal results in every run. f32 uses TF32 only if
-// CudaDevice::allow_tf32() is true. BF16 is converted to f32 and multiplied with TF32, which represents bf16
-// numbers exactly. Input and output must have blocks (ActivationShape::block) of one channel or, except for
-// f64, of all channels. If the input has blocks of all channels, the output must have them too. For other
-// blocks, OnCuda throws InvalidInput. It throws CudaError if cuDNN cannot compute the convolution.
+// On CUDA, cuDNN computes convolutions of f32, f64 and BF16 numbers, with bitwise equal results in every run.
+// It rounds f32 numbers to TF32 (10 bits of mantissa) only if CudaDevice::allow_tf32() is true. BF16 numbers
+// are converted to f32 and multiplied as TF32, which represents them exactly. A block
+// (ActivationShape::block) of the input or output must have one channel (layout NCHW) or, except for f64, all
+// channels (layout NHWC). If the input's block has all channels, the output's must have them too. For other
+// blocks, the kernels' functions OnCuda throw InvalidInput. They throw CudaError if cuDNN cannot compute the
+// convolution.
 //
-// Computes y, the convolution of x with weight.
+// The kernel Conv2d computes y, the convolution of x with `weight`.
 template <class T>
 struct Conv2d {
   ConvShape shape;
@@ -59,7 +62,7 @@ struct Conv2d {
   void OnCuda(Device& device) const;
 };
 
-// Computes dweight, the gradient of the convolution with respect to its weight.
+// Computes dweight, the gradient of the convolution's weight, from x and from dy, the gradient of y.
 template <class T>
 struct Conv2dWeightGrad {
   ConvShape shape;
@@ -70,7 +73,7 @@ struct Conv2dWeightGrad {
   void OnCuda(Device& device) const;
 };
 
-// Computes dx, the gradient of the convolution with respect to its input.
+// Computes dx, the gradient of the convolution's input x, from `weight` and from dy, the gradient of y.
 template <class T>
 struct Conv2dInputGrad {
   ConvShape shape;

@@ -11,10 +11,11 @@
 
 namespace gradsync::model::kernels {
 
-// Computes convolutions on the CPU by oneDNN. oneDNN's primitives (prepared convolutions) are made once per
-// shape and types. T is float or BF16. For BF16, Forward, WeightGrad and InputGrad do nothing and return
-// false if this CPU has no instructions for BF16, or if oneDNN's implementation is missing, slow or known to
-// be wrong; otherwise they return true.
+// Computes convolutions and their gradients on the CPU by the library oneDNN. It makes a oneDNN primitive (a
+// prepared convolution) once for each shape and pair of element types, and keeps it. T, the type of the
+// elements of x, y, dy and `weight`, is float or BF16. For BF16, Forward, WeightGrad and InputGrad do nothing
+// and return false if this CPU has no instructions for BF16, or if oneDNN's implementation is missing, slow
+// or known to be wrong; otherwise they return true.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
@@ -75,8 +76,8 @@ class OneDnnConvs {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  // Has the WeightReader or WeightWriter of each key that was used before; nullopt if oneDNN's primitive for
-  // the key is missing or too slow.
+  // Maps each key that was used before to the WeightReader or WeightWriter (the type Made) made for it, or to
+  // nullopt if oneDNN has no fast primitive for the key.
   template <class Made>
   using Cache = std::map<Key, std::optional<Made>>;
 
@@ -86,8 +87,9 @@ class OneDnnConvs {
     const void* data;
   };
 
-  // Returns the entry of `cache` for `key`. If there is none, first makes it from the descriptors that make()
-  // returns.
+  // Returns the entry of `cache` for `key`. If there is none, first makes it from the two oneDNN descriptors
+  // that make() returns: that of the weight, or of its gradient, in the caller's layout, and that of the
+  // convolution.
   template <class Made, class Make>
   const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
 
@@ -103,8 +105,8 @@ class OneDnnConvs {
   Cache<WeightWriter> weight_grad_;
 };
 
-// Returns the device's OneDnnConvs, which holds the oneDNN convolutions that have been made so far, and sets
-// the calling thread's number of OpenMP threads to the device's.
+// Returns the device's only OneDnnConvs object. Also sets the number of OpenMP threads that oneDNN uses in
+// calls from this thread to device.num_threads().
 OneDnnConvs& OneDnnConvsOf(Device& device);
 
 }  // namespace gradsync::model::kernels

@@ -5,9 +5,10 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels that look up rows of a table by their ids, and compute the table's gradient. On the CPU, ids must
-// be in [0, vocab), which the kernels do not check. On CUDA, Embedding gives a row of NaN for an id outside
-// [0, vocab), and reports the id's position in CudaDevice::wrong_indices(); EmbeddingGrad ignores such an id.
+// Kernels that look up rows of a table by their numbers (ids), such as token ids, and compute the table's
+// gradient. On the CPU, ids must be in [0, vocab), which the kernels do not check; the table has `vocab`
+// rows. On CUDA, Embedding gives a row of NaN for an id outside [0, vocab), and reports the id's position in
+// CudaDevice::wrong_indices(); EmbeddingGrad ignores such an id.
 namespace gradsync::model::kernels {
 
 // Computes y[i] = table[ids[i]].
@@ -22,8 +23,8 @@ struct Embedding {
   void OnCuda(Device& device) const;
 };
 
-// For each i, adds row i of dy to row ids[i] of dtable. If dtable.accumulate is false, all of dtable is set
-// to zero first.
+// For each i, adds row i of dy, the gradient of y, to row ids[i] of dtable, the gradient of the table. If
+// dtable.accumulate is false, all of dtable is set to zero first.
 template <class T>
 struct EmbeddingGrad {
   const int32_t* ids;

@@ -16,21 +16,23 @@ struct Operand {
   bool transposed = false;
 };
 
-// Computes the matrix product c = a b, c = addend + a b, or c += a b. T is the type of a and b, C that of c:
-// (T, C) is (float, float), (double, double), (BF16, BF16) or (BF16, float). Products of BF16 are summed in
-// f32, and each sum is rounded once, to type C.
+// The kernel Gemm computes the product of the matrices a and b: c = a b, or c = addend + a b if `addend` is
+// not null, or c += a b if c.accumulate is true. T is the type of the elements of a and b, C that of the
+// elements of c: (T, C) is (float, float), (double, double), (BF16, BF16) or (BF16, float). Products of BF16
+// are summed in f32, and each sum is rounded once, to type C.
 //
 // On the CPU, oneDNN multiplies BF16 if the CPU has instructions for it (AVX-512 BF16), m > 1 and n > 1.
 // Otherwise each call for BF16 converts a and b to temporary f32 arrays, and is slower than a call for f32.
 //
-// On CUDA, cuBLASLt computes the product. f32 uses TF32 only if CudaDevice::allow_tf32() is true.
+// On CUDA, cuBLASLt computes the product. It rounds f32 numbers to TF32 (10 bits of mantissa) only if
+// CudaDevice::allow_tf32() is true.
 template <class T, class C>
 struct Gemm {
   int64_t m, n, k;
   Operand<T> a;  // (m, k)
   Operand<T> b;  // (k, n)
-  // The result c is (m, n), row-major, with c_stride elements from the start of a row to the next. c must not
-  // overlap a or b. If c.accumulate is false, the old elements of c are not used.
+  // The matrix c, which gets the result, is (m, n), row-major, with c_stride elements from the start of a row
+  // to the next. c must not overlap a or b. If c.accumulate is false, the old elements of c are not used.
   Destination<C*> c;
   int64_t c_stride;
   const C* addend = nullptr;  // stored like c, must not overlap c; null if accumulating
@@ -42,14 +44,15 @@ struct Gemm {
 template <class T, class C>
 inline constexpr bool kBuiltForCuda<Gemm<T, C>> = GRADSYNC_HAVE_CUBLASLT != 0;
 
-// Computes c = a b or, if `accumulate`, c += a b on the calling thread alone, so that it can be called inside
-// ParallelFor. T is float or double.
+// Computes the matrix product c = a b or, if `accumulate`, c += a b on the calling thread alone, so that each
+// thread of ParallelFor (parallel.h) can compute products of its own. T, the type of the elements, is float
+// or double.
 template <class T>
 void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
                 bool accumulate);
 
-// Instantiates Gemm's function Body (OnCpu or OnCuda), which must be defined above, for the four pairs (T,
-// C).
+// This macro instantiates Gemm's member function Body for the four pairs of types (T, C) of Gemm. Body is
+// OnCpu or OnCuda, and must be defined above the macro's use.
 #define GRADSYNC_INSTANTIATE_GEMM(Body)                    \
   template void Gemm<float, float>::Body(Device&) const;   \
   template void Gemm<double, double>::Body(Device&) const; \

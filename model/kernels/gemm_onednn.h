@@ -4,10 +4,10 @@
 
 namespace gradsync::model::kernels {
 
-// Computes g.c = g.a g.b, or adds the product to g.c if g.c.accumulate is true, by oneDNN's matmul primitive.
-// m, n and k must be positive, and g.addend must be null. T is float or BF16, and C is float or T. Does
-// nothing and returns false if m or n is 1, or if oneDNN does not implement the product; otherwise returns
-// true.
+// Computes the matrix product g on the CPU, by oneDNN's matmul primitive: g.c = g.a g.b, or g.c += g.a g.b if
+// g.c.accumulate is true. g.m, g.n and g.k must be positive, and g.addend must be null. T is float or BF16,
+// and C is float or T. The function does nothing and returns false if m or n is 1, or if oneDNN does not
+// implement the product; otherwise it returns true.
 template <class T, class C>
 bool MatmulByOneDnn(Device& device, const Gemm<T, C>& g);
 

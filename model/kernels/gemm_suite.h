@@ -10,7 +10,8 @@
 #include "model/kernels/gemm.h"
 #include "model/tensor/tensor.h"
 
-// Functions that check results of Gemm kernels, for the tests on the CPU and on CUDA.
+// Functions that check the results of matrix products (the kernel Gemm), for the tests on the CPU and on
+// CUDA.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -39,8 +40,8 @@ struct Padded {
   void Set(int64_t i, int64_t j, double value) {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
-  // Returns a copy of the matrix, with the NaN after each row, in memory of `device`. The copy does not start
-  // at a multiple of 16 bytes, because the kernels must not need this.
+  // Returns a copy of this matrix, with the NaN after each row, in memory of `device`. The copy does not
+  // start at a multiple of 16 bytes, because the kernels must not need this.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
     Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});
@@ -57,9 +58,10 @@ struct GemmCase {
   bool a_transposed, b_transposed, accumulate;
 };
 
-// Calls multiply(a, b, c, c_stride) on the device, and expects that c equals the result of plain loops.
-// `c_before` has the values of c before the call. The expected result is the product a b, plus the matrix
-// Padded<C>(m, n, 2) if `adds`.
+// Calls multiply(a, b, c, c_stride), the matrix product to test, with matrices in the device's memory, and
+// expects that c then equals the result of plain loops. `c_before` has the values of c before the call. The
+// expected result is the product a b, plus the matrix Padded<C>(m, n, 2) if `adds`; the caller uses this
+// matrix as `c_before`, or lets `multiply` add it.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {
@@ -128,8 +130,8 @@ void CheckGemmWithAddend(const DevicePtr& device, const GemmCase& g) {
                      });
 }
 
-// Calls check(GemmCase) for 13 sizes (m, n, k), each with a and b transposed and not, and with and without
-// accumulation.
+// Calls check(g), which tests a matrix product, for GemmCases g of 13 sizes (m, n, k), each with a and b
+// transposed or not, and with g.accumulate (add to c) true and false.
 template <class Check>
 void ForGemms(const Check& check) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {

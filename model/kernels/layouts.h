@@ -34,8 +34,8 @@ struct ActivationShape {
   // Returns the number of elements of one image in one block of channels, which are consecutive in memory.
   constexpr int64_t plane() const { return pixels() * block; }
   constexpr int64_t numel() const { return batch * channels * pixels(); }
-  // Returns the index, in the activation's array, of pixel i of a channel; i counts the channel's pixels in
-  // all images.
+  // Returns the index, in the activation's array, of pixel i of a channel. The pixels of a channel are
+  // counted through all images, image by image and row by row.
   constexpr int64_t ElementOf(int64_t channel, int64_t i) const {
     const int64_t image = i / pixels(), pixel = i % pixels();
     return ((image * channel_blocks() + channel / block) * pixels() + pixel) * block + channel % block;

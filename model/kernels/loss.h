@@ -7,9 +7,9 @@
 
 namespace gradsync::model::kernels {
 
-// Computes `loss`, the cross-entropy of `rows` > 0 positions. On the CPU, the caller must check that targets
-// are in [0, vocab). On CUDA, a target outside [0, vocab) makes the loss NaN, and is reported in
-// CudaDevice::wrong_indices().
+// Computes `loss`, the mean cross-entropy of `rows` > 0 rows of logits, each with the number of its right
+// class (target). On the CPU, the caller must check that targets are in [0, vocab). On CUDA, a target outside
+// [0, vocab) makes the loss NaN, and is reported in CudaDevice::wrong_indices().
 //
 // max is each row's maximum, log_sum = log(sum(exp(row - max))), and loss is the mean over the rows of max -
 // row[target] + log_sum. max and log_sum are stored separately, because their sum would lose digits of
@@ -26,7 +26,8 @@ struct CrossEntropy {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient of CrossEntropy: dlogits = (softmax(logits) - one_hot(targets)) * dloss / rows.
+// Computes the gradient of CrossEntropy, where dloss is the gradient of `loss`: dlogits = (softmax(logits) -
+// one_hot(targets)) * dloss / rows.
 template <class T>
 struct CrossEntropyGrad {
   const T* logits;
@@ -52,7 +53,8 @@ struct SquaredError {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient of SquaredError: dx = 2 (x - target) / n * dloss.
+// Computes the gradient of SquaredError, where dloss is the gradient of `loss`: dx = 2 (x - target) / n *
+// dloss.
 template <class T>
 struct SquaredErrorGrad {
   const T* x;

@@ -6,13 +6,14 @@
 
 #include "model/tensor/kernel.h"
 
-// The kernel Update applies an optimizer's rule to tensors in one pass over memory. T is float or double.
+// The kernel Update, for the CPU and for CUDA, applies an optimizer's rule to the elements of tensors and of
+// their optimizer states, in one pass over memory. T, the type of these elements, is float or double.
 namespace gradsync::model::kernels {
 
 // A rule is a function object that computes the new value of one element of a tensor, and the new values of
 // its optimizer states. Rules are constexpr, because nvcc accepts constexpr functions in GPU code.
 
-// Plain gradient descent. For each f32 element, this rule reads 8 bytes of memory and writes 4.
+// The rule of plain gradient descent. For each f32 element, this rule reads 8 bytes of memory and writes 4.
 template <class T>
 struct Sgd {
   T learning_rate;
@@ -20,7 +21,7 @@ struct Sgd {
   constexpr T operator()(T value, T grad) const { return value - learning_rate * grad; }
 };
 
-// The AdamW optimizer. For each f32 element, this rule reads 16 bytes of memory and writes 12.
+// The rule of the AdamW optimizer. For each f32 element, this rule reads 16 bytes of memory and writes 12.
 template <class T>
 struct AdamW {
   T decay;         // factor of the value: 1 - learning_rate * weight_decay
@@ -37,8 +38,8 @@ struct AdamW {
   }
 };
 
-// Muon's momentum: an exponential mean of gradients, in Nesterov's form. The rule returns Muon's update
-// before it is orthogonalized; it ignores the element's old value.
+// Muon's momentum: an exponential mean of gradients, in Nesterov's form. The rule returns, as the new value,
+// an element of the update that Muon then orthogonalizes. It ignores the element's old value.
 template <class T>
 struct Nesterov {
   T momentum, rest;  // rest: 1 - momentum
@@ -50,7 +51,8 @@ struct Nesterov {
 };
 
 // A rule for the sum of two tensors: the new value is keep * value + add * grad, where `grad` is any tensor
-// of the value's shape. Muon adds matrices by this rule.
+// of the value's shape. Muon uses this rule to compute sums of matrices, and to add its update to a
+// parameter.
 template <class T>
 struct Blend {
   T keep, add;
@@ -58,8 +60,8 @@ struct Blend {
   constexpr T operator()(T value, T grad) const { return keep * value + add * grad; }
 };
 
-// A tensor of n elements to update: its elements at `value` are overwritten. If `copy` is not null, they are
-// also written there, rounded to bf16.
+// A tensor of n elements that the kernel Update changes: it overwrites the elements at `value`. If `copy` is
+// not null, it also writes the new values there, rounded to bf16.
 template <class T>
 struct UpdatedTensor {
   const T* grad;
@@ -69,8 +71,8 @@ struct UpdatedTensor {
   int64_t n;
 };
 
-// Applies `rule`, such as AdamW, to all elements of `tensors`. The rule gets each gradient multiplied by
-// `grad_scale` (for clipping); the gradients in memory do not change.
+// The kernel Update applies `rule`, such as AdamW, to all elements of `tensors`. The rule gets each gradient
+// multiplied by `grad_scale`, such as a factor that clips gradients. The gradients in memory do not change.
 template <template <class> class Rule, class T>
 struct Update {
   std::span<const UpdatedTensor<T>> tensors;
@@ -81,10 +83,11 @@ struct Update {
   void OnCuda(Device& device) const;
 };
 
-// Applies `rule` to element i: writes its new value and states, but not tensor.copy, and returns the new
-// value. Reads the element's value, gradient and states before it writes any of them, because the compiler
-// must assume that the arrays overlap. If kScaled is false, `grad_scale` is ignored: the gradient is not even
-// multiplied by 1, because a compiler may fuse a product and a sum, which rounds differently.
+// Applies `rule` to element i of `tensor`: writes its new value and states, but not its copy in bf16, and
+// returns the new value. The function first reads the element's value, gradient and states, and then writes.
+// After a write, the compiler would have to read again, because it must assume that the arrays overlap. If
+// kScaled is false, `grad_scale` is ignored. The gradient is then not even multiplied by 1, because a
+// compiler may fuse a product and a sum into one instruction, which rounds differently.
 template <bool kScaled, class Rule, class T>
 constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T grad_scale, int64_t i) {
   T value = tensor.value[i];
@@ -104,7 +107,8 @@ constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T gr
   return tensor.value[i] = value;
 }
 
-// Instantiates Update's function Body (OnCpu or OnCuda), which must be defined above, for every rule.
+// This macro instantiates Update's member function Body for every rule and for T = float and double. Body is
+// OnCpu or OnCuda, and must be defined above the macro's use.
 #define GRADSYNC_INSTANTIATE_UPDATE(Body)                      \
   template void Update<Sgd, float>::Body(Device&) const;       \
   template void Update<Sgd, double>::Body(Device&) const;      \

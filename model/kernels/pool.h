@@ -8,8 +8,9 @@
 
 namespace gradsync::model::kernels {
 
-// Pooling with windows of size x size pixels, `stride` pixels apart, over images with `padding` pixels on
-// each side, which are never the maximum. `size` is at most 15, and `padding` less than `size`.
+// The shape of max pooling: windows of size x size pixels, `stride` pixels apart, over images with `padding`
+// extra pixels on each side. An extra pixel is never a window's maximum. `size` is at most 15, and `padding`
+// less than `size`.
 struct PoolShape {
   ActivationShape in;
   int64_t size;
@@ -26,8 +27,8 @@ struct PoolShape {
 };
 
 // Computes y, the maximum of each window, and `largest`, its position in the window: row * size + column. Of
-// equal maxima, the first one counts. NaN counts as larger than any number; of several NaNs, the last one
-// counts.
+// equal maxima, `largest` names the first. NaN counts as larger than any number; of several NaNs, `largest`
+// names the last.
 template <class T>
 struct MaxPool {
   PoolShape shape;
@@ -52,7 +53,7 @@ struct MaxPoolGrad {
   void OnCuda(Device& device) const;
 };
 
-// Computes y, the mean of each channel of each image.
+// Computes y, the mean of all pixels of each channel of each image.
 template <class T>
 struct AveragePool {
   ActivationShape shape;

@@ -10,7 +10,8 @@
 
 namespace gradsync::model::kernels {
 
-// The cosines and sines of rotary position embedding for positions 0 to rows - 1, in device memory.
+// The cosines and sines of rotary position embedding for one head_dim and one theta, and for positions 0 to
+// rows - 1, in device memory.
 template <class T>
 struct RopeTable {
   T* data = nullptr;  // (rows, head_dim / 2, 2): cosine and sine
@@ -29,8 +30,9 @@ class RopeTables {
   RopeTables(const RopeTables&) = delete;
   RopeTables& operator=(const RopeTables&) = delete;
 
-  // Returns the table of cosines and sines for `head_dim` and `theta`, with at least `seq` rows. If there is
-  // no such table or it has fewer rows, makes a new table, waits for the device, and frees the old table.
+  // Returns RopeTable::data of the table for `head_dim` and `theta`, with at least `seq` rows (positions). If
+  // there is no such table or it has fewer rows, makes a new table, waits until the device has done all its
+  // work, and frees the old table.
   const T* Get(int64_t seq, int64_t head_dim, double theta) {
     RopeTable<T>& table = tables_[{head_dim, theta}];
     if (table.rows < seq) {
@@ -45,8 +47,8 @@ class RopeTables {
   }
 
  private:
-  // Returns the cosines and sines for positions 0 to seq - 1. Computes angles in f64, because large angles
-  // have few digits after the point in f32.
+  // Returns the contents of a table for positions 0 to seq - 1, in the order of RopeTable::data. Computes
+  // angles in f64, because large angles have few digits after the point in f32.
   static std::vector<T> Rotations(int64_t seq, int64_t head_dim, double theta) {
     std::vector<T> values;
     for (int64_t position = 0; position < seq; ++position) {

@@ -9,7 +9,7 @@
 
 namespace gradsync::model {
 
-// Allocates memory from the operating system or a GPU driver, which is slow.
+// An interface that allocates memory from the operating system or from a GPU driver, which is slow.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
@@ -20,12 +20,14 @@ class MemorySource {
   virtual void Release(void* memory, size_t bytes) = 0;
 };
 
-// Returns a source of CPU memory. For blocks of 2 MiB and more it asks the kernel for huge pages.
+// Returns a source of CPU memory. For blocks of 2 MiB and more the source asks the operating system for huge
+// pages.
 std::unique_ptr<MemorySource> HostMemory();
 
-// Keeps freed blocks of memory for later requests, until Trim() or until the source has no memory left. After
-// the first training steps, a step usually gets all its tensors from kept blocks, without a call of the
-// source (MemorySource). Thread safe.
+// Allocates blocks of memory from a source (MemorySource), and keeps freed blocks for later requests. It
+// gives them back in Trim(), or when the source has no memory left. After the first training steps, a step
+// usually gets the memory of all its tensors from kept blocks, without a call of the source. The class is
+// thread safe.
 //
 // Requested sizes below 1 KiB are rounded up to a multiple of 64 bytes; larger sizes are rounded up by less
 // than an eighth. A kept block serves a request if it has the rounded size, or exceeds it by at most an

@@ -6,17 +6,18 @@
 
 #include "model/tensor/cuda_device.h"
 
-// Converts the times of CUDA events to the CPU's steady clock, to compare times on GPU and CPU.
+// Classes that convert the times of CUDA events to the CPU's steady clock, to compare times on GPU and CPU.
 namespace gradsync::model {
 
 // A moment whose time is known on the GPU's clock and on the CPU's clock. The two clocks drift apart by some
 // microseconds per second, so an anchor is accurate only for a few seconds.
 class CudaAnchor {
  public:
-  // Waits until the compute stream is empty. Then makes three round trips: in each, records an event in the
-  // stream and blocks the CPU until the GPU has reached it. Uses only the shortest round trip, and assumes
-  // that the GPU reached the event halfway between its begin and end. The error is at most half of this round
-  // trip (some microseconds), plus the resolution of the event's time.
+  // The constructor waits until the device's compute stream is empty. Then it makes three round trips: in
+  // each, it records an event in the stream and blocks the CPU until the GPU has reached it. It uses only the
+  // shortest round trip, and assumes that the GPU reached the event halfway between its begin and end. So the
+  // CPU's time of the anchor is wrong by at most half of this round trip (some microseconds), plus the
+  // resolution of the event's time.
   explicit CudaAnchor(CudaDevice& device);
 
   // Returns the time when the GPU reached the event, in ns of std::chrono::steady_clock. The event must have
@@ -28,9 +29,9 @@ class CudaAnchor {
   int64_t host_ns_ = 0;
 };
 
-// Keeps the newest CudaAnchor of a device. CudaDevice::Resource<CudaClock>() returns the device's CudaClock,
-// and makes it at the first call. Any thread may call anchor(), but only the thread that runs the rank's
-// model may call Anchor(), because it uses the device.
+// Keeps the newest CudaAnchor of a device. A device has one CudaClock: CudaDevice::Resource<CudaClock>()
+// makes it at the first call, and returns it. Any thread may call anchor(), but only the thread that runs the
+// model on the device may call Anchor(), because Anchor() enqueues work there.
 class CudaClock {
  public:
   explicit CudaClock(Device& device);
@@ -39,7 +40,8 @@ class CudaClock {
   // anchor and returns it. The call waits until the compute stream is empty, and some tens of microseconds
   // more, so make it between training steps.
   std::shared_ptr<const CudaAnchor> Anchor();
-  // Returns the newest anchor, at first the one that the constructor has made.
+  // Returns the newest anchor. Before the first call of Anchor(), this is the one that CudaClock's
+  // constructor has made.
   std::shared_ptr<const CudaAnchor> anchor() const;
 
  private:

@@ -10,12 +10,13 @@
 
 #include "model/tensor/device.h"
 
-// cudaStream_t and cudaEvent_t are pointers to these structs.
+// The types cudaStream_t and cudaEvent_t of CUDA's headers are pointers to these two structs.
 struct CUstream_st;
 struct CUevent_st;
 
-// NVIDIA GPUs. In a build without the CUDA toolkit, CudaDeviceCount() is 0, and the constructors of
-// CudaDevice, CudaStream, CudaEvent and PinnedBuffer throw InvalidInput ("... built without CUDA ...").
+// Classes for NVIDIA GPUs, their streams, events and pinned CPU memory. In a build without the CUDA toolkit,
+// CudaDeviceCount() is 0, and the constructors of CudaDevice, CudaStream, CudaEvent and PinnedBuffer throw
+// InvalidInput ("... built without CUDA ...").
 //
 // A function throws CudaError if its CUDA call fails, except destructors and functions for which another
 // result is stated. Kernels run asynchronously: if a kernel fails on the GPU (such as by a read out of
@@ -42,7 +43,7 @@ class CudaOutOfMemory : public std::bad_alloc {
 
 [[noreturn]] void ThrowCudaError(int status, const char* call, const char* file, int line);
 
-// Runs a call of the CUDA runtime, and throws CudaError if it fails.
+// This macro runs `call`, a call of the CUDA runtime, and throws CudaError if the call fails.
 #define GRADSYNC_CUDA(call)                                                                            \
   do {                                                                                                 \
     if (const auto gradsync_status = (call); gradsync_status != 0) [[unlikely]]                        \
@@ -75,9 +76,10 @@ class CudaStream {
   void Wait(const CudaEvent& event) const;
   // Blocks the CPU until all work of the stream is done.
   void Synchronize() const;
-  // Enqueues a copy. Source and target may each be memory of this GPU, pinned CPU memory or pageable CPU
-  // memory. Until the copy has run, nothing may write the source or use the target. The call may block the
-  // CPU if one of them is pageable memory, or if both are CPU memory.
+  // Enqueues a copy of `bytes` bytes in this stream. Source and target may each be memory of this GPU, pinned
+  // CPU memory or pageable CPU memory. Until the copy has run, nothing may write the source or use the
+  // target. The call may block the CPU if the source or the target is pageable memory, or if both are CPU
+  // memory.
   void Copy(void* target, const void* source, size_t bytes) const;
 
   CUstream_st* get() const { return handle_.get(); }
@@ -115,8 +117,9 @@ class CudaEvent {
   std::unique_ptr<CUevent_st, Destroy> handle_;
 };
 
-// Pinned CPU memory, which the GPU can access and copy without blocking the CPU. Allocating and freeing it is
-// slow. Destroy the buffer only when no copy uses it any more.
+// A buffer of pinned (page-locked) CPU memory. Kernels on the GPU can access it, and the GPU can copy it
+// while the CPU does other work. Allocating and freeing such memory is slow. Destroy the buffer only when no
+// copy uses it any more.
 class PinnedBuffer {
  public:
   // Throws CudaOutOfMemory if there is not enough memory.
@@ -133,15 +136,17 @@ class PinnedBuffer {
   size_t bytes_ = 0;
 };
 
-// A GPU. The kernels of operations, and copies and zero-fills of tensors, are enqueued in its compute stream,
-// in the order of the calls. The calls do not wait until the GPU has done the work, except Synchronize and
-// copies from or to CPU memory, which return when all work of the compute stream is done.
+// A GPU with a compute stream, which is a CUDA stream. The kernels of operations, and copies and zero-fills
+// of tensors, are enqueued in this stream, in the order of the calls. The calls do not wait until the GPU has
+// done the work, except Synchronize and copies from or to CPU memory, which return when all work of the
+// compute stream is done.
 //
 // The memory of a freed tensor may be reused immediately, although the GPU may still have to run kernels that
-// use it. This is safe on the compute stream, where kernels of the next tensor come later. Before a tensor is
-// used on another stream, that stream must wait for an event that was recorded on the compute stream after
-// the work that wrote the tensor. The tensor must then be kept until an event that was recorded on the other
-// stream after the use has been reached, or until the compute stream waits for this event.
+// use it. This is safe on the compute stream, where kernels that use the memory's next tensor come later.
+// Before a tensor is used on another stream, that stream must wait for an event that was recorded on the
+// compute stream after the work that wrote the tensor. The tensor must then be kept until an event that was
+// recorded on the other stream after the use has been reached, or until the compute stream waits for this
+// event.
 //
 // A kernel that finds a token id or a target outside of the vocabulary writes its position plus one to
 // wrong_indices(). The next Synchronize of the device, or Copy from or to CPU memory, throws InvalidInput and
@@ -151,8 +156,8 @@ class PinnedBuffer {
 // make this GPU the current GPU of the calling thread (cudaSetDevice), and do not restore the previous one.
 class CudaDevice : public Device {
  public:
-  // Uses the GPU with this ordinal among CUDA_VISIBLE_DEVICES. Throws InvalidInput if there is no such GPU,
-  // or if its compute capability is below 8.0.
+  // Makes a device for the GPU with this number among those that CUDA sees (CUDA_VISIBLE_DEVICES), counted
+  // from 0. Throws InvalidInput if there is no such GPU, or if its compute capability is below 8.0.
   explicit CudaDevice(int ordinal);
   ~CudaDevice() override;
 
@@ -163,9 +168,9 @@ class CudaDevice : public Device {
   void Zero(void* target, size_t bytes) override;
   void Synchronize() override;
 
-  // The position plus one, in the flattened array of token ids or of targets, of an entry that a kernel found
-  // to be outside of the vocabulary; 0 if there is none. The struct is in pinned CPU memory, which kernels
-  // can write.
+  // Each member is the position plus one, in the flattened array of token ids (`id`) or of targets
+  // (`target`), of an entry that a kernel found to be outside of the vocabulary; 0 if there is none. The
+  // struct is in pinned CPU memory, which kernels can write.
   struct WrongIndices {
     int64_t id, target;
   };
