@@ -5,10 +5,10 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor.h"
 
-// The differentiable operations of image models. The tensors of a call must be on one device and, but for
-// num_batches_tracked, have the same dtype, f32, f64 or bf16; for other dtypes, devices or shapes, an
-// operation throws InvalidInput. If activations are bf16, however, targets, losses, running averages,
-// BatchNorm2d's weight and bias, and AddBias's bias are f32.
+// The differentiable operations of image models. The tensors of a call must be on one device and, except for
+// BatchNormBuffers::num_batches_tracked (i64), have the same dtype, f32, f64 or bf16; for other dtypes,
+// devices or shapes, an operation throws InvalidInput. If activations are bf16, however, targets, losses,
+// running averages, BatchNorm2d's weight and bias, and AddBias's bias are f32.
 //
 // Activations with pixels (the outputs of convolutions, batch normalisation and max pooling) have the shape
 // (batch, channels / block, height, width, block), where `block` channels of a pixel are adjacent in memory.

@@ -45,9 +45,8 @@ Answer MakeAnswer(const std::string& place, const Setting& setting, const Compar
 // about settings whose rows must not be compared (Setting::void_reason), or against a baseline with wrong
 // gradients or parameters (the warning kUnequal).
 std::vector<Answer> MakeAnswers(const Settings& settings);
-// The kinds of recommendation: whether it is known which row (a strategy with options, over a backend) has
-// the shortest training step. Only rows count whose gradients are exact by design and in whose results no
-// check found an error.
+// What is known about which row (a strategy with options, over a backend) has the shortest training step.
+// Only rows count whose gradients are exact by design and in whose results no check found an error.
 enum class State {
   kNone,  // nothing, for example because other programs disturbed the measurement
   // One row is recommended: it is the fastest, or slower than the fastest by at most kEqualWithin (3 % of the
