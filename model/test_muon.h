@@ -10,8 +10,9 @@ namespace gradsync::model {
 
 using ReferenceMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Divides `u` by its Frobenius norm, and applies Muon's five iterations to its singular values, which brings
-// most of them near 1. The singular vectors of `u` do not change.
+// Returns a matrix with the singular vectors of `u` and other singular values: those of `u` are divided by
+// the Frobenius norm of `u`, and go through Muon's five Newton-Schulz iterations, which bring most of them
+// near 1.
 inline ReferenceMatrix Orthogonalized(const ReferenceMatrix& u) {
   const Eigen::JacobiSVD<ReferenceMatrix> svd(u, Eigen::ComputeThinU | Eigen::ComputeThinV);
   Eigen::VectorXd s = svd.singularValues() / (u.norm() + 1e-7);
@@ -26,7 +27,8 @@ struct MuonReference {
   double rate, decay;
   ReferenceMatrix mean = {};
 
-  // Returns the factor by which Muon multiplies the orthogonalized matrix that it subtracts from `value`.
+  // In each step, Muon subtracts the product of a factor and an orthogonalized matrix from the parameter
+  // `value`. Returns this factor.
   double SizeOf(const ReferenceMatrix& value) const {
     return rate * 0.2 * std::sqrt(static_cast<double>(std::max(value.rows(), value.cols())));
   }

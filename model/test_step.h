@@ -6,8 +6,8 @@
 // A training step of any model, for tests.
 namespace gradsync::model {
 
-// Takes one training step, and returns the loss before the update. On CUDA the call may return before the GPU
-// has computed the loss.
+// Takes one training step on `batch` (forward, backward, update), and returns the loss before the update. On
+// CUDA the call may return before the GPU has computed the loss.
 inline Tensor Step(Model& model, Optimizer& optimizer, const Batch& batch) {
   for (Parameter* p : model.parameters()) p->ResetGrad();
   const Var loss = model.Loss(batch);

@@ -16,19 +16,20 @@ namespace gradsync::model {
 class Tensor;  // model/tensor/tensor.h
 class Var;     // model/autograd.h
 
-// A tracer is told when each named range of time begins and ends, through Begin and End. A TraceRange object
-// makes a range. Backward makes one for the gradients of each operation. Ranges may contain other ranges.
-// Implementations record times, count floating-point operations or pass the ranges to a profiler.
+// A Tracer is told when each named range of time begins and ends, by calls of Begin and End. The constructor
+// and the destructor of a TraceRange make these calls. Backward (model/autograd.h) makes a TraceRange for the
+// gradients of each operation. A range may contain other ranges. Derived classes record times, count
+// floating-point operations or pass the ranges to a profiler.
 class Tracer {
  public:
   virtual ~Tracer() = default;
   virtual void Begin(std::string_view name) = 0;
   virtual void End() = 0;
-  // Every operation of a forward pass calls this function of its device's tracer: on the CPU after it has run
-  // its kernels, on a GPU after it has enqueued them. A tracer that measures times counts, as the operation's
-  // time, the time since the previous call or the end of the previous range, whichever is later. `inputs` are
-  // the operation's inputs, without token ids and the targets of cross-entropy. An optional input that was
-  // not given is an undefined Var.
+  // Every operation of a forward pass, such as "linear", calls Computed of its device's tracer: on the CPU
+  // after it has run its kernels, on a GPU after it has enqueued them. A tracer that measures times counts,
+  // as the operation's time, the time since the previous call of Computed or the end of the previous range,
+  // whichever is later. `inputs` are the operation's inputs, without token ids and the targets of
+  // cross-entropy. An optional input that the caller left out is an undefined Var.
   virtual void Computed(std::string_view /*name*/, const Tensor& /*output*/,
                         std::span<const Var> /*inputs*/) {}
 };
@@ -119,8 +120,8 @@ using DevicePtr = std::shared_ptr<Device>;
 DevicePtr CpuDevice(int num_threads = 1);
 
 // Makes this thread, and threads that it starts later, treat denormal numbers (in f32, of magnitude below
-// 1.2e-38) as zeros. Many CPUs are much slower with such numbers, which occur in AdamW's moments of unused
-// weights.
+// 1.2e-38) as zeros. Many CPUs are much slower with such numbers. They occur in AdamW's moments (running
+// averages) of weights whose gradients stay 0.
 void FlushDenormals();
 
 }  // namespace gradsync::model

@@ -5,7 +5,8 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels that scale, fill, convert and transpose arrays, add biases, sum squares, and compute SwiGLU.
+// Kernels for the CPU and for CUDA that scale, fill, convert and transpose arrays, add biases, sum squares,
+// and compute SwiGLU.
 namespace gradsync::model::kernels {
 
 // Computes y = x * factor. x and y may be the same array.
@@ -30,7 +31,7 @@ struct Fill {
   void OnCuda(Device& device) const;
 };
 
-// Converts x from float to BF16, rounded to nearest, or from BF16 to float.
+// Converts the n numbers of x from float to BF16, rounded to nearest, or from BF16 to float.
 template <class From, class To>
 struct Cast {
   const From* x;
@@ -74,8 +75,8 @@ struct BiasGrad {
   void OnCuda(Device& device) const;
 };
 
-// SquaredSums divides x into pieces of kSumPiece consecutive elements (the last piece may be shorter), and
-// sets sums[i] to the sum of squares of piece i, computed in f64.
+// The kernel SquaredSums divides the array x into pieces of kSumPiece consecutive elements (the last piece
+// may be shorter), and sets sums[i] to the sum of squares of piece i, computed in f64.
 inline constexpr int64_t kSumPiece = int64_t{1} << 16;
 inline int64_t NumPieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
 template <class T>
@@ -99,8 +100,8 @@ struct SwiGlu {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradients of SwiGlu, with s = 1 / (1 + exp(-gate)):
-// dgate = dy * up * s * (1 + gate * (1 - s)), dup = dy * gate * s.
+// Computes the gradients of SwiGlu's inputs gate and up from dy, the gradient of its output. With s = 1 / (1
+// + exp(-gate)), they are dgate = dy * up * s * (1 + gate * (1 - s)) and dup = dy * gate * s.
 template <class T>
 struct SwiGluGrad {
   const T *gate, *up, *dy;

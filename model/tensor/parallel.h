@@ -26,8 +26,8 @@ void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 
   }
 }
 
-// Calls fn(i) for each i of [0, n). ParallelFor divides [0, n) into ranges, and one thread makes all calls of
-// a range.
+// Calls fn(i) for each i of [0, n) on the device's threads: ParallelFor divides [0, n) into ranges, and one
+// thread makes all calls of a range.
 template <class Fn>
 void ParallelForEach(const Device& device, int64_t n, int64_t grain, const Fn& fn) {
   const auto each = [&](int64_t begin, int64_t end) {

@@ -6,26 +6,27 @@
 #include "model/tensor/tensor.h"
 
 // Random numbers that are equal on every machine, with any number of threads, and whatever was drawn before.
-// The 32-bit word from which number i of a stream is made depends only on (seed, stream, i). The standard
-// library's distributions do not guarantee equal numbers.
+// The 32-bit word from which number i of a stream (a sequence of random numbers) is made depends only on
+// (seed, stream, i). The distributions of the C++ standard library are not used, because their numbers may
+// differ between implementations.
 namespace gradsync::model {
 
 // Returns four random 32-bit words for each (key, counter), by Philox4x32-10: Salmon, Moraes, Dror and Shaw,
 // "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint32_t, 4> counter);
 
-// What random numbers are used for. Each purpose has its own streams (StreamOf), so that, for example,
+// What a caller needs random numbers for. Each purpose has its own streams (StreamOf), so that, for example,
 // initial weights and batches that are drawn with the same seed are independent.
 enum class Purpose : uint64_t { kWeights, kBatches, kOrder, kSpotChecks, kLowRank, kPeak };
 
-// Each purpose has 2^56 streams. Returns the number of its stream `index`, which the functions below take as
-// `stream`.
+// Returns the number of a purpose's stream `index`, which the functions below take as `stream`. Each purpose
+// has 2^56 streams.
 constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
   return static_cast<uint64_t>(purpose) << 56 | index;
 }
 
-// Returns the four random 32-bit words that the stream `stream` has for `counter`. With equal seeds and
-// streams, two counters never give the same four words.
+// Returns four random 32-bit words: those with the number `counter` in the stream `stream`. With equal seeds
+// and streams, two counters never give the same four words.
 std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t counter);
 
 // Fills `tensor` (f32 or f64) with random numbers of a normal distribution that has mean 0 and, before it is

@@ -24,7 +24,7 @@ int64_t Numel(const Shape& shape);
 // storage. A view is a Tensor over all or a part of another tensor's storage, and keeps this storage alive.
 class Tensor {
  public:
-  // Makes an undefined tensor, without storage. Its elements must not be read, written or copied; device(),
+  // Makes an undefined tensor, which has no storage and must not be read or written. Its functions device(),
   // View, Slice and SliceBytes throw InvalidInput.
   Tensor() = default;
 
@@ -73,10 +73,10 @@ class Tensor {
   // tensor. Throws InvalidInput if these elements are not inside this tensor, or not aligned for `dtype`.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
-  // Returns whether no other Tensor object shares this tensor's storage. Two tensors that Over() makes of the
-  // same memory count as two storages.
+  // Returns whether no other Tensor object shares this tensor's storage. If two calls of Over() get the same
+  // memory, their tensors do not share a storage.
   bool unique() const { return storage_.use_count() == 1; }
-  // Returns whether both tensors begin at the same address and have equally many elements.
+  // Returns whether this tensor and `other` begin at the same address and have equally many elements.
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
 
   // A Version remembers how many writes to a tensor's storage have been counted (CountWrite).
@@ -84,8 +84,9 @@ class Tensor {
   class Version;
   Version version() const;
   // Counts a write to the storage, which Version::changed() then reports. CopyFrom, Zero, and the functions
-  // of random.h and tensor_ops.h that write a tensor (except Cast) call CountWrite themselves. After a
-  // kernel, a collective or a write through data(), the caller must call it if the write is to be detected.
+  // of random.h and tensor_ops.h that write a tensor (except Cast) call CountWrite themselves. After a write
+  // by a kernel, by a collective or through data(), the caller must call CountWrite if changed() is to report
+  // the write.
   void CountWrite() const;
 
   // Copies the elements of `source` into this tensor. One of the two must be on the CPU, or both on the same
@@ -111,7 +112,8 @@ class Tensor {
  private:
   struct Storage;
 
-  // Throws InvalidInput for a negative dimension, or if the size in bytes does not fit into 63 bits.
+  // Makes a tensor without storage. Throws InvalidInput for a negative dimension, or if the size in bytes
+  // does not fit into 63 bits.
   Tensor(Shape shape, DType dtype);
   [[noreturn]] void ThrowWrongDType(DType expected) const;
 

@@ -50,7 +50,7 @@ class TrainingTest : public testing::TestWithParam<TrainingCase> {
           batch_(c.on_images ? RandomImages(device, 4, 64, 64, MicroResNet().num_classes)
                              : RandomTokens(device, TiledTransformer(64), 3, 100, 1)) {}
 
-    // Takes a step, and returns the loss before the update.
+    // Takes a training step on the batch, and returns the loss before the update.
     Tensor Step() { return model::Step(*model_, optimizer_, batch_); }
 
     std::vector<float> Values() const {
@@ -95,9 +95,9 @@ TEST_P(TrainingTest, IsDeterministic) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-// The device's allocator may need more memory until the second step ends. The first step allocates the
-// gradients, in blocks that temporary tensors of this step may have freed. So temporary tensors of the second
-// step may need new blocks.
+// From the third training step on, the device's allocator takes no more memory from the system. The second
+// step may still need more: the first step allocates the parameters' gradients, perhaps in blocks that its
+// temporary tensors have freed, so temporary tensors of the second step may need new blocks.
 TEST_P(TrainingTest, SteadyStepsTakeNothingFromTheSystem) {
   Run run(GetParam());
   for (int step = 0; step < 2; ++step) run.Step();

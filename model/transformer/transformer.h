@@ -25,10 +25,11 @@ struct TransformerConfig {
 
 // Returns the names that TransformerByName accepts: tiny, small, medium, large, xl, 2.7b.
 std::vector<std::string> TransformerNames();
-// Returns the sizes of the model `name`. Throws InvalidInput for an unknown name.
+// Returns the sizes of the transformer that TransformerNames lists as `name`. Throws InvalidInput for an
+// unknown name.
 TransformerConfig TransformerByName(std::string_view name);
-// Throws InvalidInput if a size is outside [1, 2^31), if num_heads does not divide d_model, if d_model /
-// num_heads is odd (RoPE rotates pairs), or if the matrices have more than 10^12 elements together.
+// Throws InvalidInput if a size in `config` is outside [1, 2^31), if num_heads does not divide d_model, if
+// d_model / num_heads is odd (RoPE rotates pairs), or if the matrices have more than 10^12 elements together.
 void Validate(const TransformerConfig& config);
 // Returns the number of elements of all parameters: 2 vocab_size d + num_layers (4 d^2 + 3 d d_ff + 2 d) + d,
 // where d is d_model.
@@ -60,7 +61,8 @@ class Transformer : public Model {
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
   // Returns the parameters in groups: those of the embeddings, of each block, and of the final norm with
-  // lm_head. Strategies that shard parameters gather and free the parameters of a group together.
+  // lm_head. Data-parallel strategies that shard parameters over ranks gather and free the parameters of a
+  // group together.
   std::vector<std::vector<Parameter*>> units() const override;
 
   // Computes logits: i32 ids (batch, seq) -> (batch, seq, vocab_size).

@@ -17,7 +17,8 @@ namespace gradsync::model {
 struct ResNetConfig {
   std::string name;
   std::array<int64_t, 4> num_blocks{};  // number of blocks in each of the four stages
-  // Channels of the stem's output. The 3 x 3 convolutions of stage i (from 0) have width * 2^i channels.
+  // Number of channels of the output of the stem (the first convolution and the max pooling). The 3 x 3
+  // convolutions of stage i (from 0) have width * 2^i channels.
   int64_t width = 0;
   int64_t num_classes = 0;
 };
@@ -32,7 +33,7 @@ struct ConvNormShape {
   std::string conv, norm;             // names of the convolution and the norm
   int64_t in = 0, out = 0, size = 0;  // channels of input and output; size of the square kernel
   // Height and width of the convolution's output are 1 / stride of those of its input, and 1 / reduction of
-  // those of the image, rounded up.
+  // those of the model's input images, rounded up.
   int64_t stride = 1, reduction = 1;
   bool is_shortcut = false;
 };
@@ -55,8 +56,9 @@ int64_t NumParameters(const ResNetConfig& config);
 // normalisation always uses the mean and variance of the batch, not the running averages.
 class ResNet : public Model {
  public:
-  // Draws the initial weights: convolutions from a normal distribution of variance 2 / (out * size^2),
-  // truncated at 3 standard deviations; fc from a uniform distribution between -1 / sqrt(in) and 1 /
+  // Draws the initial weights. Those of a convolution with `out` output channels and a kernel of size x size
+  // are from a normal distribution of variance 2 / (out * size^2), truncated at 3 standard deviations. Weight
+  // and bias of fc, which has `in` inputs, are from a uniform distribution between -1 / sqrt(in) and 1 /
   // sqrt(in). Weights of norms are 1 and their biases 0. A parameter's initial values depend on `seed`, on
   // its shape and on its index in parameters(), but not on `device` or `dtype`. `dtype` is the dtype of
   // activations: f32, f64 or bf16. Parameters, images, targets and the loss have the same dtype, except with
@@ -67,15 +69,16 @@ class ResNet : public Model {
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
   // Returns the parameters in six groups: those of the stem, of each of the four stages, and of fc.
-  // Strategies that shard parameters gather and free the parameters of a group together.
+  // Data-parallel strategies that shard parameters over ranks gather and free the parameters of a group
+  // together.
   std::vector<std::vector<Parameter*>> units() const override;
   std::span<const Buffer> buffers() const override { return buffers_; }
 
   // Predicts numbers (batch, num_classes) from images (batch, 3, height, width), and updates the running
   // averages in buffers().
   Var Predict(const Tensor& images);
-  // Returns the mean squared error between the predictions and batch.targets, which have the shape (batch,
-  // num_classes).
+  // Returns the mean squared error between Predict(batch.inputs) and batch.targets, which have the shape
+  // (batch, num_classes).
   Var Loss(const Batch& batch) override;
 
  private:

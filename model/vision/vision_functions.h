@@ -5,16 +5,17 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor.h"
 
-// The differentiable operations of image models. The tensors of a call must be on one device and, but for
-// num_batches_tracked, have the same dtype, f32, f64 or bf16; for other dtypes, devices or shapes, an
-// operation throws InvalidInput. If activations are bf16, however, targets, losses, running averages,
-// BatchNorm2d's weight and bias, and AddBias's bias are f32.
+// The differentiable operations of image models. The tensors of a call must be on one device and, except for
+// BatchNormBuffers::num_batches_tracked (i64), have the same dtype, f32, f64 or bf16; for other dtypes,
+// devices or shapes, an operation throws InvalidInput. If activations are bf16, however, targets, losses,
+// running averages, BatchNorm2d's weight and bias, and AddBias's bias are f32.
 //
-// The shape of an image's activation is (batch, channels / block, height, width, block). Channel c is element
-// c % block of block c / block. The block is 1, 8 or 16 on the CPU, and 1 or the number of channels on CUDA.
-// Images have block 1, the usual order (batch, channels, height, width). The input and the output of a
-// convolution may have different blocks. On CUDA, an input with all its channels in one block needs an output
-// with all its channels in one block.
+// Activations with pixels (the outputs of convolutions, batch normalisation and max pooling) have the shape
+// (batch, channels / block, height, width, block), where `block` channels of a pixel are adjacent in memory.
+// Channel c is element c % block of block c / block. `block` is 1, 8 or 16 on the CPU, and 1 or the number of
+// channels on CUDA. The input images of a model have block 1, so they are in the usual order (batch,
+// channels, height, width). The input and the output of a convolution may have different blocks. On CUDA, an
+// input with all its channels in one block needs an output with all its channels in one block.
 //
 // For its backward pass, each operation keeps these tensors in memory:
 //
@@ -68,11 +69,11 @@ Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNor
                 const BatchNormOptions& options, const Var& residual = Var());
 
 // Returns the maximum of each window of size x size pixels; windows are `stride` pixels apart. `size` must be
-// at most 15, and `padding` less than `size`; padded pixels are never the maximum. The first of equal maxima
-// in a window gets its gradient.
+// at most 15, and `padding` less than `size`; padded pixels are never the maximum. The backward pass adds the
+// gradient of each maximum to the pixel that it is from, the first one if several pixels are equal.
 Var MaxPool2d(const Var& x, int64_t size, int64_t stride, int64_t padding);
 
-// Returns the mean of each channel of each image, (batch, channels).
+// Returns the mean over the pixels of each channel of each image, as a tensor of shape (batch, channels).
 Var GlobalAveragePool(const Var& x);
 
 // Computes x + bias, for x (rows, d) and bias (d).

@@ -11,37 +11,39 @@ namespace gradsync::tools {
 
 // Estimates how much longer each row's step is than its baseline's (Comparison::estimate), and the costs of
 // synchronisation (Setting::costs), of a setting whose strategies took turns: each took a step in every
-// round. Also sets the setting's num_rounds, round_s (the duration of one round), num_launches, num_looks and
-// confidence.
+// round. Also sets the setting's num_rounds, round_s (the duration of one round), num_launches, num_looks
+// (planned checks whether intervals are narrow enough) and confidence (the allowed probability of a wrong
+// interval).
 void EstimateInTurn(Setting* setting);
 
-// Returns how much the differences of rows to their baselines vary from launch to launch: their variance
-// between launches, divided by the variance that the scatter of rounds within a launch explains; 1 if this
-// ratio is smaller or unknown.
+// Returns how much the differences of rows to their baselines vary from launch to launch (a launch is one
+// start of all processes): their variance between launches, divided by the variance that the scatter of
+// rounds within a launch explains; 1 if this ratio is smaller or unknown.
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
-// CompareSteps returns, for each pair of rows, by how much the step of `own` is longer than the step of
-// `base`, as a fraction of the step of `base`. With a probability of at least 95 %, all intervals that a call
-// returns contain the true values. The low ends of the intervals are at least -1, because no step takes less
-// time than none. Estimates have no intervals if Setting::takes_turns() is false, for example because the
-// rows were not measured in turn.
+// CompareSteps returns, for each RowPair, by how much the step of the row `own` is longer than the step of
+// the row `base`, as a fraction of the step of `base`. With a probability of at least 95 %, the intervals of
+// all differences that a call returns contain the true differences. No interval begins below -1, because no
+// step takes less than 0 seconds. Estimates have no intervals if Setting::takes_turns() is false, for example
+// because the rows were not measured in turn.
 struct RowPair {
   const Row* own;
   const Row* base;
 };
 using RowPairs = std::vector<RowPair>;
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
-// Returns, for each pair of rows, how many seconds more synchronisation costs in a step of `own` than in a
-// step of `base`. A row's cost is the time of its step minus that of a strategy without communication. The
-// estimate is NaN if a cost is unknown, if `own` does not communicate, or if the rows were not measured in
-// turn (Setting::takes_turns() is false).
+// Returns, for each RowPair, how many seconds more synchronisation costs in a step of the row `own` than in a
+// step of the row `base`. This cost of a row is the time of its step minus that of a strategy without
+// communication. The estimate is NaN if a cost is unknown, if `own` does not communicate, or if the rows were
+// not measured in turn (Setting::takes_turns() is false).
 std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs);
 
 // Returns bounds[i][j]: the step of comparisons[i].row is longer than the step of comparisons[j].row by at
 // least this fraction of the step of the baseline that all comparisons share. LeastDifferences computes these
-// one-sided bounds, after Hsu's comparisons with the best. With a probability of at least 95 %, all bounds of
-// the truly fastest row are at most 0. So a row may be the fastest unless one of its bounds is above 0. All
-// bounds are NaN if Setting::takes_turns() is false, for example because the rows were not measured in turn.
+// one-sided bounds, after Hsu's comparisons with the best. With a probability of at least 95 %, all
+// bounds[i][j] of the truly fastest row i are at most 0. So row i may be the fastest unless one of its
+// bounds[i][j] is above 0. All bounds are NaN if Setting::takes_turns() is false, for example because the
+// rows were not measured in turn.
 std::vector<std::vector<double>> FindLeads(const Setting& setting,
                                            const std::vector<const Comparison*>& comparisons);
 bool MayBeFastest(const std::vector<double>& leads);
