@@ -19,12 +19,12 @@
 // and comparisons of these rows.
 namespace gradsync::tools {
 
-// Two rows are called equal if the interval of the difference of their steps contains 0 and lies within +-
-// this fraction of the baseline's step.
+// Two rows are called equal if the confidence interval of the difference of their step times contains 0 and
+// lies within +- this fraction of the baseline's step.
 inline constexpr double kEqualWithin = 0.03;
 
 // If other programs or the kernel's network work used at least this fraction of the host's CPU time during a
-// row's steps, the row gets no verdict, because they may cause its difference to other rows.
+// row's steps, the row gets no verdict (such as slower), because they may cause its difference to other rows.
 inline constexpr double kTooDisturbed = 0.1;
 
 // What the confidence interval of a difference to a baseline (in step time or loss) shows. kSlower: the whole

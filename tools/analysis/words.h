@@ -4,7 +4,7 @@
 
 #include "tools/statistics/estimates.h"
 
-// Writes names of settings, fractions, and confidence intervals as short texts.
+// Writes names of settings (model, batch size, ...), fractions, and confidence intervals as short texts.
 namespace gradsync::tools {
 
 // Shortens the name of a setting: returns "tiny b2 s64" for "tiny, batch 2, sequence 64".

@@ -59,7 +59,7 @@ struct Series {
   // rank), or the published statistics if this is a publication's time.
   double mean() const;
   double std() const;  // population
-  // `p` is a fraction, such as 0.95. Returns NaN for a percentile that a publication lacks.
+  // `p` is a fraction of the steps, such as 0.95. Returns NaN for a percentile that a publication lacks.
   double percentile(double p) const;
   size_t num_steps() const;
 };
@@ -73,9 +73,10 @@ struct Launch {
   bool operator==(const Launch&) const = default;
 };
 
-// With --choose, the first launch (kChoosing) measures all strategies. The later launches (kDeciding) leave
-// out strategies that the first launch shows to be slower than another strategy in every setting, but never
-// the baseline. kNone: without --choose.
+// With the flag --choose, a benchmark is launched several times. The first launch (kChoosing) measures all
+// strategies. The later launches (kDeciding) leave out strategies that the first launch shows to be slower
+// than another strategy in every setting, but never the baseline. kNone: the launch was made without
+// --choose.
 enum class Stage { kNone, kChoosing, kDeciding };
 
 // The records of all ranks about one configuration (strategy, model, batch size, ...), combined.

@@ -52,7 +52,7 @@ struct Column {
   // of `header`.
   double times = 1;
   int digits = 4;  // digits for kDecimal and kPart
-  // Number of the section that shows the column; 0 if every section shows it; kNowhere if none does.
+  // Number of the table's section that shows the column; 0 if every section shows it; kNowhere if none does.
   int section = 0;
   // If true, and all rows have the same value in this column, the value is printed above the table instead of
   // in a column.
@@ -63,7 +63,7 @@ struct Column {
   std::optional<Warning> marked_with{};  // numbers are marked in rows with this warning
 };
 
-// A cell's number (NaN if it is missing), text or warnings.
+// What a cell of a table has: a number (NaN if it is missing), a text or warnings.
 using TableCell = std::variant<double, std::string, Warnings>;
 
 class Table {

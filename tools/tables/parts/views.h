@@ -37,8 +37,8 @@ struct View {
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
   // Returns whether the checks found gradients and weights equal to those of a single process, or, for a
-  // strategy that does not average exactly, to those that its equation gives: "yes", "as its equation", "not
-  // checked", "no (1.2e-03)" with the error, ...
+  // strategy that does not average exactly, to those that the strategy's own equation gives: "yes", "as its
+  // equation", "not checked", "no (1.2e-03)" with the error, ...
   std::string equality() const;
   // Returns the number of collectives in a step; NaN if their times were not measured, as for strategies of
   // PyTorch and published figures.
