@@ -21,12 +21,13 @@ struct ComparedDirs {
   std::vector<Complaint> complaints{};  // about rows of `here`, and rows that it lacks
 };
 
-// Compares new results, of the files or directories `here`, with old ones, of the file or directory `there`.
-// A row of `here` is compared with the row of `there` that has the same benchmark, number of ranks, strategy,
-// model, batch size, ...; the seed of a launch, number of steps, commit and host may differ. If several runs
-// of `here` or of `there` have a row, the steps of these runs are combined. If hosts, CPUs, builds or links
-// differ between `here` and `there`, a note below the table names the difference. Throws InvalidInput if an
-// input does not exist.
+// Compares the step times in new records (the files or directories `here`) with those in old records (the
+// file or directory `there`). A row (the steps of one strategy) of `here` is compared with the row of `there`
+// that has the same benchmark, number of ranks, strategy, model, batch size, ...; the seed of a launch,
+// number of steps, commit and host may differ. If several runs of `here` have the same row, their steps are
+// put together; so are those of `there`. If hosts, CPUs, builds or network links differ between `here` and
+// `there`, a note below the table of results names the difference. Throws InvalidInput if one of the given
+// files or directories does not exist.
 ComparedDirs CompareDirs(const std::vector<std::string>& here, const std::string& there);
 
 }  // namespace gradsync::tools

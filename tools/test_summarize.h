@@ -6,7 +6,8 @@
 
 #include "tools/summarize_cli.h"
 
-// RunWith() lets tests run the program //tools:summarize in their own process.
+// RunWith() runs the program //tools:summarize inside the process of a test, and returns its exit status and
+// output.
 namespace gradsync::tools {
 
 struct Outcome {

@@ -13,22 +13,24 @@
 #include "tools/measurements/validity.h"
 #include "tools/statistics/estimates.h"
 
-// The data from which tables and sentences about results are made. A Setting has the measurements of one run
-// (with --repeats, of all its launches) with the same model, batch size, sequence length and so on. It has a
-// Row for each variant (a strategy with options, over a backend), and comparisons of these rows.
+// Structs with the results of benchmarks, from which tables and sentences about these results are made. A
+// Setting has what one run of a benchmark (with --repeats, all its launches) measured with one model, batch
+// size, sequence length and so on. It has a Row for each variant (a strategy with options, over a backend),
+// and comparisons of these rows.
 namespace gradsync::tools {
 
-// Two rows are called equal if the interval of the difference of their steps contains 0 and lies within +-
-// this fraction of the baseline's step.
+// Two rows are called equal if the confidence interval of the difference of their step times contains 0 and
+// lies within +- this fraction of the baseline's step.
 inline constexpr double kEqualWithin = 0.03;
 
 // If other programs or the kernel's network work used at least this fraction of the host's CPU time during a
-// row's steps, the row gets no verdict, because they may cause its difference to other rows.
+// row's steps, the row gets no verdict (such as slower), because they may cause its difference to other rows.
 inline constexpr double kTooDisturbed = 0.1;
 
-// What the interval of a difference shows. kSlower: the whole interval is above 0. kFaster: it is below 0.
-// kEqual: it contains 0 and lies within +- equal_within, an argument of JudgeInterval. kOpen: it contains 0
-// and reaches beyond +- equal_within. kNone: there is no interval.
+// What the confidence interval of a difference to a baseline (in step time or loss) shows. kSlower: the whole
+// interval is above 0. kFaster: it is below 0. kEqual: it contains 0 and lies within +- equal_within, an
+// argument of JudgeInterval. kOpen: it contains 0 and reaches beyond +- equal_within. kNone: there is no
+// interval.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 Verdict JudgeInterval(const Interval& interval, double equal_within = kEqualWithin);
 std::string_view WordOf(Verdict verdict);
@@ -55,7 +57,7 @@ struct Row {
   std::string strategy() const { return measured->strategy(); }  // "core"
   bool is_called(std::string_view name) const { return variant() == name || strategy() == name; }
   const std::string& backend() const { return measured->record.variant.backend; }
-  // Returns the value of an option of the variant; 0 without the option.
+  // Returns the value of the variant's option `name` as a number; 0 if the variant lacks the option.
   double option(std::string_view name) const { return measured->record.variant.NumberOr(name, 0); }
   const bench::ConfigFields& config() const { return measured->record.config; }
   const bench::FactFields& facts() const { return measured->record.facts; }
@@ -64,12 +66,14 @@ struct Row {
   // Returns false if a check found wrong elements in the result of a collective, or gradients or parameters
   // that differ between ranks or from the reference.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
-  // Returns the mean over all steps of a phase's time on the slowest rank of each step, in seconds; `samples`
-  // names the phase, such as "forward_ns". NaN if this time was not measured.
+  // `samples` names the time of a phase (a part of the step), such as "forward_ns". Returns its mean over all
+  // steps, in seconds, where each step counts with the rank on which the phase takes longest. Returns NaN if
+  // this time was not measured.
   double MeanOf(SampleName samples) const;
 };
 
-// The comparison of a row with its baseline. A baseline is compared with itself: `row` and `base` are equal.
+// The comparison of a row's step time with that of its baseline, another row. For the baseline itself, `row`
+// and `base` are the same row.
 struct Comparison {
   const Row* row = nullptr;
   const Row* base = nullptr;
@@ -78,14 +82,15 @@ struct Comparison {
   Estimate estimate{};
   Verdict verdict = Verdict::kNone;
   std::string no_verdict{};  // why the row or the baseline must not be compared; else empty
-  // False if another row with the same baseline is shown to be faster (FindLeads), or if the row cannot be
-  // ranked, for example because its results are wrong.
+  // False if the function FindLeads shows that another row with the same baseline is faster, or if the row
+  // cannot be ranked, for example because its results are wrong.
   bool may_be_fastest = false;
 
   bool is_of_baseline() const { return row == base; }
 };
-// Sets no_verdict to the reason why `row` or `base` must not be compared. If there is no reason, and both
-// rows are right (Row::is_right), sets `verdict` to what the interval of `estimate` shows.
+// Sets the comparison's no_verdict to the reason why its `row` or `base` must not be compared
+// (Row::no_verdict). If neither has a reason, and both rows are right (Row::is_right), sets its `verdict` to
+// what the interval of its `estimate` shows.
 void Judge(Comparison* comparison);
 
 // The cost of synchronisation, in seconds: how much longer a step takes than a step of the strategy without
@@ -94,30 +99,32 @@ void Judge(Comparison* comparison);
 //   own      the strategy's own work in BeginStep and hooks
 //   tax      how much longer forward and backward take than the floor's forward and backward
 //   rest     the remaining cost, mostly of the optimizer
-// The parts exposed, own, tax and rest are NaN for strategies of PyTorch that wait inside backward, because
-// their waits are not timed separately.
+// The parts exposed, own, tax and rest are NaN for those of PyTorch's strategies that wait for communication
+// inside backward, because their waits are not timed separately.
 struct Cost {
   const Row* row = nullptr;
   const Row* floor = nullptr;  // row without communication; if it is `row` itself, there is no cost
-  // With a probability of at least 95 %, the intervals of `total` of all costs of a setting contain the true
-  // costs.
+  // The whole cost. With a probability of at least 95 %, the intervals of the whole costs of all rows of a
+  // setting contain the true costs.
   Estimate total{};
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
 
-  // Returns `total`; NaN if `row` or `floor` must not be compared (Row::no_verdict).
+  // Returns the whole cost (`total`); NaN if `row` or `floor` must not be compared (Row::no_verdict).
   Estimate told() const { return row->no_verdict.empty() && floor->no_verdict.empty() ? total : Estimate{}; }
 };
 inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost::own, &Cost::rest};
 
-// The rows that were measured with one model, batch size, sequence length, dtype, ..., and their comparisons.
+// The results with one model, batch size, sequence length, dtype and so on: a row for each variant, and
+// comparisons of these rows.
 struct Setting {
   std::string experiment{};  // such as "ddp" or "all_reduce"
   std::vector<Row> rows{};
-  // `comparisons` and `costs` have at most one element for each row, in the order of `rows`. Strategies
-  // without communication and strategies of PyTorch have no comparison, unless the user names them as the
-  // baseline. Rows over a backend without a baseline have none, either. `costs` is empty if all strategies
-  // communicate, because a cost is a difference to a strategy without communication.
+  // For each row, `comparisons` has at most one comparison with a baseline, and `costs` at most one cost of
+  // synchronisation, in the order of `rows`. Strategies without communication and strategies of PyTorch have
+  // no comparison, unless the user names them as the baseline. Rows over a backend without a baseline have no
+  // comparison, either. `costs` is empty if all strategies communicate, because a cost is a difference to a
+  // strategy without communication.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
@@ -134,8 +141,8 @@ struct Setting {
   Setting(Setting&&) = default;
   Setting& operator=(Setting&&) = default;
 
-  // Returns whether the rows took turns (in each round, one step or a few successive steps of each) and may
-  // be compared. Otherwise, differences have no intervals.
+  // Returns whether the strategies were measured in turn (in each round, one step or a few successive steps
+  // of each) and their rows may be compared. If not, differences between rows have no intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
   // Returns the number of rows that all launches measured (a launch is one start of all ranks).
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
@@ -147,12 +154,13 @@ struct Setting {
   Cost CostOf(const Row& row) const;
 };
 
-// Makes a Setting of each group of measurements. Rows point to these measurements, so `groups` must outlive
-// the result. With --choose, the measurements of the first launch and those of the later launches make one
-// setting together. If `baseline_row` is a strategy ("core"), rows are compared with this strategy over their
-// own backend. If it is a variant ("core@gloo"), rows over all backends are compared with this one row. If no
-// row of the setting is called `baseline_row`, the baseline is the first strategy that communicates and is
-// not PyTorch's. In the benchmark of collectives, whose rows have no strategy, the baseline is the first row.
+// Makes a Setting of each group (the measurements of all strategies with one model, batch size, ...). Rows
+// point to these measurements, so `groups` must outlive the result. With --choose, the group of the first
+// launch and the group of the later launches make one setting together. If `baseline_row` is a strategy
+// ("core"), rows are compared with this strategy over their own backend. If it is a variant ("core@gloo"),
+// rows over all backends are compared with this one row. If no row of the setting is called `baseline_row`,
+// the baseline is the first strategy that communicates and is not PyTorch's. In the benchmark of collectives,
+// whose rows have no strategy, the baseline is the first row.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
@@ -166,23 +174,25 @@ using Settings = std::vector<NamedSetting>;
 Settings NameSettings(const std::vector<const Setting*>& settings);
 Settings NameSettings(const std::vector<Setting>& settings);
 
-// Returns the trimmed mean of a series of times, or the published mean, in seconds; NaN if `series` is null.
+// Returns the mean of the times in `series` without the lowest 20 % and the highest 20 %, or the published
+// mean, in seconds; NaN if `series` is null.
 double TypicalTime(const Series* series);
-// Returns the name of the series with the times of whole collectives, "time_ns", if there is one, else of
-// that with the times of whole steps, "step_ns".
+// Returns "time_ns", the name of the times of whole collectives, if the measurement has them; else "step_ns",
+// the name of the times of whole training steps.
 SampleName StepSamples(const Measurement& measurement);
-// Returns the times of whole steps or collectives. If `measurement` has published figures without such times,
-// returns the times of the phase (a part of the step, such as backward) whose name is first in the alphabet.
+// Returns the measured times of whole collectives or, if there are none, of whole training steps. If
+// `measurement` has published figures without such times, returns the times of the phase (a part of the step,
+// such as backward) whose name is first in the alphabet.
 const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
-// Returns the size of the variant's buckets that its options tell: bucket_elements (in elements), else
-// published_size (in bytes or elements, whichever the paper uses); 0 if it has neither option.
+// Returns the size of the gradient buckets that the variant's options tell: bucket_elements (in elements),
+// else published_size (in bytes or elements, whichever the paper uses); 0 if it has neither option.
 double LabelledSize(const Measurement& measurement);
 
-// Returns the largest half-width of the intervals of all comparisons and costs, as a fraction of the
-// baseline's step (without a baseline, of the step without communication); NaN if an interval is unknown, or
-// if there are none.
+// Returns half the width of the widest interval of all comparisons and costs in the setting, as a fraction of
+// the baseline's step (without a baseline, of the step without communication); NaN if an interval is unknown,
+// or if the setting has no comparisons and costs.
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools

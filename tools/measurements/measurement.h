@@ -13,22 +13,22 @@ namespace gradsync::tools {
 
 using bench::SampleName;
 
-// Names of times that CombineRanks computes for each step from its parts (bench/records/step_times.h). The
-// ranks of a host leave the barrier before a step at slightly different times. If all ranks recorded when
-// they leave (begin_ns), the times step_ns, computed_ns, worked_ns and averaged_ns begin when the last rank
-// of the host leaves.
+// Names of times that CombineRanks computes for each training step from the times of its parts
+// (bench/records/step_times.h). The ranks of a host leave the barrier before a step at slightly different
+// times. If all ranks recorded when they leave it (begin_ns), a rank's times step_ns, computed_ns, worked_ns
+// and averaged_ns count from the moment at which the last rank of its host leaves.
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
 inline constexpr auto kWorked = SampleName::Of("worked_ns");      // computed_ns + the strategy's own work
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns + all waits for communication
-// How long a rank waits for communication in a step: the sum of all its waits. They include the time in which
-// it waits because other ranks still compute.
+// How long a rank waits for communication in a step: the sum of all its waits. The waits include the time in
+// which it waits because other ranks still compute.
 inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
-// How long ranks may have to wait for the slowest rank: by how much computed_ns of a rank is shorter than
-// that of the slowest rank, as a mean over all ranks but the slowest.
+// How long ranks may have to wait for the slowest rank: by how much the forward and backward of a rank
+// (computed_ns) take less time than those of the slowest rank, as a mean over all ranks but the slowest.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
-// Statistics of a time, in seconds, from a publication without samples. A statistic is NaN if the publication
-// lacks it.
+// Statistics of a time, in seconds, from a publication that does not have the times of single steps. A
+// statistic is NaN if the publication lacks it.
 struct PublishedStatistics {
   double mean = 0;
   double std = 0;
@@ -36,15 +36,16 @@ struct PublishedStatistics {
   size_t n = 0;                            // number of steps; 0 if unknown
 };
 
-// The measured values of one name, such as "forward_ns", in all steps, multiplied by 1e-9: times are in
-// seconds.
+// The values with one name, such as "forward_ns" (the time of forward), in all steps of a measurement. A
+// Series has the records' values multiplied by 1e-9, so times are in seconds.
 struct Series {
-  // For each step, the maximum over ranks, because a step ends when the last rank has finished. Only the
-  // series skew_ns (kSkew) has a mean over ranks. The maxima of a step's parts may add up to more than the
-  // step, because different ranks may be the slowest in different parts.
+  // For each step, the largest value of all ranks, because a step ends when the last rank has finished. Only
+  // in the series skew_ns (kSkew) it is a mean over ranks. The maxima of a step's parts may add up to more
+  // than the step, because different ranks may be the slowest in different parts.
   std::vector<double> max;
-  // by_rank[r][i] is the time of rank r in step i. It is filled only in the series step_ns and computed_ns of
-  // a strategy without communication. It is empty if launches have different numbers of ranks.
+  // by_rank[r][i] is the time of rank r in step i. The vector by_rank has times only in the series step_ns
+  // and computed_ns of a strategy without communication. It is also empty if launches have different numbers
+  // of ranks.
   std::vector<std::vector<double>> by_rank;
   // The mean and the standard deviation of each rank's times over the steps that all ranks have, in seconds,
   // by rank. For skew_ns (kSkew) and published times, there is only one value, for all ranks together. With
@@ -58,12 +59,13 @@ struct Series {
   // rank), or the published statistics if this is a publication's time.
   double mean() const;
   double std() const;  // population
-  // `p` is a fraction, such as 0.95. Returns NaN for a percentile that a publication lacks.
+  // `p` is a fraction of the steps, such as 0.95. Returns NaN for a percentile that a publication lacks.
   double percentile(double p) const;
   size_t num_steps() const;
 };
 
-// A launch is one start of all ranks as new processes. A run has several with --repeats.
+// A launch is one start of all ranks as new processes. With --repeats, a run of a benchmark has several
+// launches.
 struct Launch {
   std::string run_id;
   size_t num_steps = 0;
@@ -71,9 +73,10 @@ struct Launch {
   bool operator==(const Launch&) const = default;
 };
 
-// With --choose, the first launch (kChoosing) measures all strategies. The later launches (kDeciding) leave
-// out strategies that the first launch shows to be slower than another strategy in every setting, but never
-// the baseline. kNone: without --choose.
+// With the flag --choose, a benchmark is launched several times. The first launch (kChoosing) measures all
+// strategies. The later launches (kDeciding) leave out strategies that the first launch shows to be slower
+// than another strategy in every setting, but never the baseline. kNone: the launch was made without
+// --choose.
 enum class Stage { kNone, kChoosing, kDeciding };
 
 // The records of all ranks about one configuration (strategy, model, batch size, ...), combined.
@@ -89,13 +92,14 @@ struct Measurement {
   int64_t ranks_on_gpu = 0;      // largest number of ranks on one GPU
   std::string numa_nodes;        // of each rank, such as "0,1"; empty if all are equal
   // A container may have a quota of CPU time for each period of, say, 100 ms. cpu_periods is the number of
-  // periods. throttled_periods is the number of periods in which the quota was used up. Each is the maximum
-  // over ranks, summed over launches. Both are 0 without a quota.
+  // periods. throttled_periods is the number of periods in which the quota was used up. Both numbers are
+  // maxima over ranks, summed over launches, and 0 without a quota.
   int64_t cpu_periods = 0, throttled_periods = 0;
 
-  // Results of the checks on all ranks: the largest errors (NaN if one is NaN), whether gradients and
-  // parameters are within the tolerance on all ranks, whether they are equal on all ranks, and the sum of the
-  // ranks' wrong elements of collectives. Each is empty if no record has this check.
+  // Results of the benchmark's checks on all ranks: the largest errors of gradients and parameters (NaN if
+  // one is NaN), whether both are within the tolerance on all ranks, whether both are equal on all ranks, and
+  // how many elements of collectives' results are wrong, summed over ranks. A member is empty if no rank made
+  // this check.
   std::optional<double> grad_rel_error;
   std::optional<double> param_rel_error;
   std::optional<bool> grads_equal;
@@ -103,11 +107,11 @@ struct Measurement {
   std::optional<bool> replicas_equal;
   std::optional<int64_t> wrong_elements;
 
-  // Returns the measured values of this name, such as "forward_ns"; null if there are none.
+  // Returns the element of `series` with this name, such as "forward_ns"; null if there is none.
   const Series* Find(SampleName name) const;
   bool is_published() const { return !record.published.empty(); }
-  // Returns whether the checks of gradients, of parameters, and of equality between ranks all passed; empty
-  // if none of them was made.
+  // Returns whether those of the checks grads_equal, params_equal and replicas_equal that were made all
+  // passed; empty if none was made.
   std::optional<bool> equal() const;
   std::string strategy() const { return record.variant.qualified_strategy(); }
   // Returns the strategy with its options and backend: "core@gloo". In the benchmark of collectives, returns
@@ -116,13 +120,13 @@ struct Measurement {
   // Returns the name of the strategy without communication, with whose steps others are compared to find what
   // communication costs; empty if unknown.
   std::string floor() const { return record.facts.StringOr("floor", ""); }
-  // Returns whether this is a strategy without communication.
+  // Returns whether the measured strategy is the one without communication.
   bool is_floor() const { return !strategy().empty() && strategy() == floor(); }
   // Returns whether the strategy computes, by design, the gradients that one process computes on the batches
   // of all ranks; true if unknown.
   bool is_exact() const { return record.facts.StringOr("agreement", "exact") == "exact"; }
-  // Returns whether the ranks' weights become different by design, because ranks do not average in every
-  // step.
+  // Returns whether the ranks' weights become different by design, because ranks do not average gradients or
+  // weights in every step.
   bool drifts() const { return is_floor() || record.facts.StringOr("agreement", "") == "drifts"; }
   bool is_on_cpu() const { return record.config.StringOr("device", "") == "cpu"; }
   Stage stage() const;
@@ -137,13 +141,13 @@ struct Measurement {
 // batch size, ...), without values that say how it was measured (number of steps, seed of the launch).
 using Configuration = std::map<std::string, std::string>;
 Configuration ConfigurationOf(const bench::Record& record);
-// Returns the values that all compared strategies share, such as model and batch size: those of
-// ConfigurationOf() without the variant and without the seed of a training in //bench:convergence.
+// Returns those values of a record that all compared strategies share, such as model and batch size: the
+// result of ConfigurationOf() without the variant and without the seed of a training in //bench:convergence.
 Configuration SettingOf(const bench::Record& record);
 std::string KeyOf(const Configuration& configuration);
 
-// Combines the records of one launch about one configuration: at most one record of each rank, ordered by
-// rank. There is at least one record.
+// Combines `ranks`, the records of one launch about one configuration, into a measurement. `ranks` is not
+// empty, is ordered by rank, and has at most one record of each rank.
 Measurement CombineRanks(std::vector<bench::Record> ranks);
 
 // Appends the steps of `more`, another launch of the same configuration, to `measurement`. Drops each series

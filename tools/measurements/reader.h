@@ -14,23 +14,24 @@
 
 namespace gradsync::tools {
 
-// Lines that are longer than this are left out, so that a large file without newlines does not fill the
-// memory.
+// The reader leaves out lines of record files that are longer than this, so that a large file without
+// newlines does not fill the memory.
 inline constexpr size_t kMaxLineBytes = size_t{16} << 20;
 
-// The lines and files that could not be used, with reasons, for messages to the user.
+// The lines and files of records that could not be used, with reasons, for messages to the user.
 class Problems {
  public:
   void AddLine(const std::string& path, int64_t line, std::string reason) {
     reasons_.emplace(std::pair(path, line), std::move(reason));
   }
-  // Adds a file that is empty or could not be read completely, or a directory that could not be read.
+  // Adds to the problems a file that is empty or could not be read completely, or a directory that could not
+  // be read.
   void AddFile(const std::string& path, std::string reason) { AddLine(path, 0, std::move(reason)); }
 
   int64_t count() const { return static_cast<int64_t>(reasons_.size()); }
 
-  // Prints the problems, ordered by path and line: "path:line: reason" about a line, "path: reason" about a
-  // file. Consecutive lines with the same reason are printed as "path:3-7: reason (5 lines)".
+  // Prints "path:line: reason" about each unusable line and "path: reason" about each unusable file, ordered
+  // by path and line. Consecutive lines with the same reason are printed as "path:3-7: reason (5 lines)".
   void Print(std::ostream& out) const;
 
  private:
@@ -38,8 +39,8 @@ class Problems {
 };
 
 // The measurements of all strategies that one run (or, with --repeats, one set of launches) compared with one
-// model, batch size, sequence length, ... A group is never empty. With --choose, the measurements of the
-// first launch are a group of their own.
+// model, batch size, sequence length and so on. A group is never empty. With --choose, the measurements of
+// the first launch are a group of their own.
 using Group = std::vector<Measurement>;
 
 struct RecordSet {
@@ -51,21 +52,21 @@ struct RecordSet {
 
 using RecordFilter = std::function<std::string(const bench::Record&)>;
 
-// Reads the records of `inputs`, which are files or directories. Of a directory, reads the *.jsonl and
-// *.jsonl.gz files in the order of their names, and no subdirectories. If it has both x.jsonl and x.jsonl.gz,
-// reads only x.jsonl. Files may be compressed by gzip, whatever their names. A file that is given twice is
-// read once. Lines, files and records that cannot be used are left out and listed in `problems`, and so are
-// records for which `why_unusable` returns a reason.
+// Reads the benchmark records in `inputs`, which are files or directories. Of a directory, reads the *.jsonl
+// and *.jsonl.gz files in the order of their names, and no subdirectories. If a directory has both x.jsonl
+// and x.jsonl.gz, reads only x.jsonl. Files may be compressed by gzip, whatever their names. A file that is
+// given twice is read once. Lines, files and records that cannot be used are left out and listed in
+// `problems`. So are records for which the function `why_unusable` returns a text, the reason.
 //
 // The records of all ranks of a run about the same configuration are combined into one measurement, with the
 // records of all its launches (`--repeats`); with --choose, the first launch has its own measurement. Throws
-// InvalidInput if an input does not exist.
+// InvalidInput if one of `inputs` does not exist.
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 
-// Returns a message for `inputs` of which no record can be used. If the first of them is a directory without
-// *.jsonl and *.jsonl.gz files, the message names what it has instead: "results: no records (*.jsonl) in it,
-// but a.txt, b.txt".
+// Returns an error message that says that no record in `inputs` can be used. If the first of `inputs` is a
+// directory without *.jsonl and *.jsonl.gz files, the message names what it has instead: "results: no records
+// (*.jsonl) in it, but a.txt, b.txt".
 std::string WhyNoRecords(const std::vector<std::string>& inputs);
 
 }  // namespace gradsync::tools

@@ -7,10 +7,11 @@
 
 #include "tools/measurements/measurement.h"
 
-// Warnings are reasons not to trust a row of a table. ExplanationOf returns the meaning of each.
+// Warnings are reasons not to trust a row of a table of results. The function ExplanationOf returns what a
+// warning means.
 namespace gradsync::tools {
 
-// Warnings about a row of a table, in the order in which the row shows them.
+// The kinds of warnings about a row of a table, in the order in which the row shows them.
 enum class Warning {
   kWorldOfOne,         // "world=1"
   kSharedGpu,          // "shared-gpu:2"
@@ -56,7 +57,7 @@ std::string ExplanationOf(Warning warning);
 // Returns the warnings as a cell of a table shows them: "shared-gpu:2 n<100".
 std::string TextOf(const Warnings& warnings);
 
-// The measured values from which FindWarnings decides which warnings a row of a table gets.
+// The measured values from which the function FindWarnings decides which warnings a row of a table gets.
 struct Evidence {
   const Measurement& measurement;
   const Series& times;                    // of whole steps or collectives
@@ -67,19 +68,19 @@ struct Evidence {
   const bench::FactFields& facts() const { return measurement.record.facts; }
 };
 
-// Returns the CPU time of a host that others than the ranks used during the steps (other programs, or the
-// kernel's network work), as a fraction of the time of all CPUs that the host's ranks may use. With several
-// hosts, takes in each step the host on which others used most. `times` has the times of the steps. Returns
-// NaN if this CPU time was not measured.
+// Returns the CPU time that others than the ranks (other programs, or the kernel's network work) used on a
+// host during the steps, as a fraction of the time of all CPUs that the host's ranks may use. With several
+// hosts, each step counts with the host on which others used most CPU time. `times` has the times of the
+// whole steps. Returns NaN if the CPU time of others was not measured.
 double OthersShare(const Measurement& measurement, const Series& times);
 
 Warnings FindWarnings(const Evidence& evidence);
 
-// Returns the bus bandwidth of nccl-tests (doc/PERFORMANCE.md), in bytes per second: the rate of each rank's
-// link in a collective that takes `seconds`. `bytes` is the size of the whole vector. With n ranks the result
-// is bytes / seconds times 2 (n - 1) / n for all_reduce, (n - 1) / n for reduce_scatter and all_gather, and 1
-// for broadcast. With one rank, which sends nothing, the result is bytes / seconds. It is NaN unless `bytes`
-// and `seconds` are positive.
+// Returns the bus bandwidth as nccl-tests defines it (in its doc/PERFORMANCE.md), in bytes per second: the
+// rate of each rank's link in a collective that takes `seconds`. `bytes` is the size of the whole vector,
+// also if each rank has only a part of it. With n ranks the result is bytes / seconds times 2 (n - 1) / n for
+// all_reduce, (n - 1) / n for reduce_scatter and all_gather, and 1 for broadcast. With one rank, which sends
+// nothing, the result is bytes / seconds. The result is NaN unless `bytes` and `seconds` are positive.
 double BusBandwidth(double bytes, double seconds, int64_t world_size,
                     std::string_view collective = "all_reduce");
 

@@ -6,13 +6,13 @@
 
 namespace gradsync::tools {
 
-// Prints a report in Markdown; tables are padded so that columns also align in the source. Without
-// `with_details`, leaves out tables for which Table::is_detail() is true, and prints only the first section
-// of the other tables.
+// Prints a report (tables of results, and a list of the runs) in Markdown; cells are padded so that columns
+// also align in the source text. If `with_details` is false, leaves out tables for which Table::is_detail()
+// is true, and prints only the first section (group of columns) of each other table.
 void RenderMarkdown(const Report& report, std::ostream& out, bool with_details = true);
 
-// Prints a report in LaTeX; its tables need \usepackage{booktabs}. The report's header and its runs become
-// comments.
+// Prints the tables of a report in LaTeX; they need \usepackage{booktabs}. The report's header and the
+// descriptions of its runs become comments of LaTeX.
 void RenderLatex(const Report& report, std::ostream& out, bool with_details = true);
 
 // Prints {"tables":[{"name":...,"columns":[...],"rows":[[...],...]},...],...}; a missing number is null.
@@ -24,8 +24,8 @@ void RenderLatex(const Report& report, std::ostream& out, bool with_details = tr
 //  "runs":[{"experiment","run","time","ranks","command","machine","software"},...]
 void RenderJson(const Report& report, std::ostream& out);
 
-// Prints the column names and rows of the tables as CSV (RFC 4180), without findings and notes. If there are
-// several tables, a line "# name" precedes each, and an empty line separates them.
+// Prints only the column names and rows of the report's tables, as CSV (RFC 4180). If there are several
+// tables, a line "# name" precedes each, and an empty line separates them.
 void RenderCsv(const Report& report, std::ostream& out);
 
 }  // namespace gradsync::tools

@@ -13,7 +13,7 @@ struct Shown {
   Warnings warnings{};     // the warnings in `text`; those that all rows have are left out
 };
 
-// Some columns of a table, for all its rows, with the texts that users see.
+// A part of a table as people see it: some of its columns, with the texts of their cells in all rows.
 struct Section {
   std::string title{};  // title; may be empty
   std::vector<std::string> headers{};
@@ -23,19 +23,19 @@ struct Section {
 
 bool IsShown(const Table& table, bool with_details);
 
-// Returns the sections of a table, or only the first section unless `with_details`. Leaves out columns for
-// machines, columns whose value ConstantsOf returns, and columns of numbers or warnings in which no row has
-// anything to show.
+// Divides the columns of a table into sections, by Column::section. Returns all sections; without
+// `with_details`, only the first one. Leaves out columns for machines, columns whose value ConstantsOf
+// returns because all rows share it, and columns of numbers or warnings in which no row has anything to show.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
-// Returns the values of the columns with Column::said_once in which all rows agree, and the warnings that all
-// rows (at least two) have: "batch_size 2, warnings one-launch". They are printed once above the table. Empty
-// if there are none.
+// Returns what all rows of a table share: the values of columns with Column::said_once in which all rows
+// agree, and the warnings that all rows (at least two) have: "batch_size 2, warnings one-launch". Reports
+// print this text once, above the table. It is empty if the rows share nothing of this kind.
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);
-// Returns Markdown lines with the command, time and machine of each run; of more than six runs, only their
-// number.
+// Returns Markdown lines with the command, time and machine of each run; for more than six runs, one line
+// with their number.
 std::vector<std::string> RunLines(const std::vector<RunText>& runs);
 
 }  // namespace gradsync::tools

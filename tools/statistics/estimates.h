@@ -8,8 +8,9 @@
 
 #include "model/base/statistics.h"
 
-// Estimates differences, by default with 95 % intervals that are simultaneous: with a probability of 95 %,
-// all intervals of a family (the differences that are estimated in one call) contain the true values.
+// Estimates differences between times of strategies, by default with 95 % confidence intervals that are
+// simultaneous: with a probability of 95 %, all intervals of a family (the differences that are estimated in
+// one call) contain the true values.
 namespace gradsync::tools {
 
 struct Interval {
@@ -35,73 +36,76 @@ struct Estimate {
 };
 Estimate Scaled(const Estimate& estimate, double factor);
 
-// How much the means of launches (each is a new start of all processes) vary, relative to what the scatter of
-// the steps within a launch explains.
+// How much the mean times of launches (each is a new start of all processes) vary, relative to what the
+// scatter of the steps within a launch explains.
 struct LaunchEffect {
   double inflation = 1;  // variance of launches' means divided by the variance that rounds explain
   double degrees = std::numeric_limits<double>::infinity();  // degrees of freedom of the inflation
 };
 
-// Arguments of a call that affect how wide its intervals are.
+// Arguments of EstimateRounds and LeastDifferences that affect how wide their confidence intervals are.
 struct Confidence {
   double chance = 0.05;        // allowed probability that at least one interval is wrong
   LaunchEffect launches = {};  // widens the intervals, unless the family itself shows more variation
 };
 
-// With fewer samples, 95 % intervals contain the true value in less than 95 % of cases, if the samples are as
-// skewed as times of training steps.
+// With fewer measured times than this, 95 % intervals contain the true value in less than 95 % of cases, if
+// the times are as skewed as those of training steps.
 inline constexpr size_t kFewestForInterval = 10;
 
 // In a round, each strategy is timed once. A RoundDifferences has, for each round, the time of one strategy's
 // step (or of a part of it) minus that of another strategy.
 struct RoundDifferences {
   std::vector<double> values;  // by round; NaN if one of the two steps is missing
-  // One number for each round, such as the baseline's step time. If `divisors` is not empty, the trimmed mean
-  // of `values` is divided by the trimmed mean of `divisors`.
+  // Empty, or one number for each round, such as the baseline's step time. If `divisors` is not empty, the
+  // trimmed mean of `values` is divided by the trimmed mean of `divisors`: the difference is then a fraction.
   std::vector<double> divisors{};
-  // One number for each round, by which rounds are ordered. The trimmed mean leaves out the first and the
-  // last rounds of this order. If `order` is empty, rounds are ordered by `values`.
+  // Empty, or one number for each round, by which the rounds are ordered before trimming. The trimmed mean
+  // leaves out a fraction of the rounds at both ends of this order. If `order` is empty, rounds are ordered
+  // by `values`.
   std::vector<double> order{};
-  // Identifies the strategy that is subtracted. Differences with equal `base` subtract the times of the same
-  // strategy, so the variation of this strategy between launches affects all of them.
+  // A pointer that identifies the strategy whose times are subtracted. Differences with equal `base` subtract
+  // the times of the same strategy, so the variation of this strategy between launches affects all of them.
   const void* base = nullptr;
 };
 
-// Returns the trimmed mean of each difference, and its interval; the interval is NaN if fewer than two rounds
-// remain after trimming. `launches` has the number of rounds of each launch, in order. Of the rounds, ordered
-// by RoundDifferences::order, the fraction `trimmed` is left out at each end.
+// Returns, for each element of `family`, the trimmed mean of its differences, with an interval; the interval
+// is NaN if fewer than two rounds remain after trimming. `launches` has the number of rounds of each launch,
+// in order. The trimmed mean leaves out the fraction `trimmed` of the rounds at each end of the order
+// RoundDifferences::order.
 //
 // Intervals use the standard error of a trimmed mean with Student's t (Yuen, The two-sample trimmed t for
 // unequal population variances, 1974). The intervals are wide enough for a family of independent differences;
 // dependent differences need no wider intervals (Sidak, Rectangular confidence regions for the means of
 // multivariate normal distributions, 1967).
 //
-// Launches may differ by more than the scatter of their rounds explains, for example because memory has other
-// addresses. Whether they do is tested over all differences of the family together. If the test is
-// significant at 10 %, standard errors include the variation between launches. Student's t then has at most
-// as many degrees of freedom as the estimate of this variation. With one launch, or fewer than two rounds per
-// launch on average, the variation between launches cannot be estimated, and intervals include only the
-// variation that Confidence::launches states.
+// The means of launches may differ by more than the scatter of their rounds explains, for example because
+// memory has other addresses in each launch. A test of all differences of the family together shows whether
+// they do. If the test is significant at 10 %, standard errors include the variation between launches. In
+// this case, Student's t has at most as many degrees of freedom as the estimate of this variation. With one
+// launch, or fewer than two rounds per launch on average, the variation between launches cannot be estimated,
+// and intervals include only the variation that Confidence::launches states.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
-// Returns a LaunchEffect whose `inflation` is the ratio of the variance between launches to the variance that
-// the scatter within a launch explains, without testing whether this may be chance. `inflation` is 1 if the
-// ratio is smaller than 1 or unknown.
+// Returns a LaunchEffect whose `inflation` is the variance of the differences' means from launch to launch,
+// divided by the variance that the scatter within a launch explains. Whether this may be chance is not
+// tested. `inflation` is 1 if this ratio is smaller than 1 or unknown.
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
-// Returns a one-sided lower bound for each difference of the family, where the family has, for one strategy
-// X, the steps of X minus the steps of every other strategy. By default, all bounds are correct together with
-// a probability of 95 %, also for dependent differences (Bonferroni). So if X is the fastest, the probability
-// that any of these bounds is above 0 is at most 5 % (Hsu, Constrained simultaneous confidence intervals for
-// multiple comparisons with the best, 1984). A bound is NaN with fewer than two rounds. If launches differ by
-// more than the scatter of their rounds explains, standard errors include the variation between launches even
-// if it is not significant, because a wrong recommendation is worse than none.
+// `family` has, for one strategy X and every other strategy, the step times of X minus those of the other.
+// Returns for each of these differences a one-sided lower bound of its true value. By default, all bounds are
+// correct together with a probability of 95 %, also for dependent differences (Bonferroni). So if X is the
+// fastest, the probability that any of these bounds is above 0 is at most 5 % (Hsu, Constrained simultaneous
+// confidence intervals for multiple comparisons with the best, 1984). A bound is NaN with fewer than two
+// rounds. If launches differ by more than the scatter of their rounds explains, standard errors include the
+// variation between launches even if it is not significant, because a wrong recommendation is worse than
+// none.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 
-// Measured times of one strategy, ordered by launch. Unlike in RoundDifferences, a time is not paired with
-// another strategy's time in the same round.
+// The measured times of one strategy, ordered by launch. Unlike in RoundDifferences, a time is not paired
+// with another strategy's time in the same round.
 struct LooseSample {
   std::vector<double> values;
   std::vector<size_t> launches{};  // number of values of each launch; if empty, there is one launch
@@ -111,14 +115,14 @@ struct LooseComparison {
   LooseSample base;
 };
 
-// For each comparison, estimates by which fraction the trimmed mean of `own` exceeds that of `base`. The two
-// samples need not come from the same rounds or runs. The interval is Yuen's, for the logarithm of the ratio,
-// and simultaneous for the whole family (Sidak, 1967). The estimate is NaN if a sample has fewer than two
-// values, or a value that is not positive.
+// For each element of `family`, estimates by which fraction the trimmed mean of the times `own` exceeds that
+// of the times `base`. These two samples need not come from the same rounds or runs. The intervals are Yuen's
+// (1974), for the logarithm of the ratio of the two means, and simultaneous for the whole family (Sidak,
+// 1967). An estimate is NaN if one of its samples has fewer than two values, or a value that is not positive.
 //
 // If launches differ by more than the scatter of the values within a launch explains, standard errors include
-// this variation. It is estimated from all samples of the family together, without a test whether it may be
-// chance.
+// the variation between launches. This variation is estimated from all samples of the family together,
+// without a test whether it may be chance.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
 // Returns the value that the largest |z| of `count` independent standard normal numbers z exceeds with

@@ -7,13 +7,14 @@
 #include <span>
 #include <vector>
 
-// Simulates runs whose true differences are known, with noise that is drawn from measured steps, so that
-// tests can count how often confidence intervals contain the true differences.
+// Simulates runs of a benchmark in which the true differences between strategies are known, with noise that
+// is drawn from measured steps, so that tests can count how often confidence intervals contain the true
+// differences.
 namespace gradsync::tools {
 
 using Values = std::vector<double>;
 
-// A random generator whose Uniform() and Below() return the same numbers on every machine.
+// A random generator whose Uniform() and Below() return, for one seed, the same numbers on every machine.
 class Draws {
  public:
   explicit Draws(uint64_t seed) : state_(seed) {}
@@ -33,26 +34,26 @@ class Draws {
 
 // TinyResiduals() and SmallResiduals() return the noise of measured steps, in thousandths of a step's time:
 // the times minus the medians of their rounds and of their strategies. The numbers are ordered by round, and
-// in each round by strategy (kMeasuredVariants strategies).
+// each round has kMeasuredVariants numbers, one of each strategy.
 inline constexpr size_t kMeasuredVariants = 13;
 std::span<const int> TinyResiduals();   // of the model `tiny`, 26 rounds
 std::span<const int> SmallResiduals();  // of the model `small`, 10 rounds
 
-// The time of a simulated step without drift, noise and effects. All simulated times are in thousandths of
-// this time.
+// The time of a simulated step to which Simulate adds drift, noise and the effects of strategies. All
+// simulated times are in thousandths of this time.
 inline constexpr double kSimulatedStep = 1000;
 struct Run {
   std::vector<Values> steps{};
   double mean = 0;  // mean of the steps without noise and effects
 };
 
-// Simulates a run with launches[i] rounds in launch i. `effects` has, for each strategy, how much longer its
-// steps are; these are the true differences. Each round gets the noise (`residuals`) of a measured round,
-// assigned to strategies at random; for more than kMeasuredVariants strategies, the noise of several measured
-// rounds. To imitate a machine whose speed drifts, the same value is added to all strategies' times in a
-// round; over the rounds of a launch it is a random walk plus a sine wave. For each launch and strategy, a
-// normal random number with the standard deviation `launch_std` is added to all steps of the strategy in this
-// launch.
+// Simulates a run with launches[i] rounds in launch i; in each round, each strategy takes one step.
+// effects[k] is added to the time of all steps of strategy k, so the differences between strategies are
+// known. Each round gets the noise of a random round of `residuals`: its numbers are assigned to strategies
+// at random. For more than kMeasuredVariants strategies, a round gets the noise of several such rounds. To
+// imitate a machine whose speed drifts, the same value is added to all strategies' times in a round; over the
+// rounds of a launch it is a random walk plus a sine wave. For each launch and strategy, a normal random
+// number with the standard deviation `launch_std` is added to all steps of the strategy in this launch.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

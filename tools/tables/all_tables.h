@@ -7,9 +7,9 @@
 
 namespace gradsync::tools {
 
-// The kinds of tables of all benchmarks except //bench:convergence, in the order in which a report shows
-// them. For each name, such as Memory, a file of this directory defines AddMemoryTables(settings, tables),
-// which appends the tables of this kind to `tables`.
+// A list, as a macro, of all kinds of tables except those of //bench:convergence, in the order in which a
+// report shows them. For each name, such as Memory, a file of this directory defines
+// AddMemoryTables(settings, tables), which appends the tables of this kind to `tables`.
 #define GRADSYNC_TABLES(ROW) \
   ROW(AllReduce)             \
   ROW(Training)              \

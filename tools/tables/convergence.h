@@ -15,16 +15,16 @@ namespace gradsync::tools {
 // A strategy's loss is called equal to, better or worse than the baseline's only with at least this number of
 // seeds, because the standard deviation of two numbers is too uncertain.
 inline constexpr size_t kFewestSeeds = 3;
-// Two losses are called equal if the interval of their difference contains 0 and lies within +- this fraction
-// of the baseline's loss.
+// The losses of two strategies are called equal if the confidence interval of their difference contains 0 and
+// lies within +- this fraction of the baseline's loss.
 inline constexpr double kLossEqualWithin = 0.005;
-// To count the steps until a training reaches the baseline's loss, a loss that is higher by at most this
-// fraction counts as reached, so that rounding does not matter.
+// A training counts as having reached the baseline's loss once its loss is higher by at most this fraction,
+// so that rounding does not matter.
 inline constexpr double kReachedWithin = 1e-3;
 
 inline bool IsConvergence(const bench::Record& record) { return record.experiment == "convergence"; }
 
-// The results of one variant (a strategy with options) with several seeds.
+// The results of one variant (a strategy with options), trained once with each of several seeds.
 struct LearningRow {
   struct Trial {
     int64_t seed = 0;
@@ -37,12 +37,12 @@ struct LearningRow {
   std::vector<Trial> trials;
   double step_s = 0;          // median time of a step, in seconds, over all seeds
   double bytes_per_step = 0;  // mean number of bytes that each rank sends in a step
-  // Mean of the losses after the last step, in bits per byte, over the seeds that have finished; without an
-  // interval if fewer than two have finished.
+  // Loss on the held-out text after the last step, in bits per byte: the mean over the seeds whose training
+  // has finished, without an interval if there are fewer than two.
   Estimate final_bits{};
-  // Last loss minus the baseline's last loss with the same seed: the mean over seeds, as a fraction of the
-  // mean of the baseline's last losses. The intervals of all rows contain the true values together with a
-  // probability of 95 %.
+  // Difference of the loss after the last step to the baseline's with the same seed: the mean over seeds, as
+  // a fraction of the mean of the baseline's last losses. The intervals of all rows contain the true values
+  // together with a probability of 95 %.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
   // Number of training steps until the loss is as low as the baseline's last loss with the same seed (within
@@ -52,7 +52,8 @@ struct LearningRow {
   std::string variant() const { return measured->variant(); }
 };
 
-// Option values of a strategy that --tune tried before the measured trainings.
+// A variant with option values that the flag --tune tried, before the measured trainings, to choose the best
+// ones.
 struct TriedSetting {
   const Measurement* measured = nullptr;  // measurement of the first seed
   std::vector<double> bits;               // loss after the last step, in bits per byte, by seed
@@ -63,19 +64,20 @@ struct LearningSetting {
   std::vector<TriedSetting> tried;
   std::vector<LearningRow> rows;
 
-  // Returns the row of kLossBaseline (with AdamW, if it has several optimizers), with which the others are
-  // compared; null if there is none, or if no loss was measured.
+  // Returns the row of the strategy kLossBaseline (with AdamW, if it was trained with several optimizers),
+  // with whose losses those of the other rows are compared; null if there is no such row, or if no loss was
+  // measured.
   const LearningRow* baseline() const;
   const bench::Record& record() const { return rows.front().measured->record; }
 };
 
 // Makes a LearningSetting (the results of all strategies) of each group of measurements of
 // //bench:convergence, except groups that have only trials of --tune. The groups must outlive the settings,
-// which point to them. Throws InvalidInput if trainings of different groups used different texts.
+// which point to them. Throws InvalidInput if two groups were trained on different texts.
 std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& groups);
 
-// Appends the table "convergence", the table "losses" with all measured losses, and, if --tune tried
-// anything, the table "tuning". Appends nothing if `settings` is empty.
+// Appends to `tables` the table "convergence" (one line for each variant), the table "losses" with all
+// measured losses, and, if --tune tried anything, the table "tuning". Appends nothing if `settings` is empty.
 void AddConvergenceTable(const std::vector<LearningSetting>& settings, std::vector<Table>* tables);
 
 }  // namespace gradsync::tools

@@ -15,7 +15,7 @@ using MeasuredPlace = std::pair<std::string, const Measurement*>;
 // 2 CPUs, Linux 6.1.0; its ranks reach 174 to 181 GFLOP/s.`, where the speed is of all ranks together. With
 // several machines, the sentence says for each machine which places (such as "batch 2") were measured on it.
 // Published figures are left out, because their records do not describe a machine. Returns an empty text if
-// nothing is left.
+// no measurement's record describes a machine.
 std::string MachinesText(const std::vector<MeasuredPlace>& places);
 std::string MachinesText(const Settings& settings);
 

@@ -22,9 +22,9 @@ std::string Text(const Table& table, size_t row, std::string_view column);
 
 using Change = std::function<void(bench::Record&)>;
 
-// Returns a measurement of two ranks in //bench:ddp. The function `change` modifies each rank's record before
-// the two records are combined. There are four steps. On the slower rank of each step, they take 20, 20, 30
-// and 40 ms, multiplied by `factor`.
+// Returns an invented measurement of a training on two ranks, as of //bench:ddp. The function `change`
+// modifies each rank's record before the two records are combined. The training has four steps, which take
+// 20, 20, 30 and 40 ms, multiplied by `factor`, on the slower rank of each step.
 Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change = {});
 
 // Returns the measurement that Ddp(strategy, factor) returns, but with this batch size, sequence length and
@@ -32,19 +32,19 @@ Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change 
 Measurement AtPlace(std::string_view strategy, int64_t batch_size, int64_t seq_len, int64_t factor,
                     std::string_view run = "run1");
 
-// Returns a measurement of two ranks whose steps take `steps_ms` on both ranks. Forward takes 2 ms of each
-// step.
+// Returns an invented measurement of a training in which step i takes steps_ms[i] on both of two ranks.
+// Forward takes 2 ms of each step.
 Measurement Steady(std::string_view strategy, const std::vector<double>& steps_ms, const Change& change = {});
-// Returns `count` times in ms, which deviate from `mean_ms` by up to 2 %. A different `phase` gives different
-// deviations.
+// Returns times of `count` steps, in ms, which deviate from `mean_ms` by up to 2 %. A different `phase` gives
+// different deviations.
 std::vector<double> Wobble(double mean_ms, size_t count, int phase);
 // Returns the times of 24 steps, in ms; they are alternately about 12 ms longer and 12 ms shorter than
 // `mean_ms`.
 std::vector<double> WithWideNoise(double mean_ms);
 
-// The times of the parts of a step, in ms. Made() gives rank 1 exactly these times. It gives rank 0 a
-// backward that is 4 ms shorter, and a wait for gradients (`exposed`) that is longer by 4 ms plus its
-// argument `early_ms`.
+// The times of the parts of a training step, in ms, from which Made() makes a measurement. Rank 1 of the
+// measurement has exactly these times. Rank 0 has a backward that is 4 ms shorter, and a wait for gradients
+// (`exposed`) that is longer by 4 ms plus the argument `early_ms` of Made().
 struct Phases {
   double begin_step = 0;
   double forward = 5;
@@ -54,12 +54,11 @@ struct Phases {
   double optimizer = 2;
 };
 
-// Returns a measurement of two ranks, whose steps have the times in `steps` (see Phases). At the start of
-// each step, rank 0 leaves the barrier `early_ms` before rank 1.
+// Returns an invented measurement of a training on two ranks, whose steps have the times in `steps` (see
+// Phases). At the start of each step, rank 0 leaves the barrier `early_ms` before rank 1.
 Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, double early_ms = 0,
                  const std::string& run = "run", const Change& change = {});
-// Returns `count` steps like `phases`, but with a backward that is 0 to 0.4 ms longer. Each call adds the
-// same times.
+// Returns `count` steps like `phases`, in which backward is longer by 0, 0.1, 0.2, 0.3 and 0.4 ms in turn.
 std::vector<Phases> Steps(const Phases& phases, size_t count = 24);
 
 // For tests: makes all tables from groups of measurements, and owns these groups, their settings and the

@@ -11,7 +11,8 @@
 
 #include "tools/tables/parts/table.h"
 
-// A table is defined by a list of columns, each with its name and the function that computes its values.
+// A table of results is defined by a list of Fields: columns with their names, and with the functions that
+// compute their values.
 namespace gradsync::tools {
 
 template <class T>
@@ -19,17 +20,18 @@ void Append(std::vector<T> more, std::vector<T>* all) {
   all->insert(all->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// A column, and the function that computes its value in a row. Each row is about one object of type Subject.
+// A column, and the function that computes its value in a row of the table. Each row of the table is about
+// one object of type Subject, such as a View.
 template <class Subject>
 struct Field {
   using Value = std::variant<double, std::string, Warnings, Estimate>;
   template <class Function>
   using Result = std::decay_t<std::invoke_result_t<Function, const Subject&>>;
 
-  // `value_of` is a function of a Subject, or a pointer to a member of it. If `value_of` returns an integer,
-  // Column::kind becomes kInteger; if it returns a text or warnings, kText. If it returns an Estimate, there
-  // are three columns in formats for machines, such as "delta (%)", "delta_low (%)" and "delta_high (%)";
-  // users see one column with the interval.
+  // `value_of` computes the column's value from a Subject: it is a function, or a pointer to a member of
+  // Subject. If `value_of` returns an integer, Column::kind becomes kInteger; if it returns a text or
+  // warnings, kText. If `value_of` returns an Estimate, CSV and JSON have three columns, such as "delta (%)",
+  // "delta_low (%)" and "delta_high (%)"; people see one column with the value and its interval.
   template <class Function>
   Field(Column shown, Function value_of)
       : column(std::move(shown)), value([value_of = std::move(value_of)](const Subject& subject) -> Value {

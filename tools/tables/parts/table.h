@@ -15,7 +15,8 @@
 
 namespace gradsync::tools {
 
-// How the values of a column are printed for users. Formats for machines (Audience) have all digits.
+// How the values of a column are printed in formats for people. Formats for machines (CSV, for example) have
+// all digits.
 enum class Kind {
   kText,
   kInteger,
@@ -32,9 +33,9 @@ enum class Kind {
 // member "tables" of JSON are for machines.
 enum class Audience { kAll, kPeople, kMachines };
 
-// The value of Column::section for columns that no section shows. If Column::said_once is true and all rows
-// share the value, it is still printed above the table; CSV and JSON show the column unless its audience is
-// kPeople.
+// The value of Column::section with which no section of the table shows the column. If Column::said_once is
+// true and all rows share the value, it is still printed above the table; CSV and JSON show the column unless
+// its audience is kPeople.
 inline constexpr int kNowhere = -1;
 
 struct Column {
@@ -45,12 +46,13 @@ struct Column {
   // Header that users see instead of `name`; if it is empty, users see `name`.
   std::string header{};
 
-  // `times` and the members below it have no effect in formats for machines. For people, a table with many
-  // columns is printed in sections, one below the other; each has all rows and some of the columns. Values
-  // are multiplied by `times`, to print them in the unit of `header`.
+  // The member `times` and those that follow it have no effect in CSV, nor in the member "tables" of JSON.
+  // For people, a table with many columns is printed in sections, one below the other; each has all rows and
+  // some of the columns. `times` is a factor: people see the column's numbers multiplied by it, in the unit
+  // of `header`.
   double times = 1;
   int digits = 4;  // digits for kDecimal and kPart
-  // Number of the section that shows the column; 0 if every section shows it; kNowhere if none does.
+  // Number of the table's section that shows the column; 0 if every section shows it; kNowhere if none does.
   int section = 0;
   // If true, and all rows have the same value in this column, the value is printed above the table instead of
   // in a column.
@@ -61,12 +63,13 @@ struct Column {
   std::optional<Warning> marked_with{};  // numbers are marked in rows with this warning
 };
 
-// A cell's number (NaN if it is missing), text or warnings.
+// What a cell of a table has: a number (NaN if it is missing), a text or warnings.
 using TableCell = std::variant<double, std::string, Warnings>;
 
 class Table {
  public:
-  // `name` identifies the table in CSV, JSON and --table. `title` is printed for users, and may be empty.
+  // `name` identifies the table in CSV, in JSON and in the flag --table. `title` is printed for users, and
+  // may be empty.
   Table(std::string name, std::string title, std::vector<Column> columns, Audience audience = Audience::kAll);
 
   void AddRow(std::vector<TableCell> cells);
@@ -74,10 +77,11 @@ class Table {
   // becomes bold. Throws InvalidInput if there is no such column.
   void MarkLast(std::string_view name) { MarkLast(column(name)); }
   void MarkLast(size_t column) { rows_.back().marked.insert(column); }
-  // With `is_detail`, Markdown and LaTeX show the table only with --details, or if --table names it.
+  // If `is_detail` is true, Markdown and LaTeX show the table only with the flag --details, or if the flag
+  // --table names it.
   void SetDetail(bool is_detail = true) { is_detail_ = is_detail; }
   void SetSectionTitle(int section, std::string title) { section_titles_[section] = std::move(title); }
-  // Adds a sentence about what the data show, which users see above the table.
+  // Adds a sentence about what the table's data show, which users see above the table.
   void AddFinding(std::string finding) { findings_.push_back(std::move(finding)); }
   // Adds a line that users see below the table, unless the line is empty.
   void AddNote(std::string note) {
@@ -103,7 +107,7 @@ class Table {
   const TableCell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }
   const std::vector<TableCell>& row(size_t row) const { return rows_[row].cells; }
   bool marked(size_t row, size_t column) const { return rows_[row].marked.contains(column); }
-  // Returns whether some column of the table shows this warning as an asterisk behind its numbers
+  // Returns whether some column of the table shows this warning by an asterisk behind its numbers
   // (Column::marked_with).
   bool is_mark(Warning warning) const;
   // Returns whether all rows have the same value in this column, or none has a value; false without rows.

@@ -8,12 +8,13 @@
 #include "tools/analysis/words.h"
 #include "tools/tables/parts/fields.h"
 
-// Functions that compute the values of table columns from a View.
+// Functions that compute the values of a table's columns from a View, which is a row of results with its
+// setting.
 namespace gradsync::tools {
 
-// A Row (what was measured of one variant) and its setting, from which the cells of one line of a table are
-// computed. If a table has several lines for a Row, such as one for each phase of a step (forward, backward,
-// ...), `part` is the number of the line, from 0 for each Row.
+// A Row (the results of one variant) and its setting (the results with the same model, batch size, ...), from
+// which the cells of one line of a table are computed. If a table has several lines for a Row, such as one
+// for each phase of a step (forward, backward, ...), `part` is the number of the line, from 0 for each Row.
 struct View {
   const NamedSetting& at;
   const Row& row;
@@ -36,8 +37,8 @@ struct View {
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
   // Returns whether the checks found gradients and weights equal to those of a single process, or, for a
-  // strategy that does not average exactly, to those that its equation gives: "yes", "as its equation", "not
-  // checked", "no (1.2e-03)" with the error, ...
+  // strategy that does not average exactly, to those that the strategy's own equation gives: "yes", "as its
+  // equation", "not checked", "no (1.2e-03)" with the error, ...
   std::string equality() const;
   // Returns the number of collectives in a step; NaN if their times were not measured, as for strategies of
   // PyTorch and published figures.
@@ -47,10 +48,11 @@ struct View {
   double peak_bytes_per_parameter() const;
 };
 
-// Each of the functions from Text to TimePercentile returns a function that computes a column's value from a
-// View. Text and Number read a value of the record's configuration, Fact and Million one of its facts
-// (Million divides it by a million). The others compute a statistic of a time, in seconds. A missing value is
-// NaN; with Text it is an empty text.
+// Each of the functions from Text to TimePercentile below returns a function that computes a column's value
+// from a View. With Text and Number, the value is an entry of the record's configuration, such as the batch
+// size. With Fact and Million, it is one of the record's facts, such as the number of parameters (in millions
+// with Million). With the others, it is a statistic, such as the mean, of a measured time, in seconds. A
+// missing value is NaN, or an empty text with Text.
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
@@ -80,15 +82,16 @@ inline Field<View> ConfigField(bench::ConfigName name, int section = 0) {
           Number(name)};
 }
 
-// Returns the columns device, dtype, world_size, threads_per_rank, comm_threads, steps, launches and run (the
-// run id of the first launch). Values that all rows share are printed once, above the table.
+// Returns columns that tell how each row was measured: device, dtype, world_size, threads_per_rank,
+// comm_threads, steps, launches and run (the run id of the first launch). If all rows share the value of such
+// a column, it is printed once, above the table.
 std::vector<Field<View>> RunFields(int section = 0);
 
 // Returns those of `settings` in which training was measured, and leaves out measurements of single
 // collectives.
 Settings SelectTraining(const Settings& settings);
-// What one run of a benchmark measured in training: a setting for each model, batch size, ... The figures of
-// all publications together are treated as one run.
+// What one run of a benchmark measured in training: a setting for each model, batch size and so on. The
+// figures of all publications together are treated as one run.
 struct Run {
   std::string name{};   // empty if there is only one run
   Settings settings{};  // with names that are unique within the run
