@@ -22,8 +22,8 @@ OF_CLASSES = LOSSES[:2]  # whose targets are classes, of which some may be ignor
 
 @dataclasses.dataclass
 class _Loss:
-    """A loss that the script has computed, and that a backward pass may use. `values`: its
-    elements, if the script did not reduce it to a mean or a sum; else None."""
+    """A loss that the script has computed, and whose derivative a backward pass may compute.
+    `values`: its elements, if the script did not reduce it to a mean or a sum; else None."""
 
     tokens: int
     mean: float

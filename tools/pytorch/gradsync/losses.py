@@ -19,13 +19,13 @@ class PassLoss:
     pass, Pass.loss() chooses one (loss_watch.py).
 
     `factor`: the factor by which the pass multiplies `mean`: the derivative of the tensor on which
-    backward() is called, with respect to the mean of the loss. A GradScaler's factor is divided
-    out. `tokens`: the number of terms of which the loss is a mean or a sum, such as tokens. `mean`:
-    the mean of these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text that
-    identifies the script's call stack when the pass began. `is_reduced`: whether the script has
-    reduced the loss by a collective before backward. `is_alone`: whether Pass.loss() had no other
-    loss to choose from. `is_whole`: whether the number on which backward() is called is `factor`
-    times `mean` up to rounding, and so contains nothing else.
+    backward() is called, with respect to the mean of the loss. A GradScaler's factor is divided out
+    of it. `tokens`: the number of terms of which the loss is a mean or a sum, such as tokens.
+    `mean`: the mean of these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text
+    that identifies the script's call stack when the pass began. `is_reduced`: whether the script
+    has reduced the loss by a collective before backward. `is_alone`: whether Pass.loss() had no
+    other loss to choose from. `is_whole`: whether the number on which backward() is called is
+    `factor` times `mean` up to rounding, and so contains nothing else.
     """
 
     factor: float
@@ -47,8 +47,8 @@ class LossFactor:
     `of_tokens`: the factor if it means the mean over the tokens of all ranks' passes. Each of the
     two is None if no single factor other than 0 fits all passes, or if the loss of a pass is
     unknown or has no tokens. `rounding`: the relative error that rounding may cause in the two
-    factors. `is_repeated`: whether, on each rank, one call in the script, as in a loop, made all
-    its passes. `is_reduced`: whether the script has reduced the losses of all passes by a
+    factors. `is_repeated`: whether, on each rank, all passes began with the same call stack of the
+    script, as in a loop. `is_reduced`: whether the script has reduced the losses of all passes by a
     collective. `is_alone`: whether PassLoss.is_alone holds for all passes. `is_whole`: whether each
     backward() is called on a multiple of its known loss and nothing else.
     """

@@ -34,8 +34,9 @@ UNITS = {
 class Peak(NamedTuple):
     """The bytes of a rank's tensors at the peak, as the sum of two parts.
 
-    `fixed`: bytes that are held all the time. `moving`: the maximum of all other bytes:
-    activations, gradients, gathered and sent data, or the optimizer's temporary tensors.
+    `fixed`: bytes that are held during the whole step, such as those of the weights. `moving`: the
+    maximum of all other bytes: activations, gradients, gathered and sent data, or the optimizer's
+    temporary tensors.
     """
 
     fixed: float
@@ -122,7 +123,7 @@ class Need:
 
         `batch`: the batch size as a multiple of the recorded batch size. `keeps`: whether a rank
         keeps whole gradients between backward passes, as when a step accumulates passes without
-        reducing. The computation follows the code of FSDP2: _fsdp_param_group.py and
+        reducing. This function counts what FSDP2's code allocates: _fsdp_param_group.py and
         _fsdp_collectives.py in PyTorch's torch/distributed/fsdp/_fully_shard.
         """
         recorded = self._recorded
@@ -168,10 +169,10 @@ class Need:
 
 @dataclass(frozen=True)
 class UnitSizes:
-    """The bytes of each unit of FSDP2. `gathered`: for each unit, the bytes of its whole parameters
-    in the dtype of gathers. `reduced`: for each unit, the bytes of its whole gradients in the dtype
-    of reductions. `summed`: for each unit, the bytes of its whole gradients in the dtype of the
-    parameters; each rank keeps its shard of them.
+    """The bytes of each FSDP2 unit (parameters that FSDP2 gathers together). `gathered`: for each
+    unit, the bytes of its whole parameters in the dtype of gathers. `reduced`: for each unit, the
+    bytes of its whole gradients in the dtype of reductions. `summed`: for each unit, the bytes of
+    its whole gradients in the dtype of the parameters; each rank keeps its shard of them.
     """
 
     gathered: Sequence[int]

@@ -45,7 +45,8 @@ def algorithm_of(backend: str) -> Algorithm:
 
 @dataclass(frozen=True)
 class Wire:
-    """A link. Its rate (in bytes per second) and its latency are those of one direction."""
+    """A link between hosts, or between ranks of one host. Its rate (in bytes per second) and its
+    latency are those of one direction."""
 
     bytes_per_second: float
     latency_s: float
@@ -206,9 +207,9 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
     move data lower the link's rate. In the returned costs, collectives use no CPU time.
 
     Gathers run only among the ranks of a group. Gradients are summed within a group, and then
-    all-reduced between the ranks that have the same part in each group. This all-reduce uses the
-    links of hosts if there are several hosts. The link of a host then carries the parts of all its
-    ranks.
+    all-reduced between the ranks that have the same part in each group. This all-reduce goes over
+    the links between hosts if there are several hosts. The link of each host then carries the parts
+    of all its ranks.
     """
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)

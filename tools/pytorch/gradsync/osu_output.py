@@ -70,8 +70,8 @@ def _ranks_of(line: str) -> int | None:
 
 
 def _rows_of(lines: Sequence[str]) -> Iterator[Mapping[str, str]]:
-    """Yields the rows below the titles of all-reduces' latency tests, as dictionaries by column
-    name."""
+    """Yields the rows of osu_allreduce's tables, which stand below the titles of all-reduces'
+    latency tests, as dictionaries by column name."""
     columns: Sequence[str] = ()
     is_all_reduce = False
     for line in lines:

@@ -1,4 +1,4 @@
-"""Predicts steps of a recorded script with other settings, links and numbers of ranks.
+"""Predicts the time of a recorded script's step with other settings, links and numbers of ranks.
 
 No prediction uses the times of recorded steps in which the script itself synchronised gradients.
 """
@@ -67,10 +67,10 @@ class _Changes:
     """How the settings of a predicted step, such as bf16, change the times of a recorded step.
 
     `backward_s`: how many seconds longer backward takes, because of casts and additions of
-    gradients. `casts_s`: the seconds of casts after the last collective. `broadcasts_s`: the
-    seconds of ZeroRedundancyOptimizer's broadcasts. `optimizer_part`: the work of a rank's
-    optimizer as a multiple of the recorded work. `sent_bytes`: for each bucket, the bytes of its
-    all-reduce.
+    gradients. `casts_s`: the seconds of casts back from bf16 after the last collective.
+    `broadcasts_s`: the seconds of ZeroRedundancyOptimizer's broadcasts. `optimizer_part`: the work
+    of a rank's optimizer as a multiple of the recorded work. `sent_bytes`: for each bucket, the
+    bytes of its all-reduce.
     """
 
     sent_bytes: list[float]
@@ -131,9 +131,9 @@ class Predictor:
         ]
 
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
-        """Predicts a step under the script's HSDP. As many ranks share the parameters as in the
-        recording. Raises Refused if it is not known how long its collectives take, or if the number
-        of these ranks does not divide that of all ranks.
+        """Predicts a step under the script's HSDP, in which as many ranks share the parameters as
+        in the recording. Raises Refused if it is not known how long its collectives take, or if the
+        number of these ranks does not divide that of all ranks.
         """
         question = self.question
         sharing = question.launch.sharing_ranks
@@ -401,7 +401,7 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns, for each rank, the recorded steps for which _is_like_ddp() is True."""
+    """Returns, for each rank, the recorded steps that can stand for DDP's (see _is_like_ddp())."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -420,8 +420,8 @@ def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[lis
 
 
 def _is_like_ddp(step: Step, total_bytes: int) -> bool:
-    """Returns whether this step is a probe that all-reduced all gradients in their own dtype, or
-    that sent nothing, as with one rank."""
+    """Returns whether in this step the recorder copied gradients into a buffer (a probe), and then
+    all-reduced all of them in their own dtype or, as with one rank, sent nothing."""
     if step.mode is not StepMode.PROBE:
         return False
     sent = step.collectives

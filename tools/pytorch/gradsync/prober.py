@@ -26,7 +26,7 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 
 class Prober:
-    """Sends the contents of a buffer by several kinds of collectives, and measures how long each
+    """Sends the gradients in a buffer by several kinds of collectives, and measures how long each
     takes. For FSDP2's kind it makes FSDP2 units (parameters that FSDP2 gathers together), whose
     parameters have the shapes of the model's. `units`: for each module that FSDP2 would gather, the
     indices of its parameters."""

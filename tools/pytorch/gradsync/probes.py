@@ -1,4 +1,5 @@
-"""Computes how long collectives take, and how much CPU time they use, from the recorded probes.
+"""Computes how long collectives take, and how much CPU time they use, from the recorded probes:
+steps whose collectives the recorder has timed.
 
 A probe is a step after whose backward the recorder communicates what DistributedDataParallel, its
 bf16 hook, ZeroRedundancyOptimizer or FSDP2 would, while nothing is computed.

@@ -20,8 +20,9 @@ class Processors:
 
     @classmethod
     def of(cls, launch: Launch) -> Processors:
-        """Returns the processors of a rank of a recorded launch. The ranks whose host has the name
-        of rank 0's host share its processors equally.
+        """Returns the processors of a rank in a recorded launch (a start of the script). It is
+        assumed that the ranks whose host has the name of rank 0's host share its processors
+        equally.
 
         `computing`: the CPU-seconds that a rank used, or for which its main thread waited for a
         CPU, in each second of steps without synchronisation. If a recording has no CPU times,

@@ -131,7 +131,7 @@ class Question:
 
 @dataclass(frozen=True)
 class LinkOptions:
-    """The values of --link and of the flags that belong to it.
+    """The values of the flag --link of `what_if` and of the flags that belong to it.
 
     `link`: a rate and a latency, such as "25Gbit,5us", or a file, or None for the recorded link.
     `ranks_per_host`: the number of ranks that share a host's link. `within`: the link between ranks
@@ -205,7 +205,7 @@ def question_of(
     """Makes a question of these values, and reads the files that they name.
 
     Raises Refused if a value is out of range, if a file cannot be used, or if `at` is a recording
-    of other parameters or passes.
+    of a model with other parameters, or of steps with another number of backward passes.
     """
     (question,) = questions_of(
         recording, [options], [world_size], at, processor_percent, memory_limit_bytes
