@@ -23,9 +23,9 @@ def local_step(
     """Returns the predicted mean time of a step in seconds, including its part of the averaging of
     weights.
 
-    `ranks`: for each recorded rank, the seconds of its steps without synchronisation. `steps`: the
-    number of steps between two averagings of the weights. `average_s`: the seconds of one
-    averaging, divided by `steps`. `log_error`: the standard deviation of the logarithm of
+    `ranks`: for each recorded rank, the seconds of its steps without synchronisation of gradients.
+    `steps`: the number of steps between two averagings of the weights. `average_s`: the seconds of
+    one averaging, divided by `steps`. `log_error`: the standard deviation of the logarithm of
     `average_s`.
     """
     slowest_s = trimmed_mean(_slowest(ranks, world_size, steps))
@@ -42,10 +42,10 @@ def local_step(
 
 
 def _slowest(ranks: Sequence[Sequence[float]], world_size: int, steps: int) -> list[float]:
-    """Draws periods between two averagings, in which each of `world_size` ranks takes `steps`
-    recorded steps at random. There are at most as many periods as a rank has recorded steps.
-    Returns, for each period, the longest mean step of a rank, in seconds. A rank that was not
-    recorded takes all steps of a period from one recorded rank, because a slow rank stays slow.
+    """Draws periods between two averagings of the weights, in which each of `world_size` ranks
+    takes `steps` recorded steps at random. There are at most as many periods as a rank has recorded
+    steps. Returns, for each period, the longest mean step of a rank, in seconds. A rank that was
+    not recorded takes all steps of a period from one recorded rank, because a slow rank stays slow.
     """
     random = Random(DRAWING_SEED)
     affordable = MOST_RANK_ACTIONS // (world_size * steps)

@@ -22,8 +22,8 @@ OF_CLASSES = LOSSES[:2]  # whose targets are classes, of which some may be ignor
 
 @dataclasses.dataclass
 class _Loss:
-    """A loss that the script has computed, and that a backward pass may use. `values`: its
-    elements, if the script did not reduce it to a mean or a sum; else None."""
+    """A loss that the script has computed, and whose derivative a backward pass may compute.
+    `values`: its elements, if the script did not reduce it to a mean or a sum; else None."""
 
     tokens: int
     mean: float
@@ -33,9 +33,9 @@ class _Loss:
     values: torch.Tensor | None = None
 
     def of_pass(self, derivative: torch.Tensor, scale: float) -> PassLoss:
-        """Returns the loss, with the factor by which the backward pass multiplies its mean.
-        `derivative`: what the pass has computed for the loss. `scale`: the factor of a GradScaler
-        in it, which is divided out.
+        """Returns this loss, with the factor by which the backward pass multiplies the mean of the
+        loss. `derivative`: the derivative, with respect to the loss, that the pass has computed.
+        `scale`: the factor of a GradScaler in `derivative`, which is divided out.
 
         If the loss has several elements, only those with a derivative other than 0 count. The
         factor is NaN if these have different derivatives, or if there are none.
@@ -91,16 +91,17 @@ class Pass:
 
 
 class LossWatch:
-    """Finds the losses whose derivatives each backward pass computes. Adds to `targets` a digest of
-    the target tensor of each loss that a function of LOSSES computes."""
+    """Finds, of the losses that the script has computed, those whose derivatives each backward pass
+    computes. Adds to `targets` a digest of the target tensor of each loss that a function of LOSSES
+    computes, by which `check` sees whether ranks train on the same data."""
 
     def __init__(self, targets: list[str]) -> None:
         self._targets = targets
         self._pass: Pass | None = None
 
     def begin_pass(self, roots: Any, scale: float, is_divided: bool) -> Pass:
-        """Returns the backward pass that begins; its losses are known at its end. `roots`: the
-        tensors on which the script called backward()."""
+        """Returns a Pass for the backward pass that begins; its losses are complete when the pass
+        ends. `roots`: the tensors on which the script called backward()."""
         known = tensors_of(roots)
         is_number = len(known) == 1 and known[0].numel() == 1
         given = float(known[0].detach()) if is_number else math.nan
@@ -113,8 +114,8 @@ class LossWatch:
     def add(
         self, own: Callable[..., Any], loss: torch.Tensor, args: tuple[Any, ...], kwargs: Any
     ) -> None:
-        """Watches a loss that a function of LOSSES, such as cross_entropy, has returned for these
-        arguments. Does nothing if the loss needs no gradient, or if the deprecated argument
+        """Watches a loss that `own`, a function of LOSSES such as cross_entropy, has returned for
+        these arguments. Does nothing if the loss needs no gradient, or if the deprecated argument
         `size_average` or `reduce` is given."""
         given = inspect.signature(own).bind(*args, **kwargs).arguments
         is_deprecated = any(given.get(name) is not None for name in ("size_average", "reduce"))

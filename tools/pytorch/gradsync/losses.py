@@ -1,5 +1,5 @@
-"""Finds out by which factor backward() multiplies the mean of the loss, and whether this factor is
-a mistake. Needs no PyTorch.
+"""Finds out by which factor a step's backward passes multiply the mean of the loss, and whether a
+mistake in the script explains this factor. Needs no PyTorch.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ ROUNDINGS_OF_A_LOSS = 8  # to its dtype, that may stand between a loss and what 
 
 @dataclasses.dataclass(frozen=True)
 class PassLoss:
-    """What is known of a loss in a backward pass. Of several losses of one pass, Pass.loss()
-    chooses one (loss_watch.py).
+    """What is known of a loss whose derivative a backward pass computes. Of several losses of one
+    pass, Pass.loss() chooses one (loss_watch.py).
 
     `factor`: the factor by which the pass multiplies `mean`: the derivative of the tensor on which
-    backward() is called, with respect to the mean of the loss. A GradScaler's factor is divided
-    out. `tokens`: the number of terms of which the loss is a mean or a sum, such as tokens. `mean`:
-    the mean of these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text that
-    identifies the script's call stack when the pass began. `is_reduced`: whether the script has
-    reduced the loss by a collective before backward. `is_alone`: whether Pass.loss() had no other
-    loss to choose from. `is_whole`: whether the number on which backward() is called is `factor`
-    times `mean` up to rounding, and so contains nothing else.
+    backward() is called, with respect to the mean of the loss. A GradScaler's factor is divided out
+    of it. `tokens`: the number of terms of which the loss is a mean or a sum, such as tokens.
+    `mean`: the mean of these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text
+    that identifies the script's call stack when the pass began. `is_reduced`: whether the script
+    has reduced the loss by a collective before backward. `is_alone`: whether Pass.loss() had no
+    other loss to choose from. `is_whole`: whether the number on which backward() is called is
+    `factor` times `mean` up to rounding, and so contains nothing else.
     """
 
     factor: float
@@ -47,8 +47,8 @@ class LossFactor:
     `of_tokens`: the factor if it means the mean over the tokens of all ranks' passes. Each of the
     two is None if no single factor other than 0 fits all passes, or if the loss of a pass is
     unknown or has no tokens. `rounding`: the relative error that rounding may cause in the two
-    factors. `is_repeated`: whether, on each rank, one call in the script, as in a loop, made all
-    its passes. `is_reduced`: whether the script has reduced the losses of all passes by a
+    factors. `is_repeated`: whether, on each rank, all passes began with the same call stack of the
+    script, as in a loop. `is_reduced`: whether the script has reduced the losses of all passes by a
     collective. `is_alone`: whether PassLoss.is_alone holds for all passes. `is_whole`: whether each
     backward() is called on a multiple of its known loss and nothing else.
     """
@@ -74,8 +74,10 @@ class LossFactor:
 
         `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
         divides each pass's loss by a number that it has summed over ranks. If backward() is called
-        on more than the loss, the factor counts as the script's coefficient of this loss, and this
-        returns False, unless a collective, a division or the number of passes explains the factor.
+        on more than the loss, such as the loss plus a penalty, the factor of the loss may be a
+        weight that the script intends. Then the result is False, unless the script reduces the loss
+        by a collective, or divides it by a number summed over ranks, or its factor is the number of
+        passes.
         """
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
@@ -114,13 +116,13 @@ class LossFactor:
 
 
 def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings) -> LossFactor:
-    """Returns the factor by which the step's backward passes multiply the mean loss, computed from
-    the losses of each rank's passes.
+    """Returns the factor by which the backward passes of a step together multiply the mean of the
+    loss (1 is right), computed from the losses of each rank's passes.
 
-    If the factor is the same for the means of all passes, but not for their tokens, passes have
-    different numbers of tokens. Then this adds a note to `findings` about how far the mean of the
-    means is from the mean over all tokens, unless rounding explains the difference. `ranks`: for
-    each rank, the losses of its passes; None for a pass whose loss is not known.
+    If one factor fits the means of all passes, but none fits the means over their tokens, passes
+    have different numbers of tokens. Then this function adds a note to `findings` about how far the
+    mean of the means is from the mean over all tokens, unless rounding explains the difference.
+    `ranks`: for each rank, the losses of its passes; None for a pass whose loss is not known.
     """
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):

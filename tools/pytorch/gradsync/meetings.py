@@ -1,5 +1,6 @@
-"""Lets ranks wait for each other before each update that `check` compares, by values in the store
-of the script's process group.
+"""Makes the ranks of a script wait for each other before each update (a call of an optimizer's
+step()) whose gradients `check` compares. They tell each other that they have come by values in the
+store of the script's process group.
 
 No collective is used, so if a rank does not come, the other ranks can name it and end.
 """
@@ -29,7 +30,8 @@ PRINTING_S = 60.0  # that the rank that speaks has to print what it has found
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """What a rank has done since its last meeting, that is, since all ranks met before an update.
+    """What a rank has done since its last meeting, that is, since it last waited for all ranks
+    before an update.
 
     `meetings`: the number of all its meetings so far. Since the last meeting: `calls` and `passes`
     are the numbers of forward and backward passes that it has begun, and `skipped` is the number of
@@ -47,7 +49,8 @@ class Progress:
 
 
 class Reason(enum.Enum):
-    """Why a rank does not come to a meeting."""
+    """Why a rank does not come to a meeting, at which ranks wait for each other before an
+    update."""
 
     SKIPPED = enum.auto()  # a GradScaler has left out the update
     WENT_ON = enum.auto()  # it has begun another pass, and gets no further
@@ -58,11 +61,12 @@ class Reason(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Absence:
-    """A rank that does not come to a meeting, and a text about what it does instead.
+    """A rank that does not come to a meeting, at which ranks wait for each other before an update,
+    and a text about what it does instead.
 
-    `speaker`: the rank that reports the absence for all. It is the lowest rank that is not known to
-    be absent; rank 0 if the check is over, or if all ranks have come and one has skipped an update
-    before.
+    `speaker`: the rank that prints the error for all ranks. It is the lowest rank that is not known
+    to be absent. It is rank 0 if another rank has ended the check, or if all ranks have come and
+    one has skipped an update before.
     """
 
     rank: int
@@ -116,13 +120,13 @@ class Meetings:
         self._size = 1
 
     def begin_call(self, place: str) -> None:
-        """Called by Watch when a forward pass begins: an outermost call of a watched module, with
-        gradients enabled."""
+        """Called when a forward pass of the script begins: an outermost call of a watched module,
+        with gradients enabled."""
         self._begin()
         self._say(calls=self._own.calls + 1, place=place)
 
     def begin_pass(self, place: str) -> None:
-        """Called by Watch when a backward pass begins that does not run within another one."""
+        """Called when a backward pass of the script begins that does not run within another one."""
         self._begin()
         self._say(passes=self._own.passes + 1, place=place)
 
@@ -131,17 +135,18 @@ class Meetings:
             self._began_s = time.monotonic()
 
     def skip(self, place: str) -> None:
-        """Called by Watch when a GradScaler leaves out an update."""
+        """Called when a GradScaler of the script leaves out an update."""
         self._say(skipped=self._own.skipped + 1, place=place)
 
     def end(self, how: str) -> None:
-        """Called when the script of this rank ends, so that it comes to no further meeting."""
+        """Called when the script of this rank ends: tells the other ranks that this rank comes to
+        no further meeting. `how`: a text about how it has ended."""
         self._say(ended=how)
 
     def meet(self) -> Absence | None:
         """Waits until all ranks have called meet() for the same update. Returns an Absence if a
-        rank does not come, if the check is over, or if ranks have skipped different numbers of
-        updates; else None."""
+        rank does not come, if another rank has ended the check, or if ranks have skipped different
+        numbers of updates; else None."""
         if not self._join():
             return None
         self._set(self._place_of(self._rank), self._own.skipped)
@@ -168,8 +173,8 @@ class Meetings:
         _wait_for(lambda: self._has(*others), HEARING_S)
 
     def is_closed(self) -> bool:
-        """Waits until another rank calls close(), for at most about PRINTING_S seconds. Returns
-        whether one has called it.
+        """Waits until the rank that prints the result calls close(), for at most about PRINTING_S
+        seconds. Returns whether it has called it.
         """
         if not self._join() or not _wait_for(lambda: self._has(OVER), PRINTING_S):
             return False
@@ -184,8 +189,8 @@ class Meetings:
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
         """Waits until missing() returns no rank, and then returns None. Returns the Absence of a
-        missing rank if why() returns a reason why it will not come, if the check is over, or if the
-        timeout of the script's process group has passed."""
+        missing rank if why() returns a reason why it will not come, if another rank has ended the
+        check, or if the timeout of the script's process group has passed."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
@@ -300,8 +305,8 @@ class Meetings:
 
 
 def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
-    """Waits until the condition holds, but at most for about this number of seconds. Returns
-    whether it holds."""
+    """Waits until is_so() returns True, but at most for about this number of seconds. Returns
+    whether it did."""
     for waited_s in _looks():
         if is_so():
             return True
@@ -311,8 +316,8 @@ def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
 
 
 def _looks() -> Iterator[float]:
-    """Yields the sum of its pauses so far, in seconds: first 0, and then after pauses that double
-    from 1 ms to LONGEST_PAUSE_S.
+    """Pauses between a caller's looks at a condition: yields the sum of its pauses so far, in
+    seconds, first 0, and then after pauses that double from 1 ms to LONGEST_PAUSE_S.
 
     If this process was stopped for a while, the sum does not contain that time, because other ranks
     may have been stopped too.

@@ -1,7 +1,9 @@
-"""Computes the largest number of bytes that all tensors of a rank have at one time in a step.
+"""Computes the peak memory of a rank: the largest number of bytes that all its tensors have at one
+time in a training step.
 
-The peak is computed from one recorded step without synchronisation (live.py). The process needs
-more memory than this, because allocators keep freed memory and libraries have memory of their own.
+The peak is computed from the tensors of one recorded step without synchronisation of gradients,
+which live.py has measured. The process needs more memory than the peak, because allocators keep
+freed memory and libraries have memory of their own.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ UNITS = {
 class Peak(NamedTuple):
     """The bytes of a rank's tensors at the peak, as the sum of two parts.
 
-    `fixed`: bytes that are held all the time. `moving`: the maximum of all other bytes:
-    activations, gradients, gathered and sent data, or the optimizer's temporary tensors.
+    `fixed`: bytes that are held during the whole step, such as those of the weights. `moving`: the
+    maximum of all other bytes: activations, gradients, gathered and sent data, or the optimizer's
+    temporary tensors.
     """
 
     fixed: float
@@ -64,8 +67,9 @@ def parse_bytes(text: str) -> float | None:
 
 
 class Need:
-    """Computes the memory that ranks need to train the recorded model in several ways. Raises
-    ValueError if the first launch of the recording has no measured memory."""
+    """Computes the peak memory of a rank that trains the recorded model: with the whole model on
+    each rank, as with DistributedDataParallel, or with FSDP2. Raises ValueError if the first launch
+    of the recording has no measured memory."""
 
     def __init__(self, recording: Recording) -> None:
         launch = recording.first
@@ -119,7 +123,7 @@ class Need:
 
         `batch`: the batch size as a multiple of the recorded batch size. `keeps`: whether a rank
         keeps whole gradients between backward passes, as when a step accumulates passes without
-        reducing. The computation follows the code of FSDP2: _fsdp_param_group.py and
+        reducing. This function counts what FSDP2's code allocates: _fsdp_param_group.py and
         _fsdp_collectives.py in PyTorch's torch/distributed/fsdp/_fully_shard.
         """
         recorded = self._recorded
@@ -165,10 +169,10 @@ class Need:
 
 @dataclass(frozen=True)
 class UnitSizes:
-    """The bytes of each unit of FSDP2. `gathered`: for each unit, the bytes of its whole parameters
-    in the dtype of gathers. `reduced`: for each unit, the bytes of its whole gradients in the dtype
-    of reductions. `summed`: for each unit, the bytes of its whole gradients in the dtype of the
-    parameters; each rank keeps its shard of them.
+    """The bytes of each FSDP2 unit (parameters that FSDP2 gathers together). `gathered`: for each
+    unit, the bytes of its whole parameters in the dtype of gathers. `reduced`: for each unit, the
+    bytes of its whole gradients in the dtype of reductions. `summed`: for each unit, the bytes of
+    its whole gradients in the dtype of the parameters; each rank keeps its shard of them.
     """
 
     gathered: Sequence[int]
@@ -185,9 +189,9 @@ class UnitBuffers:
     shards of the weights.
 
     The parameters of a unit are gathered into a buffer, and then copied out of this buffer. In
-    backward, the unit whose gradients come next is gathered in advance. When all gradients of a
-    unit are ready, they are copied into a buffer. A reduce-scatter writes the rank's shard of their
-    sum over ranks to another buffer.
+    backward, the unit whose gradients are computed next is gathered in advance. When all gradients
+    of a unit are ready, they are copied into a buffer. A reduce-scatter writes the rank's shard of
+    their sum over ranks to another buffer.
     """
 
     def __init__(
@@ -218,9 +222,9 @@ class UnitBuffers:
         self._summed = 0  # whose parts are reduced
 
     def in_forward(self) -> int:
-        """Returns the maximum bytes of gathered parameters in forward: of the units that stay
-        gathered until backward, and twice those of the largest other unit, while it is copied out
-        of its buffer."""
+        """Returns the maximum bytes of gathered parameters in forward. The units that stay gathered
+        until backward count once. The largest other unit counts twice, because it exists twice
+        while it is copied out of the buffer of its gather."""
         sizes = list(zip(self._units, self._sizes, strict=True))
         stay = sum(size for unit, size in sizes if not unit.reshards)
         largest = max((size for unit, size in sizes if unit.reshards), default=0)
@@ -230,14 +234,14 @@ class UnitBuffers:
         self._gathered.setdefault(unit, self._sizes[unit])
 
     def held(self, unit: int) -> float:
-        """Returns the bytes of all buffers and gradients while the gradients of this unit are
-        computed."""
+        """Returns the bytes of FSDP2's buffers and of gradients on a rank while backward computes
+        the gradients of this unit."""
         return self._held_but_sent(unit) + self._sent
 
     def held_when_reducing(self, unit: int) -> float:
-        """Returns the bytes of all buffers and gradients while this unit's gradients are copied
-        into a buffer, which replaces the buffer of its gathered weights. The buffer of the previous
-        unit's reduction is free by then."""
+        """Returns the bytes of FSDP2's buffers and of gradients on a rank while this unit's
+        gradients are copied into a buffer, which replaces the buffer of its gathered weights. The
+        buffer of the previous unit's reduction is free by then."""
         buffer = self._all_sizes.reduced[unit]
         return self._held_but_sent(unit) - self._gathered[unit] + buffer
 
@@ -254,7 +258,7 @@ class UnitBuffers:
         self._left[unit] -= 1
 
     def is_last(self, unit: int) -> bool:
-        """Returns whether the gradients of all parameters of this unit are ready."""
+        """Returns whether backward has computed the gradients of all parameters of this unit."""
         return self._left[unit] == 0
 
     def reduce(self, unit: int) -> None:

@@ -8,8 +8,8 @@ def name_of_factor(factor: float, tolerance: float, world_size: int, passes: int
     """Returns a text that names the mistake that multiplies gradients or a loss by this factor; an
     empty text if none is known.
 
-    `tolerance`: the relative error that the factor may have. `passes`: the number of backward
-    passes in a step.
+    `tolerance`: the relative error that the factor may have by rounding. `passes`: the number of
+    backward passes in a step.
     """
     both = world_size * passes
     ranks = f"the number of ranks, {world_size}"

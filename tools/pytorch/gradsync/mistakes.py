@@ -20,8 +20,8 @@ LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products onl
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """Why a gradient is not the mean, as text; and its factor if it is a multiple of the mean, else
-    None.
+    """Why a gradient is not the mean of all ranks' gradients, as text. `factor`: the gradient
+    divided by the mean if it is a multiple of the mean, else None.
 
     `tolerance`: the relative error that the factor may have by rounding.
     """
@@ -62,7 +62,7 @@ class _Factor:
 
 
 def change_of(one: Comparison) -> Change:
-    """Returns how the optimizer's gradient differs from the mean over ranks."""
+    """Returns how the optimizer's gradient differs from the mean of all ranks' gradients."""
     norm = float(one.mean.norm().clamp(min=SMALLEST_NORM))
     rounding = float(one.bound.norm())
     factor: float | None = float((one.handed * one.mean).sum()) / norm**2
@@ -86,12 +86,14 @@ def say_of_changes(
     world_size: int,
     passes: int,
 ) -> str:
-    """Returns a text about how all ranks have changed the mean alike (masked or clipped it); an
-    empty text if they have not, or if the change looks like a mistake.
+    """Returns a text about how the optimizers' gradients differ from the mean in the same way on
+    all ranks (masked or clipped); an empty text if they do not, or if the change looks like a
+    mistake.
 
     `changes`: for each rank, the changes of all gradients that are not the mean. `are_all`: whether
-    all other compared gradients have a mean of 0, so that no gradient contradicts. `has_others`:
-    whether gradients were left out because they were compared before clipping.
+    all other compared gradients have a mean of 0, so that none of them shows an unchanged mean.
+    `has_others`: whether some gradients are not among `changes` because they were compared before
+    clipping.
     """
     first, *others = changes
     if all(change.mask for change in first) and all(
@@ -122,12 +124,12 @@ def _common_factor(changes: Sequence[Change]) -> _Factor | None:
 def explain(
     one: Comparison, rank: int, pass_means: Sequence[torch.Tensor], passes: int, ranks: Ranks
 ) -> Explanation:
-    """Explains why the gradient that the optimizer of rank `rank` gets is not the mean. All ranks
-    must call this together.
+    """Explains why the gradient that the optimizer of rank `rank` gets is not the mean of all
+    ranks' gradients. All ranks must call this function together, because it sums over ranks.
 
-    `one`: the comparison of the gradient on the rank that calls this. `pass_means`: for each
-    backward pass the mean over ranks of its gradient; empty if unknown. `passes`: the number of
-    passes in the step.
+    `one`: the comparison of this gradient with the mean of all ranks' gradients, on the rank that
+    calls this. `pass_means`: for each backward pass the mean over ranks of its gradient; empty if
+    unknown. `passes`: the number of passes in the step.
     """
     handed = ranks.total(one.handed * (ranks.rank == rank))
     rounding = float(one.bound.norm())
@@ -171,8 +173,8 @@ def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
     """Returns a text if `handed`, the optimizer's gradient, is close to the sum of the polar
-    factors of the passes' means, which Muon approximates, and closer than to the polar factor of
-    `mean`; else an empty text.
+    factors of the passes' means, which the optimizer Muon approximates, and closer than to the
+    polar factor of `mean`; else an empty text.
     """
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""

@@ -1,4 +1,5 @@
-"""Keeps the optimizers that update a model, to find out when a step of the model ends."""
+"""Keeps the optimizers that update a recorded model. After the script's first step, the recorder
+ends a training step when as many calls of their step() have ended as there are such optimizers."""
 
 from __future__ import annotations
 
@@ -8,11 +9,12 @@ from torch.optim import Optimizer
 
 
 class ModelOptimizers:
-    """The optimizers that have a parameter of the model, and whose step() was called or skipped.
+    """The optimizers that have a parameter of the model. `known`: those of them whose step() the
+    script has called, or a GradScaler has skipped.
 
-    `ids`: Python's id() of each parameter of the model that optimizers have. `stepping`: the
-    optimizer of the model whose step() is running, if any. `stepped`: how many calls of step() of
-    these optimizers have ended in the current training step.
+    `ids`: Python's id() of each recorded parameter of the model or, under fully_shard, of this
+    rank's part of it. `stepping`: the optimizer of the model whose step() is running, if any.
+    `stepped`: how many calls of step() of these optimizers have ended in the current training step.
     """
 
     def __init__(self, ids: Set[int]) -> None:
@@ -23,7 +25,7 @@ class ModelOptimizers:
 
     def update(self, optimizer: Optimizer) -> bool:
         """Returns whether an optimizer has a parameter of the model. If so, adds the optimizer to
-        `known`."""
+        `known`, unless it is already there."""
         if any(optimizer is other for other in self.known):
             return True
         held = {id(param) for group in optimizer.param_groups for param in group["params"]}
@@ -38,8 +40,8 @@ class ModelOptimizers:
         return self.stepping is None or self.stepping is optimizer
 
     def are_done_with_one_more(self) -> bool:
-        """Returns whether, with one more call of step(), the current training step has as many
-        calls as there are known optimizers, or more."""
+        """Returns whether one more call of step() would make as many calls in the current training
+        step as there are optimizers in `known`, or more."""
         return self.stepped + 1 >= len(self.known)
 
     def names(self) -> str:

@@ -33,7 +33,8 @@ class Measured:
     is_one_host: bool
 
     def run(self) -> Run:
-        """Returns a Run of this collective and this number of ranks, still without rows."""
+        """Returns a Run with the name of this collective and the places of these ranks, and without
+        rows yet."""
         host = "one host" if self.is_one_host else None
         places = {rank: RankPlace(None, host) for rank in range(min(self.ranks, MOST_GPUS))}
         return Run(program=self.collective, places=places, units=UNITS)
@@ -93,8 +94,8 @@ def _run_of(document: Any) -> Run:
 
 
 def _places_of(config: Any) -> dict[int, RankPlace]:
-    """Returns the host and the group of each rank, by the rank's number. The document lists
-    processes, of which each may have several GPUs; each GPU is a rank."""
+    """Returns the host and the group of each rank, by the rank's number. `config` lists processes,
+    of which each may have several GPUs; each GPU is a rank."""
     each = int(config["nthreads"]) * int(config["ngpus"])
     return {
         each * process + gpu: RankPlace(device.get("group"), device.get("hostname"))
@@ -104,9 +105,9 @@ def _places_of(config: Any) -> dict[int, RankPlace]:
 
 
 def _structured_run_of(document: Any) -> Run:
-    """Returns the measurements in a document of Meta's nccl-tests, which has, for each size, times
-    out of place and perhaps in place, but neither the collective nor the ranks. A size that has
-    a time in place is read with this time.
+    """Returns the measurements in a JSON document of Meta's nccl-tests, which has, for each size,
+    times out of place and perhaps in place, but neither the collective nor the ranks. A size that
+    has a time in place is read with this time.
     """
     run = Run(units=UNITS)
     for one in document["benchmark"]:
@@ -135,9 +136,10 @@ def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def _runs_of_rccl(rows: Sequence[Mapping[str, Any]]) -> list[Run]:
-    """Returns the measurements of each program. Consecutive rows with one collective and one number
-    of ranks count as one program. If any of the rows was measured in place (input and output are
-    one buffer, as in DDP), uses only rows that were measured in place.
+    """Returns the measurements of each program of rccl-tests that has printed these rows.
+    Consecutive rows with one collective and one number of ranks count as one program. If any of the
+    rows was measured in place (input and output are one buffer, as in DDP), uses only rows that
+    were measured in place.
     """
     runs: list[Run] = []
     last: Measured | None = None

@@ -1,4 +1,5 @@
-"""Reads the output of programs of nccl-tests and rccl-tests."""
+"""Reads the output of the programs of nccl-tests and rccl-tests, which measure collectives on
+GPUs."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ CONCLUDED = "concluded"  # of a program: a line at its end
 
 
 class OutputReader:
-    """Reads lines with the output of several programs, one program after the other, into `runs`."""
+    """Reads lines with the output of several programs of nccl-tests or rccl-tests, one program
+    after the other, into `runs`."""
 
     def __init__(self) -> None:
         self.runs = [Run()]
@@ -44,7 +46,8 @@ class OutputReader:
         return self.runs[-1]
 
     def read(self, line: str) -> None:
-        """Reads the next line. Raises Refused if it names columns that are not understood."""
+        """Reads the next line. Raises Refused if it is the header of a table with columns that are
+        not understood."""
         if self._begins_next(line):
             self.runs.append(Run())
         readers = (
@@ -143,8 +146,8 @@ def is_header(line: str) -> bool:
 
 
 def _columns_of(line: str) -> Sequence[str]:
-    """Returns the names of the columns that this line of nccl-tests' output has; empty if it is no
-    such line."""
+    """Returns the names of the columns if this line is the header of a table of nccl-tests, else an
+    empty sequence."""
     begin = HEADER.search(line)
     if not begin or not RATES.search(line, begin.end()):
         return ()
@@ -152,16 +155,17 @@ def _columns_of(line: str) -> Sequence[str]:
 
 
 def program_of(line: str) -> str | None:
-    """Returns the name of the collective whose program a line names; None if it names none. If
-    several words look like a program, such as names of folders, returns the last that is in
-    PROGRAMS, or else the last of them."""
+    """Returns the name of the collective, such as all_reduce, whose program, such as
+    all_reduce_perf, a line names; None if it names none. If several words look like a program, such
+    as names of folders, returns the last that is in PROGRAMS, or else the last of them."""
     names: list[str] = PROGRAM.findall(line)
     known = [name for name in names if name in PROGRAMS]
     return known[-1] if known else names[-1] if names else None
 
 
 def runs_of(lines: Iterable[str]) -> list[Run]:
-    """Returns the measurements of each program that has printed rows in these lines."""
+    """Returns the measurements of each program of nccl-tests and rccl-tests whose rows are in these
+    lines."""
     reader = OutputReader()
     for line in lines:
         reader.read(line)

@@ -35,7 +35,7 @@ MOST_RANKS = 16384
 @dataclass(frozen=True)
 class Units:
     """The units in which times and both bandwidths are printed, such as "us" and "GB/s". `time` is
-    a key of SECONDS. `rate` is a key of BYTES; any other text counts as GB/s."""
+    "us", "ms" or "s". `rate` is a key of BYTES, such as "MB/s"; any other text counts as GB/s."""
 
     time: str
     rate: str
@@ -43,7 +43,8 @@ class Units:
 
 @dataclass(frozen=True)
 class PrintedRow:
-    """A measurement of one size; `time`, `algbw` and `busbw` have the digits that were printed."""
+    """One printed row: a measurement of a collective on `size_bytes` bytes. `time`, `algbw` and
+    `busbw` have the digits that were printed."""
 
     size_bytes: int
     dtype: str
@@ -57,8 +58,9 @@ class PrintedRow:
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement of one size, in seconds and bytes per second. Time and bandwidths are
-    intervals, because they were printed with few digits."""
+    """The numbers of one printed row, a measurement of a collective on `size_bytes` bytes, in
+    seconds and bytes per second. Time and bandwidths are intervals, because they were printed with
+    few digits."""
 
     size_bytes: int
     time_s: Interval
@@ -68,8 +70,8 @@ class Row:
 
     def bus_factors(self) -> Interval:
         """Returns the bounds of the bus bandwidth divided by the algorithm bandwidth, that is, of
-        the bytes that a rank sends for each byte of the vector. The interval `algbw` must not
-        contain 0."""
+        the bytes that a rank sends for each byte of the vector. The interval `algbw` of this row
+        must not contain 0."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
     def has_bus_factor(self, factor: float) -> bool:
@@ -91,8 +93,9 @@ class RankPlace:
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """The costs from the rows of a program's output whose numbers agree, and the number of ranks.
-    `says`: lines for the user about the measurement, such as how many rows were rejected."""
+    """The costs of collectives, computed from the rows of a program's output whose numbers agree
+    with each other, and the number of ranks. `says`: lines for the user about the measurement, such
+    as how many rows were rejected."""
 
     ranks: int
     costs: list[Cost]
@@ -174,10 +177,10 @@ class Run:
         return first.redop != NO_REDUCTION and not first.root.isdecimal()
 
     def checked(self, kind: Operation) -> CheckedRun:
-        """Returns the costs of this collective, from the rows whose numbers agree with each other
-        and with the number of ranks. Raises Refused if about half of the rows or more contradict
-        themselves or the number of ranks, if that number is 1 or unknown, or if no bandwidth has
-        two digits."""
+        """Returns the costs of collectives of this kind, computed from the rows whose size, time
+        and bandwidths agree with each other and with the number of ranks. Raises Refused if about
+        half of the rows or more do not agree in this way, if that number is 1 or unknown, or if no
+        bandwidth has two digits."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -243,9 +246,9 @@ class Run:
         return max(attempts, key=lambda attempt: len(attempt[0]))
 
     def _ranks(self, told: BusFactor) -> tuple[int, list[str]]:
-        """Returns the number of ranks that measured together, and lines to print about it. Raises
-        Refused if the number is not known. `told`: the numbers of ranks that the bandwidths of a
-        row allow."""
+        """Returns the number of ranks between which each collective ran, and lines for the user
+        about this number. Raises Refused if the number is not known. `told`: the numbers of ranks
+        with which the bandwidths of one row agree."""
         is_whole = sorted(self.places) == list(range(len(self.places)))
         if not self.places or self.is_elided or not is_whole:
             require(

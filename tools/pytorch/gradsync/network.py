@@ -23,7 +23,7 @@ LARGE = float(64 << 20)  # bytes, of which latency is a small part
 
 
 class Algorithm(str, Enum):
-    """The algorithm of all-reduces, and of all-gathers.
+    """The algorithm by which ranks run all-reduces and all-gathers.
 
     A ring passes data from rank to rank. A tree sends data up to one rank and down again; with
     TREE, all-gathers use a ring. HIERARCHICAL runs a ring within each host, and then rings between
@@ -45,7 +45,8 @@ def algorithm_of(backend: str) -> Algorithm:
 
 @dataclass(frozen=True)
 class Wire:
-    """A link. Its rate (in bytes per second) and its latency are those of one direction."""
+    """A link between hosts, or between ranks of one host. Its rate (in bytes per second) and its
+    latency are those of one direction."""
 
     bytes_per_second: float
     latency_s: float
@@ -107,8 +108,8 @@ def sent_part(kind: Operation, world_size: int) -> float:
 
 
 def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
-    """Returns the costs of all-reduces and all-gathers over this network that this module's
-    formulas give.
+    """Returns the costs of all-reduces and all-gathers over this network, computed by this module's
+    formulas.
 
     `recorded`: the costs that were measured in a recording, or None. With `recorded`, each byte
     that a rank sends uses as much CPU time as in the recording, but a collective uses at most one
@@ -126,8 +127,8 @@ def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
 
 
 def _processor_s(recorded: MeasuredLink | None) -> float:
-    """Returns the CPU seconds for each byte that a rank sends in a recorded all-reduce of LARGE
-    bytes; 0 if nothing was recorded, or if CPUs do not move the data."""
+    """Returns the CPU time of a recorded all-reduce of LARGE bytes, in seconds for each byte that a
+    rank sends; 0 if no all-reduce was recorded, or if CPUs do not move the data."""
     if not recorded:
         return 0
     used_s = recorded.costs.seconds(LARGE) * recorded.costs.processor(LARGE, 1)
@@ -141,8 +142,8 @@ def _as_used(network: Network, processor_s: float) -> Network:
 
 
 def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
-    """Returns the costs of a measured link between `wanted` ranks, if collectives use rings, in
-    which each transfer has bytes / ranks.
+    """Returns the costs of collectives over a measured link between `wanted` ranks. They are
+    computed as for rings, in which each transfer between two ranks has a part of bytes / ranks.
     """
     costs = link.costs
     measured = link.world_size
@@ -165,7 +166,8 @@ def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
 
 
 def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
-    """Returns `costs`, with the costs of FSDP2's collectives added if `recorded` has them.
+    """Returns `costs`, with the costs of FSDP2's collectives added if `recorded`, the costs that
+    were measured in a recording, has them.
 
     What FSDP2's collectives took longer in `recorded` than plain collectives is assumed to be the
     time of their copies, which is the same over every link. Over gloo a reduce-scatter counts as an
@@ -202,12 +204,12 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
 
     `sharing`: the number of ranks in such a group, which must divide the number of all ranks.
     `recorded`: the costs that were measured in a recording, or None; they tell how far CPUs that
-    move data lower the link's rate. The returned costs have no CPU time.
+    move data lower the link's rate. In the returned costs, collectives use no CPU time.
 
     Gathers run only among the ranks of a group. Gradients are summed within a group, and then
-    all-reduced between the ranks that have the same part in each group. This all-reduce uses the
-    links of hosts if there are several hosts. The link of a host then carries the parts of all its
-    ranks.
+    all-reduced between the ranks that have the same part in each group. This all-reduce goes over
+    the links between hosts if there are several hosts. The link of each host then carries the parts
+    of all its ranks.
     """
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
@@ -274,8 +276,9 @@ def _tree_seconds(network: Network, size: float) -> float:
 
 
 def _tcp(wire: Wire, processor_s: float) -> Wire:
-    """Returns the link as it is with TCP if CPUs move the data: while a rank sums or copies a part,
-    for `processor_s` seconds per byte, it does not send this part.
+    """Returns this link with the lower rate that TCP reaches if CPUs move the data. Headers take a
+    part of the rate. While a rank sums or copies a part of the data, for `processor_s` seconds per
+    byte, it does not send this part.
     """
     seconds = ETHERNET_BYTES_PER_TCP_BYTE / wire.bytes_per_second + processor_s
     return replace(wire, bytes_per_second=1 / seconds)

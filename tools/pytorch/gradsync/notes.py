@@ -1,4 +1,5 @@
-"""Writes the sentences of an answer about the question, and about what the prediction assumes."""
+"""Writes the notes in an answer of `what_if`: sentences about what the user has asked for, and
+about what the prediction assumes."""
 
 from __future__ import annotations
 
@@ -95,8 +96,8 @@ def _file_link_notes(question: Question, link: FileLink) -> list[str]:
 
 
 def _are_processors_known(question: Question) -> bool:
-    """Returns whether CPU times of collectives were measured: in the link's file or, without a
-    file, in a recording whose ranks communicated."""
+    """Returns whether the CPU time that collectives use was measured: in the file that --link names
+    or, without such a file, in a recording of several ranks."""
     link = question.link
     if isinstance(link, FileLink):
         return link.measured.costs.uses_processors()

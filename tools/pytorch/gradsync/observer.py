@@ -1,5 +1,6 @@
-"""The interface of objects that a Recorder informs about its progress. The command `record` uses
-such an object; in a notebook, the loop reads Recorder.done instead.
+"""The interface of objects that a Recorder, which times the steps of a training script, informs
+about its progress. The command `record` uses such an object; in a notebook, the loop reads
+Recorder.done instead.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """The methods that a Recorder calls."""
+    """The methods by which a Recorder tells its progress."""
 
     def refused(self, error: Refused) -> NoReturn:
-        """Called with the reason when the model or its script cannot be recorded. Must raise, or
-        end the process."""
+        """Called with the reason when the model or its script cannot be recorded. Must raise an
+        exception, or end the process."""
 
     def started(self, recorder: Recorder) -> None:
         """Called when the script's first step has ended, and all ranks begin to record."""
 
     def warmed_up(self, recorder: Recorder) -> None:
-        """Called when the first round of steps, which is warm-up, has ended."""
+        """Called when the first round of steps has ended, which is warm-up: its times are not
+        kept."""
 
     def finished(self, recorder: Recorder) -> None:
-        """Called when recording is done. On rank 0, the launch is then in the file."""
+        """Called when recording is done. On rank 0, the recorded steps of all ranks are then in the
+        file of the recording."""

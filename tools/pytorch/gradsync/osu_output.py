@@ -1,4 +1,5 @@
-"""Reads the output of osu_allreduce of the OSU micro-benchmarks."""
+"""Reads the output of osu_allreduce, the program of the OSU micro-benchmarks that measures
+all-reduces."""
 
 from __future__ import annotations
 
@@ -69,8 +70,8 @@ def _ranks_of(line: str) -> int | None:
 
 
 def _rows_of(lines: Sequence[str]) -> Iterator[Mapping[str, str]]:
-    """Yields the rows below the titles of all-reduces' latency tests, as dictionaries by column
-    name."""
+    """Yields the rows of osu_allreduce's tables, which stand below the titles of all-reduces'
+    latency tests, as dictionaries by column name."""
     columns: Sequence[str] = ()
     is_all_reduce = False
     for line in lines:
@@ -86,8 +87,8 @@ def _rows_of(lines: Sequence[str]) -> Iterator[Mapping[str, str]]:
 
 
 def _columns_of(line: str) -> Sequence[str]:
-    """Returns the names of the columns in this line. Raises Refused if the second column is not the
-    average latency, or if a column is unknown."""
+    """Returns the names of the columns in this line, which is the header of osu_allreduce's table.
+    Raises Refused if the second column is not the average latency, or if a column is unknown."""
     columns = COLUMN.findall(line)
     unknown = COLUMN.sub("", line[line.index("Size") :]).strip()
     require(
@@ -98,7 +99,8 @@ def _columns_of(line: str) -> Sequence[str]:
 
 
 def _row_of(line: str, columns: Sequence[str]) -> Mapping[str, str] | None:
-    """Returns a row as a dictionary by column name; None if the line is not a row."""
+    """Returns a row of osu_allreduce's table as a dictionary by column name; None if the line is
+    not a row."""
     words = line.split()[-len(columns) :]
     if len(words) < len(columns) or not LATENCY.fullmatch(words[1]):
         return None
@@ -107,8 +109,8 @@ def _row_of(line: str, columns: Sequence[str]) -> Mapping[str, str] | None:
 
 
 def _cost_of(row: Mapping[str, str]) -> Cost:
-    """Returns the size and the average latency of a row. Raises Refused if the row has a minimum
-    and a maximum, and the average is not between them."""
+    """Returns the size and the average latency of a row of osu_allreduce's table. Raises Refused if
+    the row has a minimum and a maximum, and the average is not between them."""
     names = [name for name in row if "Latency" in name]
     average, *others = (float(row[name]) for name in names)
     if len(others) >= 2:

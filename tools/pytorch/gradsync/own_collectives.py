@@ -12,8 +12,9 @@ from gradsync.torch_private import COLLECTIVES, ProcessGroup, tensors_of, untrac
 
 
 class OwnCollectives:
-    """Counts the collectives that Python code calls in one step. It does not see collectives of
-    PyTorch's C++ code, such as DistributedDataParallel's, or of compiled code.
+    """Counts the collectives that the Python code of a recorded script and of its libraries calls
+    in one step. It does not count collectives of PyTorch's C++ code, such as
+    DistributedDataParallel's, or of compiled code.
 
     `count`: the number of collectives. `bytes`: the sum over these collectives of the bytes of
     their input or output, whichever is larger.
@@ -26,13 +27,13 @@ class OwnCollectives:
         self._left_out = 0  # how many callers leave out what they do
 
     def watch(self, patches: Patches) -> None:
-        """Makes this object see the collectives of all process groups until `patches` are undone.
-        They count between start() and end()."""
+        """Makes this object see the collectives of all process groups until patches.undo() is
+        called. It counts those between start() and end()."""
         for name in COLLECTIVES:
             patches.replace(ProcessGroup, name, untraced(self._see))
 
     def start(self) -> None:
-        """Called when a step begins: counts from 0."""
+        """Called when a step begins: sets `count` and `bytes` to 0, and begins to count."""
         self.count = 0
         self.bytes = 0
         self._is_on = True
@@ -42,8 +43,8 @@ class OwnCollectives:
 
     @contextlib.contextmanager
     def left_out(self) -> Iterator[None]:
-        """Returns a context in which collectives do not count, because the recorder and not the
-        script calls them."""
+        """Returns a context manager within which collectives are not counted. The recorder uses it
+        while its own code runs, which may call collectives."""
         self._left_out += 1
         try:
             yield

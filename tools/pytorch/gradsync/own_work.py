@@ -1,4 +1,5 @@
-"""Runs code of `check` within the script, and ends a rank that cannot be checked."""
+"""Runs code of `check` within the script that it checks. Ends the process of a rank if this code
+fails, or if the rank cannot be checked."""
 
 from __future__ import annotations
 
@@ -20,11 +21,13 @@ class OwnWork:
     code calls in PyTorch, and an exception in this code ends the process of the rank.
 
     If the exception is Refused, the rank ends with the exit status UNKNOWN; any other Exception is
-    a fault of `check`, and the exit status is FAULT. If a difference was found before, the exit
-    status is DIFFERS instead. `found`: a function that returns the status of what was found so far.
+    a fault of `check`, and the exit status is FAULT. If `check` has already found a difference,
+    such as a wrong gradient, the exit status is DIFFERS instead. `found`: a function that returns
+    DIFFERS if `check` has found a difference so far, else SAME.
 
-    `place`: FILE:LINE of the script, which errors name if no line of the script is running, as in a
-    thread of autograd. `spent_ns`: the nanoseconds that code in this context has taken so far.
+    `place`: FILE:LINE of the script, for texts of errors that happen while no line of the script is
+    running, as in a thread of autograd. `spent_ns`: the nanoseconds that code in this context has
+    taken so far.
     """
 
     def __init__(self, found: Callable[[], Status] = lambda: Status.SAME) -> None:
@@ -34,8 +37,8 @@ class OwnWork:
         self._found = found
 
     def status(self, otherwise: Status) -> Status:
-        """Returns the exit status of a rank that ends now: DIFFERS if a difference was found, else
-        `otherwise`."""
+        """Returns the exit status of a rank that ends now: DIFFERS if `check` has found a
+        difference, else `otherwise`."""
         return Status.DIFFERS if self._found() == Status.DIFFERS else otherwise
 
     def refuse(self, text: str, first_rank: int = 0) -> None:

@@ -1,8 +1,8 @@
 """Divides a predicted step into computation, copies and communication, and estimates how much time
 it loses to communication and to slower ranks.
 
-All times come from simulated steps, which are made of recorded steps and of the costs of
-collectives. They are in seconds.
+All times are in seconds. They come from simulations of steps, which take computation from recorded
+steps, and communication from the measured or computed times of collectives.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class StepParts:
     """The parts of a predicted step. They add up to the step's time, because `computation_s` is
     what the other parts leave.
 
-    `computation_s`: the computation of the slowest rank; if ranks wait for each other several times
-    in a step, of the slowest rank between two such waits. `copies_s`: copies of gradients into and
-    out of buckets, their casts, and their addition to gradients of earlier passes. `slowed_s`: how
-    much longer backward takes because of concurrent communication. `exposed_s`: the time in
-    which ranks only wait for gradients or weights to arrive. `broadcasts_s`: the broadcasts of
-    ZeroRedundancyOptimizer.
+    `computation_s`: the time of the slowest rank's computation; if ranks wait for each other
+    several times in a step, of the slowest rank between two such waits. `copies_s`: the time of
+    copies of gradients into and out of buckets, their casts, and their addition to gradients of
+    earlier passes. `slowed_s`: how much longer backward takes because of concurrent communication.
+    `exposed_s`: the time in which ranks only wait for gradients or weights to arrive.
+    `broadcasts_s`: the time of ZeroRedundancyOptimizer's broadcasts of updated weights.
     """
 
     computation_s: float
@@ -39,19 +39,20 @@ class StepParts:
 
 @dataclass(frozen=True)
 class Variation:
-    """How much of the time in which a rank does not compute in a step is communication, and how
-    much is waiting for slower ranks.
+    """Divides the part of a step's time in which a rank does not compute into communication and
+    waiting for slower ranks.
 
-    `rank_s`: the mean time for which a rank computes in a step, without copies and broadcasts.
-    `equal_step_s`: the step if all ranks were equally fast: the trimmed mean over rounds of
-    recorded steps, each simulated as if all ranks took it. `varying_step_s`: the predicted step of
-    ranks that vary like the recorded ranks; more ranks than were recorded vary independently.
-    `communication_part` and `waiting_part`: fractions of the lost time, which is varying_step_s -
-    rank_s. These two add up to 1, and are None if no time is lost. Copies of gradients and
-    broadcasts count as communication. `correlation`: the mean correlation of the computation
-    times of pairs of recorded ranks of one host in the same steps. If it is near 1, the ranks were
-    slow in the same steps, for example because their host was busy. It is None if ranks ran on
-    several hosts or did not vary, or if there are not two ranks and two steps.
+    `rank_s`: the mean time for which a rank computes in a step, without copies of gradients and
+    broadcasts of weights. `equal_step_s`: the time of a step if all ranks were equally fast: the
+    trimmed mean over rounds of recorded steps, each simulated as if all ranks took it.
+    `varying_step_s`: the predicted time of a step of ranks whose computation varies like that of
+    the recorded ranks; more ranks than were recorded vary independently. `communication_part` and
+    `waiting_part`: fractions of the lost time, which is varying_step_s - rank_s. These two add up
+    to 1, and are None if no time is lost. Copies of gradients and broadcasts count as
+    communication. `correlation`: the mean correlation of the computation times of pairs of recorded
+    ranks of one host in the same steps. If it is near 1, the ranks were slow in the same steps, for
+    example because their host was busy. It is None if ranks ran on several hosts or did not vary,
+    or if there are not two ranks and two steps.
     """
 
     rank_s: float
@@ -63,7 +64,7 @@ class Variation:
 
 
 def parts_of(prediction: Prediction) -> StepParts:
-    """Returns the parts of a predicted step."""
+    """Divides the time of a predicted step into its parts."""
     others_s = (
         prediction.copies_s,
         prediction.slowed_s,
@@ -92,8 +93,8 @@ def equal_step_of(prediction: Prediction) -> tuple[float, float]:
 
 
 def variation_of(prediction: Prediction, launch: Launch) -> Variation:
-    """Returns how much time a step loses to communication, and to ranks that vary. `launch`: a
-    recorded launch, whose hosts tell whether all ranks ran on one.
+    """Returns how much time a step loses to communication, and to waiting for ranks that are
+    slower. `launch`: a recorded launch, whose hosts tell whether all ranks ran on one.
     """
     equal_s, alone_s = equal_step_of(prediction)
     step_s = prediction.step_s.value

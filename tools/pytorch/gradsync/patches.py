@@ -1,4 +1,5 @@
-"""Replaces functions of PyTorch for a while, and then restores them."""
+"""Replaces functions and methods, such as PyTorch's, so that gradsync sees the script's calls of
+them, and restores them later."""
 
 from __future__ import annotations
 
@@ -55,8 +56,9 @@ class _Patch:
 
 
 class Patches:
-    """A set of replaced attributes and registered hooks. `undo` restores the attributes, the last
-    replaced one first, and then removes the hooks, the last one first.
+    """A set of replaced attributes, such as methods, and of registered hooks of PyTorch. `undo`
+    restores the attributes, the last replaced one first, and then removes the hooks, the last one
+    first.
 
     A Patches object is a context manager that calls `undo` at its end, and can be used again after
     `undo`.

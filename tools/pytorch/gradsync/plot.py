@@ -1,4 +1,5 @@
-"""Draws a picture of a Curve: predicted steps for several numbers of ranks. Needs matplotlib."""
+"""Draws a picture of a Curve: the predicted times of a step with several numbers of ranks. Needs
+matplotlib."""
 
 from __future__ import annotations
 
@@ -94,8 +95,8 @@ def _picture(curve: Curve, form: str) -> bytes:
 
 
 def _draw(figure: Any, curve: Curve) -> None:
-    """Draws the panels of step times and of speed-ups, and the legend. `figure` is matplotlib's
-    Figure, whose types are not declared."""
+    """Draws the two panels of the picture, step times and speed-ups, and the legend. `figure` is
+    matplotlib's Figure, whose types are not declared."""
     what = step_text(curve, curve.units)
     figure.suptitle(f"Predicted: {what}", x=0.01, ha="left", fontsize=10, fontweight="bold")
     grid = figure.add_gridspec(2, 2, height_ratios=(5, 1))
@@ -131,8 +132,8 @@ def _prepare(axes: Any, title: str, sizes: Sequence[int]) -> None:
 def _draw_link(
     steps: Any, speeds: Any, link: str, points: Sequence[CurvePoint], colour: str, none_s: float
 ) -> None:
-    """Draws the predicted steps over one link and their speed-ups, with their intervals, and, as
-    dotted lines, the steps and speed-ups if all ranks were equally fast."""
+    """Draws, for one link, the predicted times of steps into the panel `steps` and their speed-ups
+    into `speeds`, with their intervals. Dotted lines show both if all ranks were equally fast."""
     points = sorted(points, key=lambda point: point.world_size)
     ranks = [point.world_size for point in points]
     name = f"predicted over {link or 'the recorded link'}"

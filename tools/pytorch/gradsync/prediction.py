@@ -1,6 +1,6 @@
-"""Predicts steps of a recorded script with other settings, links and numbers of ranks.
+"""Predicts the time of a recorded script's step with other settings, links and numbers of ranks.
 
-No prediction uses the times of recorded steps in which the script itself synchronised.
+No prediction uses the times of recorded steps in which the script itself synchronised gradients.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Buckets = tuple[tuple[int, ...], ...]  # parameters of each, in the order in whi
 
 @dataclass(frozen=True)
 class _Settings:
-    """Settings of DistributedDataParallel. `link_pace`: a factor by which the time of each
-    collective is multiplied."""
+    """Settings of DistributedDataParallel. `link_pace`: a factor for the time of each collective,
+    above 1 for a slower link."""
 
     buckets: Buckets
     bf16: bool
@@ -48,12 +48,12 @@ class _Settings:
 
 @dataclass(frozen=True)
 class _ReadyStep:
-    """A probe: one rank's recorded step that copied gradients into a buffer as
-    DistributedDataParallel copies them into buckets. Times are in seconds.
+    """One rank's recorded step in which the recorder copied gradients into a buffer as
+    DistributedDataParallel copies them into buckets (a probe). Times are in seconds.
 
-    `begin_s`: when the step begins, after the beginning of the first rank's step in the same round
-    (the steps that all ranks took together). `first_s` and `ready_s`: when the first gradient and
-    each bucket is ready, after the beginning of backward.
+    `begin_s`: the time from the beginning of the first rank's step in the same round (the steps
+    that all ranks took together) to the beginning of this step. `first_s` and `ready_s`: the times
+    from the beginning of backward until the first gradient is ready, and until each bucket is.
     """
 
     begin_s: float
@@ -67,10 +67,10 @@ class _Changes:
     """How the settings of a predicted step, such as bf16, change the times of a recorded step.
 
     `backward_s`: how many seconds longer backward takes, because of casts and additions of
-    gradients. `casts_s`: the seconds of casts after the last collective. `broadcasts_s`: the
-    seconds of ZeroRedundancyOptimizer's broadcasts. `optimizer_part`: the work of a rank's
-    optimizer as a multiple of the recorded work. `sent_bytes`: for each bucket, the bytes of its
-    all-reduce.
+    gradients. `casts_s`: the seconds of casts back from bf16 after the last collective.
+    `broadcasts_s`: the seconds of ZeroRedundancyOptimizer's broadcasts. `optimizer_part`: the work
+    of a rank's optimizer as a multiple of the recorded work. `sent_bytes`: for each bucket, the
+    bytes of its all-reduce.
     """
 
     sent_bytes: list[float]
@@ -85,7 +85,8 @@ class _Changes:
 
 
 class Predictor:
-    """Predicts steps for one question, and remembers results that are needed again."""
+    """Predicts the times of steps for one question to `what_if`, and keeps results for later
+    calls."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -99,7 +100,7 @@ class Predictor:
         """Predicts a step with the settings `row`: under fully_shard if row.fsdp, else under
         DistributedDataParallel with row.passes backward passes.
 
-        `link_pace`: a factor by which the time of each collective is multiplied.
+        `link_pace`: a factor for the time of each collective, above 1 for a slower link.
         """
         if row.fsdp:
             if self.question.launch.sharing_ranks:
@@ -130,9 +131,9 @@ class Predictor:
         ]
 
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
-        """Predicts a step under the script's HSDP. As many ranks share the parameters as in the
-        recording. Raises Refused if it is not known how long its collectives take, or if the number
-        of these ranks does not divide that of all ranks.
+        """Predicts a step under the script's HSDP, in which as many ranks share the parameters as
+        in the recording. Raises Refused if it is not known how long its collectives take, or if the
+        number of these ranks does not divide that of all ranks.
         """
         question = self.question
         sharing = question.launch.sharing_ranks
@@ -200,10 +201,11 @@ class Predictor:
         return self._communications[i]
 
     def link_costs(self, recorded: MeasuredLink | None) -> LinkCosts:
-        """Returns the costs of collectives between as many ranks as the question asks for.
+        """Returns the costs of collectives over the question's link between `question.world_size`
+        ranks.
 
-        `recorded`: the costs that the recording's probes measured, if its ranks communicated.
-        Raises Refused if no costs are known, or if the question asks for one rank.
+        `recorded`: the costs that a recording's probes measured; None if they measured none. Raises
+        Refused if no costs are known, or if `question.world_size` is 1.
         """
         question = self.question
         costs = self._costs_of_link(recorded)
@@ -242,7 +244,7 @@ class Predictor:
         costs: Sequence[LinkCosts],
         sharing_ranks: int | None = None,
     ) -> Prediction:
-        """Predicts a step under fully_shard; `costs`: the costs of collectives, one for each
+        """Predicts a step under fully_shard; `costs`: the costs of collectives for each recorded
         launch. `sharing_ranks`: the number of ranks among which parameters and the optimizer's work
         are divided; by default all."""
         question = self.question
@@ -266,7 +268,8 @@ class Predictor:
         return f"{self.recording.path}, line {i + 1}"
 
     def _launch(self, i: int, settings: _Settings) -> Prediction:
-        """Predicts a step under DistributedDataParallel from launch `i` of the recording."""
+        """Predicts a step under DistributedDataParallel from launch `i` (a start of the script) of
+        the recording."""
         key = (i, settings)
         if key not in self._launches:
             communication = self.communication(i)
@@ -371,8 +374,8 @@ class Predictor:
         return ranks
 
     def _rank_step(self, ready: _ReadyStep, earlier_s: float, changes: _Changes) -> RankStep:
-        """Returns the recorded step with the changes; `earlier_s`: the seconds of the passes that
-        the settings add before the recorded ones."""
+        """Returns a recorded step, with the changes of its times; `earlier_s`: the seconds of the
+        passes that the settings add before the recorded ones."""
         pace, step = self.question.pace, ready.step
         backward_s = NS * step.backward_ns
         # What backward takes longer is distributed over it.
@@ -398,7 +401,7 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns, for each rank, the recorded steps for which _is_like_ddp() is True."""
+    """Returns, for each rank, the recorded steps that can stand for DDP's (see _is_like_ddp())."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -417,8 +420,8 @@ def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[lis
 
 
 def _is_like_ddp(step: Step, total_bytes: int) -> bool:
-    """Returns whether this step is a probe that sent all gradients in their own dtype, or sent
-    nothing."""
+    """Returns whether in this step the recorder copied gradients into a buffer (a probe), and then
+    all-reduced all of them in their own dtype or, as with one rank, sent nothing."""
     if step.mode is not StepMode.PROBE:
         return False
     sent = step.collectives

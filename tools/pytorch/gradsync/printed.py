@@ -1,5 +1,5 @@
-"""Bounds numbers that were printed with few digits: "1.5" may be any number from about 1.45 to
-1.55."""
+"""Computes bounds of numbers that programs have printed with few digits: a printed "1.5" may be any
+number from about 1.45 to 1.55."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Runs and times the collectives of probes, after a step's backward and while nothing else runs.
-Each kind of collective runs as DDP, its bf16 hook, ZeroRedundancyOptimizer or FSDP2 runs it.
+"""Runs the collectives of probes and measures their times. A probe is a set of collectives that the
+recorder runs after a step's backward, while nothing else runs. Each kind of collective runs as DDP,
+its bf16 hook, ZeroRedundancyOptimizer or FSDP2 runs it.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 
 class Prober:
-    """Sends the contents of a buffer in several ways, and measures how long each takes. For FSDP2's
-    way it makes FSDP2 units, whose parameters have the shapes of the model's. `units`: for each
-    module that FSDP2 would gather, the indices of its parameters."""
+    """Sends the gradients in a buffer by several kinds of collectives, and measures how long each
+    takes. For FSDP2's kind it makes FSDP2 units (parameters that FSDP2 gathers together), whose
+    parameters have the shapes of the model's. `units`: for each module that FSDP2 would gather, the
+    indices of its parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
@@ -40,7 +42,8 @@ class Prober:
 
     def run(self, probe: Probe) -> CollectiveMarks:
         """Runs the collectives of this probe, and returns the clock's marks of when they begin and
-        end. All ranks must begin together."""
+        end. All ranks must call this at the same time, because it does not wait for them before it
+        begins."""
         sent = CollectiveMarks(probe.kind, probe.in_flight)
         way = self._way(probe, sent)
         cpu_ns = time.process_time_ns()
@@ -94,8 +97,8 @@ class Prober:
 
     def _broadcast_parameters(self, sent: CollectiveMarks) -> Callable[[], None]:
         """Returns a function that broadcasts as ZeroRedundancyOptimizer does after its update,
-        where each rank broadcasts the parameters that it has updated. The gradients in the buffer
-        are sent in place of the parameters.
+        where each rank broadcasts the parameters that it has updated. The returned function sends
+        the gradients in the buffer instead of the parameters.
         """
         slots = self._buffer.slots
         sent.bytes = [slot.nbytes for slot in slots]
@@ -112,8 +115,8 @@ class Prober:
         return broadcast
 
     def _gather_and_reduce_units(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that gathers the parameters and reduces the gradients of a unit for
-        each block of the model, as fully_shard would."""
+        """Returns a function that, for each module that FSDP2 would gather, gathers the parameters
+        of an FSDP2 unit and reduces its gradients, as fully_shard would."""
         params = self._buffer.params
         if not self._groups:
             self._groups = [group_like([params[i] for i in own]) for own in self._units]

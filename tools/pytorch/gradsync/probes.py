@@ -1,4 +1,5 @@
-"""Computes how long collectives take, and how much CPU time they use, from the recorded probes.
+"""Computes how long collectives take, and how much CPU time they use, from the recorded probes:
+steps whose collectives the recorder has timed.
 
 A probe is a step after whose backward the recorder communicates what DistributedDataParallel, its
 bf16 hook, ZeroRedundancyOptimizer or FSDP2 would, while nothing is computed.
@@ -23,7 +24,7 @@ GLOO_CHANNELS = 2
 
 @dataclass(frozen=True)
 class Communication:
-    """The costs of collectives in some launches of one script.
+    """The costs of collectives, measured in one or more recorded launches (starts) of one script.
 
     `link`: the costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: the
     costs of all-reduces in bf16, as a function of the sent bytes, including the casts back from
@@ -43,8 +44,8 @@ class Communication:
 
     @classmethod
     def of(cls, launches: Sequence[Launch]) -> Communication:
-        """Computes the costs from one or more launches of one script. Raises Refused if a
-        collective took no time."""
+        """Computes the costs from the probes in one or more recorded launches of one script. Raises
+        Refused if a collective took no time."""
         first = launches[0]
         samples = _Samples(first)
         for probe in _probes(launches):
@@ -63,10 +64,11 @@ class Communication:
 
 @dataclass(frozen=True, order=True)
 class _Group:
-    """Identifies collectives of one kind and size, of which `in_flight` ran at the same time.
+    """A key for measurements: collectives of one kind and size, of which `in_flight` ran at the
+    same time.
 
-    All broadcasts belong to one group of size 1, whose seconds are those per byte, because only the
-    sum of their sizes matters.
+    All of ZeroRedundancyOptimizer's broadcasts belong to one group, whose `bytes` is 1 and whose
+    seconds are those per byte, because only the sum of their sizes matters.
     """
 
     kind: CollectiveKind
@@ -76,10 +78,11 @@ class _Group:
 
 @dataclass
 class _Sample:
-    """What was measured for collectives of one kind, size and number in flight. Each list has one
-    value for each probe. `seconds`: the time of the collectives that ran at once, and of the casts
-    after them. `processor`: CPU-seconds on one rank per second. `cast_in` and `cast_out`: the
-    seconds per byte of the casts before and after collectives that ran one by one.
+    """What was measured for the collectives of one _Group. Each list has one value for each probe.
+    `seconds`: the time that `in_flight` of these collectives took together, with the casts after
+    them. `processor`: the CPU-seconds that they used on one rank in each second of the probe.
+    `cast_in` and `cast_out`: the seconds per byte of the casts before and after collectives that
+    ran one by one.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -89,8 +92,8 @@ class _Sample:
 
 
 class _Samples:
-    """The measurements of probes in launches that have the backend, device and parameters of
-    `launch`."""
+    """The measurements of probes in recorded launches that have the backend, device and parameters
+    of `launch`."""
 
     def __init__(self, launch: Launch) -> None:
         self.channels = GLOO_CHANNELS if launch.backend == "gloo" else 1
@@ -119,7 +122,7 @@ class _Samples:
 
     def costs(self, kind: CollectiveKind) -> list[Cost]:
         """Returns the costs of collectives of this kind, as a function of the sent bytes. The field
-        `kind` of each Cost is ALL_REDUCE, whatever this kind is."""
+        Cost.kind, which is no CollectiveKind, is ALL_REDUCE in each of them."""
         part = self.bf16_part if kind == CollectiveKind.BF16 else 1
         return [
             Cost(
@@ -150,8 +153,8 @@ class _Samples:
 
 
 def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
-    """Yields, for each recorded probe, the times of the rank with the shortest time. It arrived
-    last, and so waited least for other ranks.
+    """Yields, for each recorded probe, the times of the rank with the shortest time. This rank
+    arrived last, and so waited least for other ranks.
 
     Leaves out FSDP2's probes, because a rank that waits in one collective may arrive last at the
     next.
@@ -179,7 +182,7 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
     """Returns the costs of all-reduces in bf16; None if they were not measured. It is assumed that
-    running concurrently speeds them up as much as all-reduces of uncast gradients."""
+    they gain as much from running several at the same time as all-reduces of uncast gradients."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
@@ -208,8 +211,8 @@ class _UnitTimes:
 
 
 def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
-    """Returns the costs of FSDP2's gathers and reductions, from recorded steps in which the
-    script's own units or a probe ran them.
+    """Returns the costs of FSDP2's gathers of parameters and reductions of gradients, from the
+    recorded steps in which the script's own FSDP2 or a probe ran them.
 
     FSDP2's collectives are assumed to use `processor` CPU-seconds on a rank per second of their
     duration, as large all-reduces do.

@@ -11,23 +11,25 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class Processors:
-    """The processors of one rank. `computing`: how many its computation keeps busy. `available`:
-    how many it has, which is the number of processors of its host divided by the number of ranks
-    there, but at least `computing`."""
+    """The processors of one rank. `computing`: how many of them its computation keeps busy.
+    `available`: how many it has, which is the number of processors of its host divided by the
+    number of ranks there, but at least `computing`."""
 
     available: float
     computing: float
 
     @classmethod
     def of(cls, launch: Launch) -> Processors:
-        """Returns the processors of a rank of a recorded launch. The ranks whose host has the name
-        of rank 0's host share its processors equally.
+        """Returns the processors of a rank in a recorded launch (a start of the script). It is
+        assumed that the ranks whose host has the name of rank 0's host share its processors
+        equally.
 
         `computing`: the CPU-seconds that a rank used, or for which its main thread waited for a
         CPU, in each second of steps without synchronisation. If a recording has no CPU times,
-        because it is older or of a GPU, `computing` is the number of threads. If `computing` is
-        more than the rank's share of processors, the measured computation was already slowed down.
-        Then `available` equals `computing`, so that simulations do not slow it down again.
+        because it is older or of a GPU, `computing` is the number of rank 0's compute threads. If
+        `computing` is more than the rank's share of processors, the measured computation was
+        already slowed down. Then `available` equals `computing`, so that simulations do not slow it
+        down again.
         """
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [
@@ -41,11 +43,11 @@ class Processors:
 
 
 def error_part(launch: Launch, used: float = 1) -> float:
-    """Returns the factor by which the error of predictions, as fitted on CPUs, is multiplied. It is
-    the fraction of a rank's processors that computation uses, times the smaller of 1 and `used`,
-    the number of processors that communication uses meanwhile. So the error is smaller if
-    computation leaves processors to communication, because such steps are predicted better. On
-    GPUs, where the error is unknown, the factor is 1.
+    """Returns a factor for the assumed error of a prediction; the error itself was fitted to
+    measured steps on CPUs. The factor is the fraction of a rank's processors that computation uses,
+    times the smaller of 1 and `used`, the number of processors that communication uses meanwhile.
+    So the assumed error is smaller if computation leaves processors idle for communication, because
+    such steps are predicted better. On GPUs, where the error is unknown, the factor is 1.
     """
     if launch.device != "cpu":
         return 1

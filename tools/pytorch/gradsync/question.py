@@ -36,8 +36,8 @@ DEFAULT_WITHIN = "200Gbit,3us"  # PCIe 4
 
 @dataclass(frozen=True)
 class RecordedLink:
-    """The link over which the ranks of a recording communicated. The recording is the one in the
-    question, or another one that --link names.
+    """The link over which the ranks of a recording communicated. It is the recording about which
+    the user asks, or another one that --link names.
     """
 
     recording: Recording
@@ -53,7 +53,8 @@ class FileLink:
 
 @dataclass(frozen=True)
 class NamedLink:
-    """A link of which only rate and latency are known."""
+    """A link for which --link gives a rate and a latency; nobody has measured it. `network`: the
+    ranks of the question, whose hosts this link connects."""
 
     network: Network
 
@@ -63,7 +64,7 @@ Link = RecordedLink | FileLink | NamedLink
 
 @dataclass(frozen=True)
 class Question:
-    """A question to `what_if`, with the contents of all files that it names.
+    """A question to the command `what_if`, with the contents of all files that it names.
 
     `asked_world_size`: the number of ranks in --world_size; None without this flag. `at`: another
     recording of the model, on the machine for which to predict; all times except communication are
@@ -89,8 +90,8 @@ class Question:
 
     @cached_property
     def script_row(self) -> Row:
-        """Returns the settings of the script's own synchronised steps; if none were recorded, the
-        default settings of DistributedDataParallel."""
+        """Returns the settings of the recorded steps in which the script itself synchronised
+        gradients; if none were recorded, the default settings of DistributedDataParallel."""
         if self.launch.rows:
             return self.launch.rows[0]
         return Row.by_default("DDP", self.launch.passes)
@@ -104,13 +105,14 @@ class Question:
 
     @cached_property
     def pace(self) -> float:
-        """Returns the factor by which all times except communication are multiplied; 1 without
-        --at."""
+        """Returns the factor by which all predicted times except communication are multiplied, for
+        the machine of the recording --at; 1 without --at."""
         return self.at.none_s / self.recording.none_s if self.at else 1
 
     @property
     def log_error(self) -> float:
-        """Returns the standard deviation assumed for the logarithm of a collective's time."""
+        """Returns how far collectives may differ from their predicted times: the standard deviation
+        assumed for the logarithm of a collective's time."""
         if isinstance(self.link, NamedLink):
             return max(LAUNCH_ERROR, ASSUMED_ERROR)
         if self.measured_ranks != self.world_size:
@@ -129,12 +131,13 @@ class Question:
 
 @dataclass(frozen=True)
 class LinkOptions:
-    """The values of --link and of the flags that belong to it.
+    """The values of the flag --link of `what_if` and of the flags that belong to it.
 
     `link`: a rate and a latency, such as "25Gbit,5us", or a file, or None for the recorded link.
     `ranks_per_host`: the number of ranks that share a host's link. `within`: the link between ranks
     of one host. `algorithm`: the algorithm of collectives; None for the recorded backend's own.
-    These three may differ from their defaults only if `link` is a rate.
+    `ranks_per_host`, `within` and `algorithm` may differ from their defaults only if `link` is a
+    rate.
     """
 
     link: str | None = None
@@ -202,7 +205,7 @@ def question_of(
     """Makes a question of these values, and reads the files that they name.
 
     Raises Refused if a value is out of range, if a file cannot be used, or if `at` is a recording
-    of other parameters or passes.
+    of a model with other parameters, or of steps with another number of backward passes.
     """
     (question,) = questions_of(
         recording, [options], [world_size], at, processor_percent, memory_limit_bytes
