@@ -1,7 +1,8 @@
 """The classes with the data of an answer of `gradsync what_if`: predicted and measured times.
 text.py makes text of an answer, and as_json() makes data for JSON of it.
 
-Fields whose names end in `_s` are seconds. A value of the type Interval has 95 % limits.
+Fields whose names end in `_s` are seconds. A value of the type Interval has its 95 % limits in
+`low` and `high`.
 """
 
 from __future__ import annotations

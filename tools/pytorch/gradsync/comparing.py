@@ -78,7 +78,8 @@ class Comparer:
         self._is_clipped = False  # what that update gets, on any rank
 
     def coverage(self) -> Coverage:
-        """Returns how many parameters, ranks and steps have been compared so far."""
+        """Returns how many parameters, ranks and steps have been compared so far, and how closely
+        gradients agreed."""
         return Coverage(
             parameters=len(self._compared),
             known_parameters=len(self._turns),

@@ -1,6 +1,7 @@
 """Predicts a step for each of several numbers of ranks and links: the points of a curve.
 
-Fields whose names end in `_s` are seconds. A value of the type Interval has 95 % limits.
+Fields whose names end in `_s` are seconds. A value of the type Interval has its 95 % limits in
+`low` and `high`.
 """
 
 from __future__ import annotations
