@@ -15,9 +15,9 @@ LONGEST_VALUE = 31  # characters of a value that a finding repeats: digests are 
 
 @dataclasses.dataclass
 class RankStep:
-    """What one rank reports about a step before the optimizer updates the weights. The dictionaries
-    map names to texts, such as digests; two ranks agree if their texts are equal for each name that
-    both have."""
+    """What one rank reports about a step before the optimizer updates the weights. Each field that
+    is a dictionary maps names, such as those of weights, to texts, such as digests. Ranks that have
+    the same name in it should have the same text for it."""
 
     parameters: dict[str, str]
     settings: dict[str, str]
@@ -42,8 +42,9 @@ class RankStep:
 
 
 def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
-    """Adds a finding to `findings` for each kind of report that differs between ranks but should be
-    equal (such as weights), or is equal but should differ (such as data).
+    """Compares the reports of all ranks about one step. Adds a finding to `findings` for each kind
+    of data that differs between ranks but should be equal, such as weights, or that is equal but
+    should differ, such as batches.
 
     `where`: the text that names the optimizer's update in findings, such as "SGD at train.py:25".
     """
@@ -67,8 +68,8 @@ def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -
 def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
     """Adds a difference if two ranks train on the same batches, and so do the same work twice. This
     is so if their gradients are equal (and not all 0) while their inputs are not known to differ,
-    or if their inputs and targets are equal. Adds only a note if nothing but the inputs is found to
-    be equal."""
+    or if their inputs and targets are equal. If only the inputs of two ranks are found to be equal,
+    adds a note, because this is right if their targets differ."""
     pairs = [(rank, other) for i, rank in enumerate(ranks) for other in ranks[:i]]
     if any(_have_same_gradients(*pair) or _have_same_targets(*pair) for pair in pairs):
         findings.differs(Topic.DATA, f"ranks get the same batches in the step of {where}")

@@ -1,4 +1,5 @@
-"""Reads the records that gradsync's C++ program //bench:all_reduce writes, as a measured link."""
+"""Reads the records that gradsync's C++ benchmark //bench:all_reduce writes, and makes a
+MeasuredLink of them: the time and CPU use of collectives, by size."""
 
 from __future__ import annotations
 
@@ -37,9 +38,9 @@ class Measurement:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """What one rank measured in each repetition of a measurement, in nanoseconds: the duration, and
-    the CPU time of communication. `channels`: the number of collectives that make progress at the
-    same time."""
+    """What one rank of //bench:all_reduce has measured for one Measurement: for each repetition of
+    the collective, the duration and the CPU time of communication, in nanoseconds. `channels`: the
+    number of collectives that the rank can carry on at the same time."""
 
     time_ns: Sequence[float]
     communication_cpu_ns: Sequence[float]
@@ -47,8 +48,9 @@ class RankRecord:
 
 
 def link_of(path: str) -> MeasuredLink:
-    """Returns the link whose all-reduces and all-gathers the records contain. `path` is a file of
-    records, or a directory of such files (.jsonl, .jsonl.gz).
+    """Returns the measured link that the records describe: the time and CPU use of all-reduces and
+    all-gathers, by size. `path` is a file of records, or a directory of such files (.jsonl,
+    .jsonl.gz).
 
     Raises Refused if the records cannot be used, for example if they are of several backends or of
     several numbers of ranks. If a line is not a record, raises another error, such as KeyError,

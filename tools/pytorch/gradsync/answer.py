@@ -1,7 +1,8 @@
 """The classes with the data of an answer of `gradsync what_if`: predicted and measured times.
 text.py makes text of an answer, and as_json() makes data for JSON of it.
 
-Fields whose names end in `_s` are seconds. Values of the type Interval have a 95 % interval.
+Fields whose names end in `_s` are seconds. A value of the type Interval has its 95 % limits in
+`low` and `high`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ BUCKET_CAPS_MB = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets that are compare
 
 @dataclass(frozen=True)
 class ScriptStep:
-    """The predicted step with the script's own settings.
+    """The predicted step of the recorded script with its own settings, such as its bucket size.
 
     `exposed_s`: how many seconds of the step ranks only wait for collectives, and compute nothing.
     `floor_s`: a lower limit of the step's time, in whatever order its collectives run.
-    `is_sharded`: whether the script uses fully_shard, so that there are no buckets. `parts`: the
+    `is_sharded`: whether the script uses fully_shard (FSDP2), which has no buckets. `parts`: the
     times of the step's parts, such as computation and waiting for collectives, which add up to
     `step_s`.
     """
@@ -82,8 +83,8 @@ class MeasuredStep:
     None if the measured cost is not above 0. `second_run_error`: how much longer the measured step
     is in the second half of the recorded launches than in the first half, as a fraction of the
     latter; None if only one launch has measured steps. `is_as_planned`: whether
-    DistributedDataParallel made buckets of the predicted sizes; also True if their sizes are
-    unknown.
+    DistributedDataParallel made buckets of the sizes with which the step is predicted; also True if
+    the recording lacks the sizes that it made.
     """
 
     name: str
@@ -101,12 +102,12 @@ class Way:
 
     `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
     same weights as DistributedDataParallel; also True if the step cannot be predicted.
-    `memory_bytes`: the peak of a rank's tensors in a step; None if the recording holds no memory.
-    `cost_s`: how many seconds longer a step takes than its passes without synchronisation.
-    `change`: how much longer its step is than the step of the first way in Answer.ways, as a
-    fraction of the latter. `is_told`: whether the 95 % interval of the difference of these steps
-    excludes 0. If the step cannot be predicted, `why` has the reason, and all numbers are None;
-    else `why` is empty.
+    `memory_bytes`: the most bytes that a rank's tensors are predicted to take in a step; None if
+    the recording has no figures of memory. `cost_s`: how many seconds longer a step takes than its
+    passes without synchronisation. `change`: how much longer its step is than the step of the first
+    way in Answer.ways, as a fraction of the latter. `is_told`: whether the 95 % interval of the
+    difference of these two steps excludes 0. If the step cannot be predicted, `why` has the reason,
+    and all numbers are None; else `why` is empty.
     """
 
     way: str
@@ -125,38 +126,41 @@ class Way:
 class Answer:
     """The answer of `what_if` about one recording, one link and one number of ranks.
 
-    `recording`: the path of the recording. `parameters`, `launches` and `recorded_world_size`: the
-    numbers of parameters, launches and ranks in the recording. `gradient_bytes`: the bytes of all
-    gradients together. `world_size`: the number of ranks for which steps are predicted. `notes`:
-    sentences about the question, and about what the prediction assumes. `none_s`: the time of a
-    recorded step without synchronisation, scaled to the machine of `at` if that was given. `ranks`:
-    the measured times of each recorded rank in steps without synchronisation. `slowest_s`: the
-    predicted time of a step without synchronisation on the slowest rank; None unless the question
-    is about more ranks than were recorded. `units`: the number of units, which are groups of
-    parameters that fully_shard gathers together: the script's units, or else repeated blocks of its
-    model. `schedule`: a sentence about what predictions of fully_shard assume.
+    `recording`: the path of the recording. `parameters`, `launches` and `recorded_world_size`: in
+    the recording, the numbers of parameter tensors, of launches (runs of the script) and of ranks.
+    `gradient_bytes`: the bytes of all gradients together. `world_size`: the number of ranks for
+    which steps are predicted. `notes`: sentences about the question, and about what the prediction
+    assumes. `none_s`: the time of a recorded step without synchronisation; if the question names a
+    recording on another machine (`at`), it is scaled to that machine. `ranks`: the measured times
+    of each recorded rank in steps without synchronisation. `slowest_s`: the predicted time of a
+    step without synchronisation on the slowest rank; None unless the question is about more ranks
+    than were recorded. `units`: the number of units, which are groups of parameters that
+    fully_shard gathers together: the script's units, or else repeated blocks of its model.
+    `schedule`: a sentence about what predictions of fully_shard assume.
 
-    `ddp`: the predicted step with the script's own settings. `variation`: which fraction of a
-    step's time without computation is communication, and which fraction is waiting for slower
-    ranks. `load`: how busy the hosts were: for each field of HostLoad, the largest value of any
-    host in any launch; None if a launch holds no load.
+    `ddp`: the predicted step with the script's own settings. `variation`: of the time in the step
+    of `ddp` in which a rank does not compute, which fraction is communication, and which is waiting
+    for slower ranks. `load`: how busy the hosts were: for each field of HostLoad, the largest value
+    of any host in any launch; None if a launch holds no load.
 
     `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
-    `best_bucket_cap_mb`: those of these sizes that are not shown to be slower than the fastest.
-    `links`: the predicted step over a link that is half as fast, and over one that is twice as
-    fast. `measured`: steps in which the script itself synchronised, with predictions: the steps in
-    the recording `at` if there is one; else those in `recording`, unless the question names a link
-    or a number of ranks. `pairs`: the number of pairs of rows of `measured` that are compared: rows
-    of DistributedDataParallel without bf16_compress_hook and ZeroRedundancyOptimizer, with
-    different bucket sizes. Measured intervals of a pair do not overlap, and its predictions differ.
-    `pairs_right`: in how many of these pairs the row with the shorter predicted step also has the
-    shorter measured step.
+    `best_bucket_cap_mb`: those of these sizes whose step cannot be told from the shortest one: the
+    95 % interval of the difference contains 0. `links`: the predicted step over a link that is half
+    as fast, and over one that is twice as fast. `measured`: steps in which the script itself
+    synchronised, with predictions: the steps in the recording `at` if there is one; else those in
+    `recording`, unless the question names a link or a number of ranks. `pairs`: the number of pairs
+    of rows of `measured` that are compared. Both rows are of DistributedDataParallel, use neither
+    bf16_compress_hook nor ZeroRedundancyOptimizer, and have as many backward passes as the script's
+    step. The 95 % intervals of their measured steps do not overlap, and their predicted steps
+    differ. `pairs_right`: in how many of these pairs the row with the shorter predicted step also
+    has the shorter measured step.
 
     `ways`: ways to train; the first is DistributedDataParallel with the fastest of `sizes`.
     `advice`: a sentence about which of the ways that compute the same weights as
-    DistributedDataParallel is the fastest, or that this is undecided. `batches`: for each way that
-    fits into `memory_limit_bytes`, the largest multiple of the recorded batch (to 0.1 %, up to
-    2**20) with which it fits; empty without such a limit.
+    DistributedDataParallel is the fastest, or that this is undecided. `memory_limit_bytes`: a
+    rank's memory for tensors, if the question names it; else None. `batches`: for each way that
+    fits into this memory, by how much the recorded batch can be multiplied so that it still fits;
+    at most 2**20, and too small by at most 0.1 %. It is empty if the question names no memory.
     """
 
     recording: str

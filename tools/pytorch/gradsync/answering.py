@@ -1,4 +1,5 @@
-"""Has the public function what_if(), and computes the parts of an Answer."""
+"""Has the public function what_if(), which predicts the steps of a recorded script, and computes
+the parts of its result, an Answer."""
 
 from __future__ import annotations
 
@@ -110,12 +111,14 @@ def what_if(
     algorithm: the algorithm of collectives, if `link` is a rate: "best", "ring", "tree" or
         "hierarchical"; None: the algorithm of the recorded backend.
     processor_percent: the CPU time that a collective uses on a rank, as a percentage of the
-        collective's duration; None: as measured or assumed.
+        collective's duration; None: as measured, or 0 if it was not measured.
     at: a recording of the model on the machine for which the answer shall hold; computation is
         scaled to the times of this recording.
-    memory: a rank's memory for tensors, in bytes or as "80GB". Not allowed for a Curve.
-    measured: for a Curve: recordings of the same model, usually with other numbers of ranks, whose
-        own synchronised steps the Curve contains beside its predictions.
+    memory: the memory that each rank has for tensors, in bytes or as "80GB"; the Answer then has
+        the largest batches that fit into it. Not allowed if what_if() returns a Curve.
+    measured: other recordings of the same model, usually with other numbers of ranks. A Curve then
+        contains the times of the steps in which their scripts synchronised, beside its predictions.
+        Not allowed if what_if() returns an Answer.
 
     This function needs no PyTorch. If the question cannot be answered, it raises gradsync.Refused,
     which is a ValueError, with one line that says why.

@@ -9,12 +9,13 @@ class Arrivals:
     """Notes which gradients of a model are ready in the current backward, and when they became
     ready.
 
-    `since_update`: how many times gradients of the model became ready since the last step of an
-    optimizer of the model. `sparse`: the name of a parameter that got a sparse gradient; empty if
-    none did. `begin`: the clock's mark at the beginning of the last backward. `ready`: for each
-    parameter the clock's mark when its gradient became ready in this backward; None if it did not.
-    Several nested passes of one backward, such as those of reentrant checkpoints, may add to one
-    gradient. Such a gradient counts as ready when the last pass has added to it.
+    `since_update`: the number of calls of count(), one for each time a parameter's gradient became
+    ready, since an optimizer of the model last stepped. `sparse`: the name of a parameter that got
+    a sparse gradient; empty if none did. `begin`: the clock's mark of the moment when the latest
+    backward began. `ready`: for each parameter, the clock's mark of the moment when its gradient
+    became ready in that backward; None if it did not. Several nested passes of one backward, such
+    as those of reentrant checkpoints, may add to one gradient. Such a gradient counts as ready when
+    the last pass has added to it.
     """
 
     def __init__(self, params: int) -> None:
@@ -34,9 +35,9 @@ class Arrivals:
         self._times = [0] * self._params
 
     def count(self, i: int) -> bool:
-        """Called when the gradient of parameter `i` is ready. Returns whether it has now become
-        ready as often in this backward as in any earlier one, so that no later nested pass is
-        expected to add to it."""
+        """Called when the gradient of parameter `i` is ready. Returns True if this gradient has
+        become ready at least as often in this backward as in any earlier one: then no later nested
+        pass is expected to add to it."""
         self.since_update += 1
         self._times[i] += 1
         self._most_times[i] = max(self._most_times[i], self._times[i])

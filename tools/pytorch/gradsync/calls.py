@@ -13,8 +13,8 @@ from gradsync.torch_private import DDP, ignored_tensors, synchronises_buffers, t
 
 
 class Calls:
-    """The script's calls of modules in the current step. `inputs`: digests of the input tensors of
-    calls with gradients enabled.
+    """The script's calls of modules in the current step. `inputs`: digests of the tensors that the
+    script gave to modules which it called with gradients enabled.
 
     `buffers`: digests, by name, of the buffers of the module that was called first with gradients
     enabled, from before this call. Buffers that DDP makes equal on all ranks in forward, and
@@ -28,7 +28,8 @@ class Calls:
         self._called: dict[int, tuple[torch.nn.Module, str]] = {}  # and where, by id
 
     def begin_step(self) -> None:
-        """Forgets all calls. Called when an optimizer has stepped, or when earlier calls were no
+        """Forgets all calls. Called when an optimizer has stepped. Also called when the script
+        wraps a model in DDP or makes an optimizer, because its calls before that were no
         training."""
         self.inputs = []
         self.buffers = {}
@@ -46,8 +47,8 @@ class Calls:
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Called before a call of a module with gradients enabled: remembers digests of the tensors
         in its arguments. At the step's first such call, also remembers digests of the module's
-        buffers. Forgets earlier digests if this module contains the module of the first call, which
-        was then called alone for another purpose."""
+        buffers. If this module contains the module of the step's first call, forgets all earlier
+        digests, because the script called that part alone for another purpose than training."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.
@@ -64,8 +65,8 @@ class Calls:
         """Returns, by unique names, the parameters of called modules that are not in `trained`.
         Leaves out parameters without data (meta and lazy ones).
 
-        `name_of`: returns a parameter's name, which need not be unique, or an empty text.
-        `trained`: the parameters of all optimizers.
+        `name_of`: a function that returns a parameter's name, which need not be unique, or an empty
+        text if it knows no name. `trained`: the parameters of all optimizers.
         """
         taken = {name_of(p) for p in trained}
         known = {id(p) for p in trained}

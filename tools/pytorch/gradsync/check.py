@@ -53,8 +53,8 @@ def _run_script(script: list[str], watch: Watch) -> None:
 
 
 def _refuse_idle(script: str, watch: Watch) -> NoReturn:
-    """Ends this rank with an error. Called if the script has ended without an update that could be
-    compared."""
+    """Ends this rank with an error, because the script has ended without an optimizer's update that
+    `check` could compare."""
     text = (
         f"{watch.own_work.place or script}: no optimizer of PyTorch stepped with gradients of "
         "backward(): nothing was checked"

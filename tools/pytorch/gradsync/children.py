@@ -28,17 +28,18 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 
 class Children:
-    """Ends a child process that begins to train. If multiprocessing started the child, this process
-    ends, too."""
+    """Watches the children of this process, which runs the recorded script. A child that begins to
+    train ends with an error. If multiprocessing started this child, this process ends, too."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
         self._sender: Connection | None = None  # by which children tell; made for the first one
 
     def watch(self, patches: Patches) -> None:
-        """From now on, until `patches` are undone, processes that multiprocessing starts without
-        forking call arm(). Forks of this process call refuse_in_child() before they make a process
-        group or an optimizer."""
+        """From now on, until `patches` are undone, a process that multiprocessing starts without
+        forking calls arm(), which prepares it to end when it begins to train. A fork of this
+        process calls refuse_in_child() before it makes a process group or an optimizer, and so
+        ends."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 
@@ -54,8 +55,8 @@ class Children:
             delattr(process, _GUARD)
 
     def refuse_in_child(self) -> None:
-        """Called before a process group or an optimizer is made. If this process is a fork of the
-        recorded one, calls tell_parent()."""
+        """Called before this process makes a process group or an optimizer. If this process is a
+        fork of the one that runs the recorded script, calls tell_parent(), which ends it."""
         if os.getpid() != self._parent:
             tell_parent(self._sender)
 

@@ -27,10 +27,12 @@ class Clock(Protocol):
     """A clock that marks moments in a device's work."""
 
     def mark(self) -> Mark:
-        """Returns a mark of this moment in the device's work."""
+        """Returns a mark of now or, on a GPU, of the moment when the GPU has done the operations
+        that it was given so far."""
 
     def ns(self, span: Span) -> int:
-        """Returns the span in nanoseconds. For a GPU, call settle() first."""
+        """Returns the span in nanoseconds. If the marks are of a GPU, settle() must have been
+        called since, so that the GPU has passed both."""
 
     def settle(self) -> None:
         """Waits until the device has done all work that it was given so far."""
@@ -60,7 +62,8 @@ class HostClock:
 
 
 class CudaClock:
-    """The clock for models on a GPU. A GPU executes operations after their calls have returned."""
+    """The clock for models on a GPU. Its marks are events in the GPU's queue of operations, because
+    a GPU executes operations after their calls have returned."""
 
     def mark(self) -> Mark:
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

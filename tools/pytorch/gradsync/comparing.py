@@ -1,5 +1,5 @@
-"""Compares the gradients that optimizers get with the mean of all ranks' gradients, and reports
-findings.
+"""Compares the gradients that optimizers get with the mean of all ranks' gradients, and collects
+what differs as findings, which `check` prints.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class Comparer:
         self._is_clipped = False  # what that update gets, on any rank
 
     def coverage(self) -> Coverage:
-        """Returns how much has been compared so far."""
+        """Returns how many parameters, ranks and steps have been compared so far, and how closely
+        gradients agreed."""
         return Coverage(
             parameters=len(self._compared),
             known_parameters=len(self._turns),
@@ -120,8 +121,8 @@ class Comparer:
         return any(rank.has_gradients for rank in ranks)
 
     def _begin_twin(self, update: Update) -> None:
-        """For an optimizer that averages gradients itself, computes the weights that its update
-        should make."""
+        """For an optimizer that averages gradients itself, lets a copy of it step with the mean
+        gradients, which computes the weights that the optimizer's update should make."""
         if self._turns.groups > 1:
             raise Refused(f"{update.where} averages by itself, which needs --groups=1")
         params = parameters_of(update.updater)
@@ -137,8 +138,8 @@ class Comparer:
         """After an update by an optimizer that averages gradients itself, compares the weights with
         those that a copy of the optimizer has made from the mean gradients.
 
-        Returns True if later updates of this optimizer cannot be compared, because its state is now
-        divided among the ranks.
+        Returns True if later updates of this optimizer cannot be compared, because each rank now
+        holds only a part of its state.
         """
         off = [
             f"{self.name_of(weights.p)} is off by {weights.distance():.3g} of its norm after "
@@ -161,21 +162,22 @@ class Comparer:
         return shares
 
     def absent(self, where: str, absence: Absence) -> None:
-        """Adds the finding that another rank does not take the update that this rank is about to
-        take."""
+        """Adds a difference, which says that another rank does not take the optimizer's update that
+        this rank is about to take."""
         self.speaker = absence.speaker
         text = f"rank {absence.rank} {absence.text}; rank {absence.speaker} is at a step of {where}"
         self.findings.differs(Topic.STEPS, text)
 
     def agree(self, is_so: bool) -> bool:
         """Returns whether `is_so` is True on all ranks. If ranks train different parameters,
-        returns True whatever `is_so` is, because then the check must end.
+        returns True whatever `is_so` is: the caller ends the check when this method returns True.
         """
         return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
 
     def _note_ignored(self, params: Sequence[torch.nn.Parameter]) -> None:
-        """If DDP ignores some of these parameters, adds a note with the name of the first and the
-        number of the others. They may differ between ranks on purpose."""
+        """If DDP ignores some of these parameters, adds a note that they are not checked, with the
+        name of the first and the number of the others. Such parameters may differ between ranks on
+        purpose."""
         ignored = self._trained.ignored()
         names = [self.name_of(p) for p in params if id(p) in ignored]
         if names:
@@ -186,8 +188,8 @@ class Comparer:
             )
 
     def note_in_forward(self, collective: str) -> None:
-        """Called if the script has called this collective within a forward: adds a note about
-        gradients that are therefore not checked."""
+        """Called if the script has called this collective within a forward pass. Adds a note that
+        `check` does not check gradients which have to come back through this collective."""
         self.findings.note(
             Topic.FORWARD,
             f"the script communicates within a forward, by {collective}: no gradient that has to "
@@ -203,10 +205,10 @@ class Comparer:
 
     def _judge(self, question: _Question) -> bool:
         """Finds the first gradient that differs from the mean, and adds a finding with the reason.
-        If none differs, may add a finding about the loss.
-
-        If each rank gets its own gradients, which the optimizer may average itself, adds no
-        difference and returns True; else returns False.
+        If none differs, compares the loss on which backward() began with the mean loss, as
+        _judge_loss() does, unless the receiver clips gradients. If the optimizer gets each rank's
+        own gradients, and may average them itself, adds no difference and returns True; else
+        returns False.
         """
         where = question.where
         wrong = self._find_wrong(question)
@@ -267,8 +269,8 @@ class Comparer:
         """Returns a list with the sum of gradients that autograd has delivered to this parameter
         since the script last took its gradient away (removed or zeroed it).
 
-        If the script has done so on any rank, a second element is the sum that includes the
-        gradients taken away.
+        If the script has taken this gradient away on any rank, the list has a second element: the
+        sum that includes the gradients taken away.
         """
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):
@@ -276,12 +278,11 @@ class Comparer:
         return [held, None if held is None else held.with_aside()]
 
     def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
-        """Returns whether gradients that differ from the mean are no mistake: because the script
-        multiplies the loss by the reciprocal of their factor, because it divides the loss by a
-        number that it sums over ranks, or because all ranks have changed the mean alike, as by
-        clipping.
-
-        If so, adds a note about them.
+        """Returns whether gradients that differ from the mean over ranks are no mistake, and adds a
+        note about them if so. They are no mistake if they are the mean times a factor, and the
+        script multiplies the loss by the reciprocal of this factor. Nor are they one if they are
+        the sum over ranks, and the script divides the loss by a number that it sums over ranks,
+        such as that of tokens; or if all ranks have changed the mean alike, as by clipping.
         """
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
@@ -308,9 +309,9 @@ class Comparer:
     ) -> list[torch.nn.Parameter]:
         """Returns those of `params` for which autograd has delivered a gradient on any rank.
 
-        Leaves out parameters that DDP ignores, parameters whose group is not compared in this step,
-        and parameters whose gradients clipping has changed last: these gradients were compared as
-        they were before clipping.
+        Leaves out parameters that DDP ignores, and parameters whose turn it is not in this step
+        (see _anywhere()). Leaves out parameters whose gradients were changed last by clipping,
+        because these gradients are compared as they were before clipping.
         """
         ignored = self._trained.ignored()
         clipped = self._step.clipped
@@ -326,8 +327,8 @@ class Comparer:
         self, here: Sequence[bool], params: Sequence[torch.nn.Parameter]
     ) -> list[torch.nn.Parameter]:
         """Returns those of `params` whose entry of `here` is True on any rank. Leaves out
-        parameters that `check` does not compare in this step, because it compares one group of
-        parameters after the other."""
+        parameters whose turn it is not: the flag --groups divides the parameters into groups, and
+        `check` compares one group after the other."""
         indices = [i for i, p in enumerate(params) if here[i] and self._turns.has(p)]
         anywhere = sorted({i for rank in self._ranks.gather(indices) for i in rank})
         if anywhere and anywhere[-1] >= len(params):
@@ -378,12 +379,11 @@ class Comparer:
         )
 
     def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
-        """Returns whether a gradient that differs from the mean is right, because the script's own
-        code has changed the gradients before.
-
-        It is right in two cases. The script has taken gradients away and added them back later, and
-        the gradient is the mean of all that autograd has delivered. Or the script's hooks scale
-        gradients alike on all ranks, and the gradient is the mean of these hooks' results.
+        """Returns whether a gradient that differs from the mean over ranks is right, because the
+        script's own code has changed gradients before the optimizer gets them. It is right if the
+        script has taken gradients away and added them back later, and the gradient is the mean over
+        ranks of all that autograd has delivered. It is also right if the script's hooks scale
+        gradients alike on all ranks, and it is the mean over ranks of what these hooks return.
         """
         handed = question.handed(p)
         if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):
@@ -420,9 +420,10 @@ class Comparer:
         return self._passes, self._is_divided_by_all
 
     def _judge_loss(self, where: str) -> None:
-        """Called if the gradients are right for the loss on which backward() began. If that loss is
-        the mean loss times a factor other than 1, adds a difference if a known mistake explains the
-        factor, or a note if the factor may be intended."""
+        """Called if the optimizer's gradients are the mean over ranks of those that backward()
+        computed. They can still be wrong by a factor, if the script called backward() on the mean
+        loss (over tokens, for example) times a factor other than 1. Adds a difference if a known
+        mistake explains this factor, or a note if the script may intend it."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"

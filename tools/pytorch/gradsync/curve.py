@@ -1,6 +1,7 @@
 """Predicts a step for each of several numbers of ranks and links: the points of a curve.
 
-Fields whose names end in `_s` are seconds. Values of the type Interval have a 95 % interval.
+Fields whose names end in `_s` are seconds. A value of the type Interval has its 95 % limits in
+`low` and `high`.
 """
 
 from __future__ import annotations
@@ -66,12 +67,12 @@ class Curve:
 
     `notes`: sentences about what the predictions assume. `none_s`: the time of a step without
     synchronisation, with as many backward passes as the script's own step. `bucket_bytes`,
-    `first_bucket_bytes`: the bytes at which DDP closes a bucket, and its first bucket, in the
-    script's own step. `is_sharded`: whether the script uses fully_shard, so that there are no
-    buckets. `points`: one predicted step for each number of ranks over the first link, then over
-    the next link, all in the order in which they were asked for. `measured`: the measured step of
-    each of the other recordings that were named. The other fields mean what the fields of Answer
-    with these names mean.
+    `first_bucket_bytes`: the number of bytes from which on DDP closes a bucket, and the one for its
+    first bucket, with the script's own settings. `is_sharded`: whether the script uses fully_shard
+    (FSDP2), which has no buckets. `points`: one predicted step for each number of ranks over the
+    first link, then over the next link, all in the order in which they were asked for. `measured`:
+    for each of the other recordings that curve_of() got as `measured`, its measured step. The other
+    fields mean what the fields of Answer with these names mean.
     """
 
     recording: str
@@ -95,8 +96,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class NamedQuestion:
-    """A question about one link and one number of ranks, and the value of --link; empty for the
-    recorded link."""
+    """A question about one link and one number of ranks. `link`: the value of --link that names
+    this link; empty for the recorded link."""
 
     link: str
     question: Question
@@ -176,8 +177,9 @@ def _speed_up(ranks: int, none_s: float, step: Interval) -> Interval:
 
 
 def _exposed(prediction: Prediction) -> Interval:
-    """Returns the time in which ranks only wait for collectives. Its interval contains the 95 %
-    interval of each launch of the script, as the interval of `step_s` does."""
+    """Returns the seconds of a predicted step in which ranks only wait for collectives. Each launch
+    (run of the recorded script) gives 95 % limits of its own; the interval reaches from the lowest
+    to the highest of them."""
     limits = [_exposed_limits(replay.rounds) for replay in prediction.replays]
     return Interval(
         prediction.exposed_s,
@@ -188,7 +190,8 @@ def _exposed(prediction: Prediction) -> Interval:
 
 def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
     """Returns the 95 % limits of the mean time in which ranks only wait for collectives. They come
-    from a bootstrap over rounds with the same random numbers as for the limits of steps."""
+    from a bootstrap over `rounds`, simulated steps of all ranks. The limits of the time of the
+    whole step come from a bootstrap with the same random numbers."""
     means = []
     for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
         exposed = [times.exposed_at(one.link) for times in rounds]

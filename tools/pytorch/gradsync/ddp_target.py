@@ -55,8 +55,8 @@ def row_of(ddp: DDP, name: str = "as the script has it", **changes: Any) -> Row:
 
 
 class DdpTarget(ModelTarget):
-    """A model that the script synchronises by DDP. In each forward, DDP decides whether the
-    following backward synchronises.
+    """A model that the script synchronises by DDP. In each forward, DDP decides whether it
+    synchronises gradients in the following backward.
     """
 
     kind = Target.DDP
@@ -96,8 +96,9 @@ class DdpTarget(ModelTarget):
         return is_joining(self.ddp)
 
     def before_step(self, turn: Turn) -> None:
-        """Called before a step. If the step is to be one without synchronisation, makes the model's
-        buffers equal on all ranks, provided that DDP would do so in forward."""
+        """Called before a step. If the recorder lets DDP synchronise no gradients in this step,
+        makes the model's buffers, such as those of BatchNorm, equal on all ranks, provided that DDP
+        would do so in forward."""
         if turn.mode is StepMode.UNSYNCHRONISED and synchronises_buffers(self.ddp):
             synchronise_buffers(self.ddp)
 

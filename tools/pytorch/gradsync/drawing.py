@@ -1,8 +1,9 @@
 """Draws the random numbers from which intervals of predictions are computed.
 
 Every run draws the same numbers: Python promises that Random.random() gives the same sequence for a
-seed in all releases, and does not promise this of its other functions. There are different seeds
-for drawing recorded steps of ranks, rounds for the bootstrap, and random errors.
+seed in all releases, and does not promise this of its other functions. Three things have seeds of
+their own: the recorded steps that stand for those of additional ranks, the rounds that a repetition
+of the bootstrap uses, and the errors of predictions.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ ERROR_SEED = 3
 
 @dataclass(frozen=True)
 class Deviations:
-    """The random errors of predicted times in one repetition of the bootstrap, in standard
-    deviations. `link`: the error of the times of collectives. `replicated`: the error of the
-    simulation of DistributedDataParallel. `sharded`: the error of the simulation of FSDP2.
+    """The random errors of predicted times in one repetition of the bootstrap, each as a number of
+    standard deviations. `link`: the error that the times of all collectives share. `replicated`:
+    the error that all simulated steps of DistributedDataParallel share. `sharded`: the error that
+    all simulated steps of FSDP2 share.
     """
 
     link: float
@@ -34,7 +36,8 @@ class Deviations:
 @cache
 def deviations() -> list[Deviations]:
     """Returns the random errors of predicted times, one Deviations for each repetition of the
-    bootstrap. All predictions use the same errors."""
+    bootstrap. All predictions use this list, so that errors which two predictions share cancel in
+    their difference."""
     random, normal = Random(ERROR_SEED), NormalDist()
 
     def draw() -> float:
@@ -45,9 +48,10 @@ def deviations() -> list[Deviations]:
 
 @cache
 def row_deviations(sent: str) -> list[float]:
-    """Returns the additional error of one way to train in each repetition of the bootstrap, in
-    standard deviations. Ways that send the same collectives get the same errors. `sent`: a text
-    with the collectives of a step, such as their sizes."""
+    """Returns, for each repetition of the bootstrap, an error that the predicted step of one way to
+    train has in addition to those of Deviations, as a number of standard deviations. Ways that send
+    the same collectives get the same errors. `sent`: a text that lists the kinds and sizes of the
+    collectives in a step; it gives the seed."""
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
 

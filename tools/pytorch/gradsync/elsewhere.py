@@ -14,7 +14,7 @@ from gradsync.torch_private import DDP
 
 
 class Elsewhere:
-    """Remembers whether the script has started other processes.
+    """Remembers whether the script has started other processes, in which `check` compares nothing.
 
     `starts_at`: FILE:LINE where the script first started a process by multiprocessing that may
     train (no daemon); empty if it has started none.

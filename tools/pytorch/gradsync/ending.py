@@ -1,4 +1,4 @@
-"""Ends the process of this rank with an error, because its script must not continue."""
+"""Ends the process of this rank with a line of error, in a way that its script cannot prevent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means of measured values, and intervals for them."""
+"""Computes means of measured values, and the 95 % intervals of these means and of predictions."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Interval:
 
     @classmethod
     def of(cls, value: float, draws: Sequence[Sequence[float]]) -> Interval:
-        """Returns an Interval whose limits include the 95 % limits of the draws of every launch,
-        because a new launch may be like any of them."""
+        """Returns an Interval around `value`. Its limits include the 95 % limits of the draws of
+        every launch (run of the recorded script), because a new launch may be like any of them."""
         limits = [_limits(own) for own in draws]
         return cls(value, min(low for low, _ in limits), max(high for _, high in limits), draws)
 
@@ -85,7 +85,7 @@ def _kept(values: Sequence[float]) -> list[float]:
 
 
 def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
-    """Returns the trimmed mean of all values and, if it is of two values or more, its 95 %
+    """Returns the trimmed mean of all values and, if trimming leaves at least two of them, its 95 %
     interval.
 
     `launches`: for each launch its values; there must be at least one value. The interval is Yuen's

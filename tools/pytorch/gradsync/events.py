@@ -1,4 +1,5 @@
-"""Tells listeners which functions of PyTorch a process calls while it trains.
+"""Tells listeners when the script calls certain functions of PyTorch, such as backward() and an
+optimizer's step().
 
 To notice calls, functions of PyTorch are replaced from the first listen() to the last
 stop_listening(), and watch_calls() replaces the function by which modules of a class are called.
@@ -55,12 +56,13 @@ class Listener:
     def on_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Called when the outermost module of a watched class is called with these arguments.
-        on_forward() is called before this method.
+        """Called when the script calls a module of a class that watch_calls() watches, with these
+        arguments, and not within the call of another such module. on_forward() is called before
+        this method.
         """
 
     def on_called(self, module: torch.nn.Module) -> None:
-        """Called when the call of the module of which on_call() told has ended, or has raised an
+        """Called when the call for which on_call() was called has ended, or has raised an
         exception."""
 
     def on_prepare(self, reducer: Any) -> bool:

@@ -58,7 +58,7 @@ class Update:
 
 class Facts:
     """Collects what this rank reports about a step: names, settings and digests of what it trains.
-    Ranks compare parameters by their names."""
+    `check` compares the parameters that have the same name on several ranks."""
 
     def __init__(self, trained: Trained, turns: Turns, step: Step) -> None:
         self._trained = trained

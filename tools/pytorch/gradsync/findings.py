@@ -104,8 +104,8 @@ class Findings:
 
 @dataclasses.dataclass
 class Coverage:
-    """How much was checked. `check` prints these numbers in the line `same` if it has found no
-    difference."""
+    """How many parameters, ranks and steps were checked, and how closely gradients agreed. `check`
+    prints these numbers in the line `same` if it has found no difference."""
 
     parameters: int  # that were compared
     known_parameters: int  # to which autograd delivered gradients

@@ -16,7 +16,7 @@ class FlatBuffer:
     `slots`: for each parameter a view of its gradient in the buffer, with the parameter's shape.
     `parts`: for each dtype a flat view of the gradients of this dtype; complex numbers are pairs of
     real numbers. `wire`: a flat view of the whole buffer, with the dtype of the largest of `parts`;
-    probes send pieces of this view.
+    the recorder measures the times of collectives by sending pieces of it.
     """
 
     def __init__(
@@ -25,8 +25,8 @@ class FlatBuffer:
         ranks: int,
         dtypes: Sequence[torch.dtype] = (),
     ) -> None:
-        """`ranks`: the number of ranks. `dtypes`: for each parameter, the dtype of its gradient in
-        the buffer; by default the parameter's own dtype."""
+        """`ranks`: the number of ranks, by which gradients are divided. `dtypes`: for each
+        parameter, the dtype of its gradient in the buffer; by default the parameter's own dtype."""
         self.params = params
         self.share = 1 / ranks
         dtypes = dtypes or [param.dtype for param in params]
@@ -109,7 +109,8 @@ class FlatBuffer:
                 param.grad.copy_(slot)
 
     def release(self) -> None:
-        """Copies gradients that are views of this buffer to memory of their own."""
+        """Copies gradients that are views of this buffer to memory of their own, so that the buffer
+        can be freed."""
         own = self.flat.untyped_storage().data_ptr()
         for param in self.params:
             gradient = param.grad

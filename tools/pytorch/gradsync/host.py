@@ -1,4 +1,5 @@
-"""Finds out facts about the host's processors, on Linux and macOS."""
+"""Finds out the name and number of the host's processors, and how long this process waited for one,
+on Linux and macOS."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Checks whether the parts of a recorded launch agree with each other, and whether launches of one
-recording do."""
+"""Checks whether the parts of a recorded launch (one run of the script) agree with each other, and
+whether the launches in one recording agree in fields such as their command and machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def differing_field(
     one: Launch, other: Launch, names: Sequence[str] = AGREEING_FIELDS
 ) -> str | None:
     """Returns the first of the fields `names` in which two launches differ; None if they agree in
-    all of these. Host names may differ, if the same ranks share a host."""
+    all of these. Of host names, it compares only which ranks have the same one."""
     for name in names:
         if _comparable(one, name) != _comparable(other, name):
             return name
@@ -84,8 +84,9 @@ def _check_memory(memory: Memory, parameters: int) -> None:
 
 
 def _check_step(launch: Launch, name: str, step: Step, first: Step) -> None:
-    """Raises Refused if `step` lacks a time, or if its mode, settings or collectives are not those
-    of `first`, which is rank 0's step with the same index."""
+    """Raises Refused if `step` lacks a time that a step of its mode must have. Also raises it if
+    its mode, its settings, or the kind or bytes of its collectives are not those of `first`, which
+    is rank 0's step with the same index."""
     sent, first_sent = step.collectives, first.collectives
     _require(
         (step.mode, step.row, sent and sent.kind, sent and sent.bytes)

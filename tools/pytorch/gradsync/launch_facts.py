@@ -1,4 +1,5 @@
-"""Describes a model and its machine by what is known before a step is recorded."""
+"""Describes a launch (run of the script), such as its model, settings and machine, by what is known
+before a step is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks whether the recording of a new launch can be added to a file."""
+"""Checks whether the recording of a new launch (run of the script) can be added to a file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class UnusableFile(Refused):
 def check_usable(path: str, **known: Any) -> None:
     """Raises UnusableFile if a new launch cannot be added to this file. what_if combines all
     launches of a file, so certain fields of schema.Launch must have equal values in all of them.
-    `known`: the new launch's values of such fields, which are compared with those of the file's
-    first launch."""
+    `known`: by the names of such fields, the new launch's values, which are compared with those of
+    the first launch in the file."""
     if not _can_be_written(path):
         raise UnusableFile(f"--out={path} cannot be written, or is no file")
     if not os.path.exists(path):

@@ -1,5 +1,5 @@
-"""Adds the recording of a launch to a file. Raises an error as early as possible if that file
-cannot be used."""
+"""Adds the recording of a launch (run of the script) to a file. If the launch cannot be added to
+it, raises an error before all steps are recorded, if possible."""
 
 from __future__ import annotations
 
@@ -32,16 +32,18 @@ class LaunchWriter:
         self._begin = CpuTimes.now()
 
     def start(self, optimizers: str) -> None:
-        """Called after the first step, which has shown `optimizers`, the names of the model's
-        optimizers."""
+        """Called after the first step, when `optimizers`, the names of the model's optimizers, are
+        known. Adds these and the hosts' names to the launch, and checks whether the file can take
+        the launch."""
         hosts = gathered(platform.node(), self._world.device)
         self.launch = dataclasses.replace(self.launch, hosts=tuple(hosts), optimizer=optimizers)
         self._check(field for field in AGREE if field != "passes")
 
     def set_passes(self, passes: int) -> None:
-        """Called after the first round, which has shown how many backward passes a step has. A
-        round is a series of steps of different kinds, such as steps without synchronisation and
-        probes."""
+        """Called after the first round, when `passes`, the number of backward passes in a step, is
+        known. Adds it to the launch, and checks whether the launches in the file have the same
+        number. A round is a series of steps of different kinds, such as steps without
+        synchronisation and probes."""
         self.launch = dataclasses.replace(self.launch, passes=passes)
         self._check(["passes"])
 

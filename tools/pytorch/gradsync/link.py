@@ -19,7 +19,8 @@ from gradsync.refusing import require
 
 
 class Operation(str, Enum):
-    """The kind of a collective. The bytes of a collective are always the bytes of the whole vector.
+    """The kind of a collective. The bytes of a collective are always those of the whole vector that
+    it reduces or gathers, also where each rank has only a part of it.
 
     UNIT_GATHER and UNIT_REDUCE are the all-gather and the reduce-scatter of an FSDP2 unit
     (parameters that it gathers together), with the copies that FSDP2 makes before and after them.
@@ -78,8 +79,9 @@ class Curve:
         return self.values[left] + slope * part
 
     def ratio_at(self, size: float) -> float:
-        """Returns a quantity that is no time, such as CPU use, at this size; outside of the known
-        sizes it is constant."""
+        """Returns the value at this size, if the quantity is no time, such as CPU use. Below the
+        smallest and above the largest known size, the value is that at this smallest or largest
+        size."""
         if len(self.sizes) == 1:
             return self.values[0]
         return self._along(min(max(size, self.sizes[0]), self.sizes[-1]))
@@ -87,10 +89,10 @@ class Curve:
     def time_at(self, size: float) -> float:
         """Returns a quantity that is a time (a latency plus bytes divided by a rate) at this size.
 
-        Above the largest known size, or if only one size is known, the time is proportional to the
-        bytes. Below the smallest known size, the time is the larger of two: the one on the line
-        through the first two points, and one that is proportional to the bytes. So it is never
-        negative.
+        Above the largest known size, the time is that of the largest size times the ratio of the
+        two sizes; so it is for any size if only one size is known. Below the smallest known size,
+        it is the larger of two times: the one on the line through the first two points, and that of
+        the smallest size times the ratio of the two sizes. So it is never negative.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:

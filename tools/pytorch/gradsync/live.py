@@ -109,7 +109,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 class StepMemory:
     """Measures the memory that tensors need in the step that begins when this object is made. A
-    gradient counts as a temporary tensor until it is ready.
+    gradient counts as a temporary tensor until it is ready, and does not count after that.
     """
 
     def __init__(
@@ -162,8 +162,8 @@ class StepMemory:
         self._order[i] = None  # the last one
 
     def on_update(self) -> None:
-        """Called when the optimizer's update begins, after backward and after what the recorder
-        itself does between the two."""
+        """Called when the optimizer's update begins: after backward, and after the recorder's own
+        work that follows it, such as averaging gradients."""
         if not self._live.is_on:
             return
         # Under fully_shard they hold parts of weights and gradients, which are no activations.
