@@ -34,9 +34,10 @@ LEAST_AGREEING = 0.5  # of all collectives: with fewer, order says nothing
 class Place:
     """Identifies a collective, so that the same collective is found in the traces of several ranks.
     `step`: the number of its step; None if the trace has no steps. `turn`: the index of the
-    collective among those of its kind, group and size in this step. If `is_numbered`, the index
-    counts only those with the same sequence number (which the process group gives to a call), and
-    `turn` is the index plus 2**20 times this number."""
+    collective among those of its kind, group and size in this step. `is_numbered`: whether all
+    collectives in the traces have a sequence number, which the process group gives to a call. If
+    so, the index counts only collectives with the same number, and `turn` is the index plus 2**20
+    times this number."""
 
     step: int | None
     group: Group
@@ -81,13 +82,14 @@ class Aligned:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The collectives that several ranks have in common. `sure`: collectives that end together on
-    all ranks that took part, those of the first rank first, in the order of its calls. `unsure`:
-    the number of collectives that do not end together on these ranks. `unmatched`: how many
-    collectives are missing in the trace of a rank that may belong to their group; each is counted
-    once for each rank whose trace has it. `is_usable`: whether at least half of the collectives
-    that were found on all their ranks end together, so that the matching is credible. `offsets_s`:
-    for each rank, the seconds to add to its times, as _offsets() returns them."""
+    """The result of align(): which collectives of several ranks' traces are the same. `sure`:
+    collectives that end together on all ranks that took part, those of the first rank first, in the
+    order of its calls. `unsure`: the number of collectives that do not end together on these ranks.
+    `unmatched`: how many collectives are missing in the trace of a rank that may belong to their
+    group; each is counted once for each rank whose trace has it. `is_usable`: whether at least half
+    of the collectives that were found on all their ranks end together, so that the matching is
+    credible. `offsets_s`: for each rank, the seconds to add to its times, as _offsets() returns
+    them."""
 
     sure: list[Aligned]
     unsure: int

@@ -145,8 +145,8 @@ def unsent(trace: Trace) -> list[str]:
 
 
 class _Calls:
-    """Finds the events of a collective on the host during which a kernel of the collective was
-    launched."""
+    """Finds the events on the host during which a collective's kernel was launched, such as the
+    c10d operator that called the collective."""
 
     def __init__(self, trace: Trace) -> None:
         self._own = [_by_thread(own) for own in (trace.records, trace.transports, trace.calls)]

@@ -113,7 +113,7 @@ def _transport_of_cpu(trace: Trace) -> Spans:
 
 
 class Accountant:
-    """Computes the times of the steps of one rank."""
+    """Computes, from the trace of one rank, the times of each step's parts (StepTimes)."""
 
     def __init__(self, trace: Trace, collectives: Sequence[Collective]) -> None:
         self._trace = trace
@@ -151,7 +151,7 @@ class Accountant:
         return self._shares(window, without([window.span], computation))[0]
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides the gaps in a step's computation. Returns when computation waits for
+        """Divides `gaps`, a step's time without computation. Returns when computation waits for
         communication, when copies of gradients (on a CPU also calls of collectives) run, and when
         the GPU is idle."""
         if self._trace.has_gpu:

@@ -32,7 +32,8 @@ class StepEvents:
 
 
 class Timing:
-    """Computes the times of parts of steps, with and without copies into and out of buckets."""
+    """Computes the times of the parts of a trace's steps, such as backward and the optimizer, with
+    and without copies of gradients into and out of buckets."""
 
     def __init__(self, trace: Trace, collectives: Sequence[Collective], gradients: int) -> None:
         """`gradients`: the number of gradients in one backward pass."""
@@ -43,9 +44,9 @@ class Timing:
         self._previous_end: float | None = None
 
     def steps(self, events: StepEvents) -> list[Step]:
-        """Returns two steps for a recording, made from one step of the trace: one without
-        synchronisation (UNSYNCHRONISED), and one that also copies gradients into and out of buckets
-        (PROBE)."""
+        """Returns two steps for a recording, made from one step of the trace: a step of the mode
+        UNSYNCHRONISED, which has no synchronisation and no copies, and a step of the mode PROBE,
+        which also copies gradients into and out of buckets."""
         moments = self._moments
         gradients = events.accumulations[-self._gradients :]
         earlier = events.accumulations[: -len(gradients)]
