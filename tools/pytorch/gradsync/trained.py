@@ -38,9 +38,9 @@ class Turns:
     A parameter's group follows from its number, which it gets when `check` first registers a hook
     on the tensor that gets its gradient. `check` needs further checked updates of an optimizer
     while one of the optimizer's parameters was in fewer of them than STEPS (2) times the number of
-    groups. Checked updates of the parameter by other optimizers count, too. Ignored are parameters
-    that have never required a gradient, and parameters that `check` can no longer compare (see
-    count()).
+    groups. Checked updates of the parameter by other optimizers count, too. Parameters that have
+    never required a gradient are ignored, and so are parameters that `check` can no longer compare
+    (see count()).
     """
 
     def __init__(self, groups: int) -> None:

@@ -1,5 +1,5 @@
-"""Predicts time, sent bytes and memory of a step for several ways to train one model on several
-ranks, such as FSDP2."""
+"""Predicts, for several ways to train one model on several ranks (such as FSDP2), the time of a
+step, and the bytes that a rank sends and the memory that it needs in a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The processes that train a model together, with functions to wait for each other."""
+"""The processes that train a model together under `gradsync record`, with functions to wait for
+each other."""
 
 from __future__ import annotations
 

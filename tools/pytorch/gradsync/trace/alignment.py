@@ -3,10 +3,11 @@ long the others waited.
 
 It is assumed that on each rank a collective lasts from the rank's own arrival until all ranks have
 arrived and the data has been exchanged, so all ranks end together. Ranks of one host share a clock,
-so their latest beginning is the last arrival. Clocks of different hosts differ, so they cannot show
-it. Between hosts, the rank on which a collective takes the shortest time is assumed to be the last,
-and the additional time of another rank is its waiting. To check that events of two hosts are one
-collective, their clocks are assumed to differ by a constant time.
+so their latest beginning is the last arrival. Clocks of different hosts differ, so beginnings on
+different hosts cannot show the last arrival. Between hosts, the rank on which a collective takes
+the shortest time is assumed to be the last, and the additional time of another rank is its waiting.
+To check that events of two hosts are one collective, the two hosts' clocks are assumed to differ by
+a constant time. Corrected by it, the events must end at almost the same time.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ class Alignment:
     `unmatched`: how many collectives are missing in the trace of a rank that may belong to their
     group; each is counted once for each rank whose trace has it. `is_usable`: whether at least half
     of the collectives that were found on all their ranks end together, so that the matching is
-    credible. `offsets_s`: for each rank, the seconds to add to its times, as _offsets() returns
-    them."""
+    credible. `offsets_s`: for each rank, the seconds to add to its times, to get times of the first
+    rank's clock."""
 
     sure: list[Aligned]
     unsure: int
@@ -122,7 +123,7 @@ def step_of(called: float, windows: Sequence[Window]) -> int | None:
 
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
-    """Finds the collectives that two or more ranks have in common, by their Places."""
+    """Finds the collectives that are in the traces of two or more ranks, by their Places."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():

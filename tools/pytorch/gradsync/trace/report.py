@@ -29,9 +29,10 @@ SHARED = 0.05  # of communication: more overlaps with other communication
 
 @dataclass(frozen=True)
 class RankReport:
-    """The times of one rank. `numbers`: the number that the profiler gives each step; for a trace
-    without steps, which counts as one step, [None]. `steps`: the times of each step's parts.
-    `mean`: the means of these times over the steps that are not skipped (see Report.skipped)."""
+    """The times of the steps in one rank's trace. `numbers`: the number that the profiler gives
+    each step; for a trace without steps, which counts as one step, [None]. `steps`: the times of
+    each step's parts. `mean`: the means of these times over the steps that are not skipped (see
+    Report.skipped)."""
 
     rank: int
     path: str
@@ -68,11 +69,11 @@ class SizeReport:
 
 @dataclass(frozen=True)
 class CollectiveReport:
-    """One collective on all ranks that took part. `step`: the profiler's number of the step; None
-    for a trace without steps. `counts`: whether the mean times of a step include this step.
-    `last_rank`: the rank that began the collective last. `pure_s`: the time from the beginning on
-    `last_rank` to the end of the collective. `waiting_s`: for how long each rank waited for
-    `last_rank`."""
+    """One collective, such as an all-reduce, and its times on all ranks that took part. `step`: the
+    profiler's number of the step; None for a trace without steps. `counts`: whether the mean times
+    of a step include this step. `last_rank`: the rank that began the collective last. `pure_s`: the
+    time from the beginning on `last_rank` to the end of the collective. `waiting_s`: for how long
+    each rank waited for `last_rank`."""
 
     step: int | None
     counts: bool
@@ -88,10 +89,10 @@ class CollectiveReport:
 class WaitingReport:
     """How long ranks wait for slower ranks, in the steps that are not skipped (see Report.skipped).
     `by_rank_s`: for each rank, how long it waits in a step, as a mean over these steps.
-    `for_rank_s`: for each rank, how long all other ranks together wait for it in a step, as a mean.
-    `last_counts`: the number of collectives that each rank began last, without ranks that began
-    none last. `collectives`: the number of collectives in these steps that could be matched between
-    ranks' traces."""
+    `for_rank_s`: for each rank, how long all other ranks together wait for it in a step, as a mean
+    over these steps. `last_counts`: the number of collectives that each rank began last, without
+    ranks that began none last. `collectives`: the number of collectives in these steps that could
+    be matched between ranks' traces."""
 
     by_rank_s: dict[int, float]
     for_rank_s: dict[int, float]
@@ -117,12 +118,12 @@ class WaitingReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of `gradsync trace`, in seconds. `skipped`: the number of a step; means over steps
-    leave out this step and the steps before it. It is None if means use all steps. The step is the
-    latest of the first steps of the ranks' traces. `collectives`: the collectives that could be
-    matched between ranks' traces; empty if there is only one rank, or if the matching is not
-    credible (see Alignment.is_usable). `waiting`: how long ranks wait in these collectives, without
-    those in skipped steps; None if there are none."""
+    """The result of `gradsync trace`, in seconds. `skipped`: a step's number, the largest among the
+    first steps of the ranks' traces. Means over steps leave out this step and the steps before it.
+    If `skipped` is None, means use all steps. `collectives`: the collectives that could be matched
+    between ranks' traces; empty if there is only one rank, or if the matching is not credible (see
+    Alignment.is_usable). `waiting`: how long ranks wait in these collectives, without those in
+    skipped steps; None if there are none."""
 
     ranks: list[RankReport]
     has_gpu: bool

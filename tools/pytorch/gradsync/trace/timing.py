@@ -142,8 +142,9 @@ def _ends_of_copies(
     ready: Sequence[float], gradients: Sequence[Host], into: Sequence[Host], moments: Moments
 ) -> list[float]:
     """Returns when each gradient has been copied into its bucket. The copy of a gradient is the
-    first one that begins between the beginnings of the gradient's event and of the next gradient's.
-    For a gradient without such a copy, returns when it is ready."""
+    first one that begins after the event in which autograd accumulates this gradient has begun, and
+    before that of the next gradient. For a gradient without such a copy, returns when it is ready.
+    """
     result = []
     for i, own in enumerate(gradients):
         following = gradients[i + 1].begin if i + 1 < len(gradients) else float("inf")
