@@ -69,9 +69,9 @@ def recorded_text(answer: Answer | Curve) -> str:
 
 
 def _alone(answer: Answer) -> str:
-    """Returns the line about a step without synchronisation. The line also has the shortest time
-    that a step with synchronisation can take over the question's link (`floor_s`), if this is below
-    the predicted interval."""
+    """Returns the line that tells the time of a step without synchronisation. The line also has the
+    shortest time that a step with synchronisation can take over the question's link (`floor_s`), if
+    this is below the predicted interval."""
     text = f"A step without synchronisation takes {ms_text(answer.none_s)}."
     if answer.ddp.floor_s >= answer.ddp.step_s.low:
         return text

@@ -380,7 +380,8 @@ def initialise(module: torch.nn.Module) -> None:
 
 
 def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
-    """Returns the dtype in which a parameter is gathered and used.
+    """Returns the dtype in which a parameter is gathered from the ranks that share it, and used in
+    computation.
 
     FSDP2 must have initialised the parameter's group, as initialise() and the first gather do.
     """

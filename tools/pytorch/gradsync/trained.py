@@ -32,14 +32,15 @@ def parameters_of(owner: Updater) -> list[torch.nn.Parameter]:
 
 
 class Turns:
-    """Divides parameters into groups; `check` compares one group after the other, to need less
-    memory.
+    """Divides parameters into groups. To need less memory, `check` compares the gradients of one
+    group after the other with their means over ranks.
 
-    Each parameter gets a number when `check` first registers a hook on the tensor that gets its
-    gradient. An optimizer is pending (needs further checked updates) while one of its parameters
-    that have required a gradient was in fewer checked updates than STEPS (2) times the number of
-    groups. Checked updates by other optimizers count, too. Parameters that `check` can no longer
-    compare (see count()) are left out.
+    A parameter's group follows from its number, which it gets when `check` first registers a hook
+    on the tensor that gets its gradient. `check` needs further checked updates of an optimizer
+    while one of the optimizer's parameters was in fewer of them than STEPS (2) times the number of
+    groups. Checked updates of the parameter by other optimizers count, too. Parameters that have
+    never required a gradient are ignored, and so are parameters that `check` can no longer compare
+    (see count()).
     """
 
     def __init__(self, groups: int) -> None:
@@ -55,8 +56,8 @@ class Turns:
         return len(self._parameters)
 
     def add(self, p: torch.nn.Parameter) -> None:
-        """Gives the parameter the next number, if it has none, and notes that it has required a
-        gradient."""
+        """If the parameter has no number yet, gives it the next one, which decides its group, and
+        notes that it has required a gradient."""
         if id(p) not in self._numbers:
             self._numbers[id(p)] = len(self._parameters)
             self._parameters.append(p)
@@ -71,15 +72,15 @@ class Turns:
         return self._numbers.get(id(p))
 
     def has(self, p: torch.nn.Parameter) -> bool:
-        """Returns whether this parameter is compared in the next checked update. The first group is
-        compared in the first STEPS (2) checked updates of its parameters, the second group in the
-        next two of its own, and so on."""
+        """Returns whether `check` compares this parameter's gradient in the next checked update.
+        Parameters of the first group are compared in their first STEPS (2) checked updates, those
+        of the second group in their third and fourth, and so on."""
         if id(p) in self._exempt:
             return False
         return (self.number_of(p) or 0) % self.groups == self._checked.get(id(p), 0) // STEPS
 
     def updates(self) -> int:
-        """Returns in how many checked updates the most often checked parameter was."""
+        """Returns the largest number of checked updates that a parameter has been in."""
         return max(self._checked.values(), default=0)
 
     def count(self, owner: Updater, is_last: bool = False) -> None:
@@ -92,11 +93,11 @@ class Turns:
                 self._exempt.add(id(p))
 
     def take(self, owner: Updater) -> None:
-        """Counts an update of this optimizer, whether it was checked or not."""
+        """Counts an update of this optimizer for are_too_long(), whether it was checked or not."""
         self._taken[id(owner)] = self._taken.get(id(owner), 0) + 1
 
     def is_pending(self, owner: Updater) -> bool:
-        """Returns whether further updates of this optimizer have to be checked."""
+        """Returns whether `check` needs further checked updates of this optimizer (see Turns)."""
         return any(self._is_pending(p) for p in parameters_of(owner))
 
     def _is_pending(self, p: torch.nn.Parameter) -> bool:
@@ -111,8 +112,9 @@ class Turns:
         return sum(id(p) in self._trainable and id(p) not in self._checked for p in params)
 
     def are_too_long(self) -> bool:
-        """Returns whether an optimizer has stepped so often that `check` no longer waits for other
-        optimizers: at least 50 times (LONGEST), and at least twice for each group."""
+        """Returns whether one optimizer has stepped so often that `check` ends even if optimizers
+        still need checked updates: at least 50 times (LONGEST), and at least twice (STEPS) for each
+        group of parameters."""
         return max(self._taken.values(), default=0) >= max(LONGEST, STEPS * self.groups)
 
 
@@ -176,8 +178,8 @@ class Trained:
         return {id(tensor) for ddp in self.wrapped for tensor in ignored_tensors(ddp)}
 
     def why_own(self, model: torch.nn.Module) -> str:
-        """Returns why DDP will not average the gradients of this call of the model, as the end of a
-        sentence; empty if no reason is known."""
+        """Returns why DDP will not average the gradients of this call of the model, such as a call
+        within no_sync(), as the end of a sentence; empty if no reason is known."""
         if any(model is ddp.module for ddp in self.wrapped):
             return ": the model is called past DistributedDataParallel (model.module)"
         if any(not ddp.require_backward_grad_sync for ddp in self.wrapped):
@@ -226,8 +228,9 @@ class Step:
     by_pass: dict[int, list[torch.Tensor]] = dataclasses.field(default_factory=dict)
 
     def deliver(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called when autograd delivers a gradient, which a GradScaler multiplied by `scale` (1
-        without one): divides it by `scale`, and adds it to the parameter's Gradients."""
+        """Called when autograd delivers a gradient of `p`, which a GradScaler multiplied by `scale`
+        (1 without one): divides it by `scale`, and adds it to the parameter's sum in `gradients`.
+        """
         if id(p) not in self.gradients:
             self.gradients[id(p)] = Gradients(gradient)
         self.gradients[id(p)].add(gradient, scale)
@@ -240,23 +243,25 @@ class Step:
             self.by_pass[id(p)] = [exact(gradient)]
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
-        """Returns whether to keep each pass's gradient of this parameter, in case the sum of these
-        gradients proves wrong: they may then explain why. Until a gradient was wrong, those of up
-        to 100 parameters are kept that have two or more dimensions and at most 4096 elements."""
+        """Returns whether to keep this gradient of one backward pass, and those of later passes for
+        the same parameter, because they may explain why their sum is wrong. Until `check` has found
+        a wrong gradient, it keeps them for up to 100 parameters, each with two or more dimensions
+        and at most 4096 elements."""
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
     def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called with the gradient that the script's hooks return for one that autograd delivers:
-        divides it by `scale`, and adds it to the parameter's Gradients in `hooked`."""
+        """Called with a gradient of `p` as the script's hooks have left it: divides it by `scale`,
+        as deliver() does, and adds it to the parameter's sum in `hooked`."""
         if id(p) not in self.hooked:
             self.hooked[id(p)] = Gradients(gradient)
         self.hooked[id(p)].add(gradient, scale)
 
     def begin_pass(self, one: Pass) -> None:
-        """Called when a backward pass begins. If the script has removed or zeroed a parameter's
-        gradient since the last pass, moves the sum of the gradients that autograd has delivered to
-        this parameter to Gradients.aside."""
+        """Called when the backward pass `one` begins. If the script has removed or zeroed a
+        parameter's gradient since the last pass, moves the sum of its delivered gradients from
+        Gradients.sums to Gradients.aside: the script may have dropped these gradients, or may add
+        them back later."""
         self.passes.append(one)
         self.running = one
         for number in self.had_gradient & self.gradients.keys():
@@ -271,14 +276,14 @@ class Step:
         self._forget_passes({number})
 
     def _forget_passes(self, ids: set[int]) -> None:
-        """Forgets which backward passes have delivered gradients to these parameters."""
+        """Forgets which backward passes have delivered gradients to parameters with these ids."""
         for each in self.passes:
             each.delivered_to -= ids
         self.passes = [each for each in self.passes if each.delivered_to or each is self.running]
 
     def end_pass(self) -> None:
         """Called when a backward pass has ended: notes which parameters have a gradient (`grad`)
-        now."""
+        now, so that begin_pass() finds those whose gradient the script takes away."""
         self.running = None
         self.had_gradient = {number for number, p in self.parameters.items() if p.grad is not None}
 
@@ -289,8 +294,8 @@ class Step:
         return [one for one in self.passes if one.delivered_to & ids]
 
     def losses_of(self, params: Iterable[torch.nn.Parameter]) -> list[PassLoss | None]:
-        """Returns, for each pass of passes_of(params), the loss on which it began; None if this
-        loss is not known."""
+        """Returns, for each pass of passes_of(params), the loss whose gradients the pass computes
+        (see Pass.loss()); None if none is known."""
         return [one.loss() for one in self.passes_of(params)]
 
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:
@@ -311,7 +316,7 @@ class Step:
         return any(dropped)
 
     def begin_next(self) -> None:
-        """Called when an optimizer has stepped: forgets the script's calls of models, and the
-        digests of losses' targets, of the step that ends."""
+        """Called when an optimizer has stepped: forgets which models the script has called in the
+        step that ends, and the digests of the targets (such as labels) of its losses."""
         self.calls.begin_step()
         self.targets.clear()

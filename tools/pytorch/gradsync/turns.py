@@ -1,4 +1,4 @@
-"""Defines the kinds of steps that the recorder takes in turn, and their order."""
+"""Defines the kinds of steps that the recorder of `gradsync record` takes, and their order."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)  # bytes
 
 @dataclass(frozen=True)
 class Probe:
-    """Collectives that the recorder runs after a backward, to measure their times. `kind`: what
-    they are. `piece_bytes`: the size in bytes of the piece that each one sends. `in_flight`: True
+    """Collectives that the recorder runs after a backward, to measure their times. `kind`: which
+    collectives they are, such as all-reduces. `piece_bytes`: for all-reduces, the size in bytes of
+    each piece of the gradients but the last; each piece has its own all-reduce. `in_flight`: True
     if one collective is in flight at a time, False if all are issued at once."""
 
     kind: CollectiveKind
@@ -25,17 +26,18 @@ class Probe:
 
 @dataclass(frozen=True)
 class Turn:
-    """A kind of step that the recorder takes. `mode` is None for the script's first step, which the
-    recorder does not change. If there is only one process, a step of the mode PROBE has no `probe`,
-    because it sends nothing."""
+    """A kind of step that the recorder takes. `mode`: what happens to the step's gradients (see
+    StepMode); None for the script's first step, which the recorder does not change. `probe`: the
+    collectives that the recorder measures in a step of the mode PROBE. It is None for other modes,
+    and also if there is only one process, which sends nothing."""
 
     mode: StepMode | None
     probe: Probe | None = None
 
     @property
     def is_scripts_own(self) -> bool:
-        """Returns whether the script itself synchronises gradients in a step of this kind; true for
-        its first step."""
+        """Returns whether the recorder leaves it to the script to synchronise gradients in a step
+        of this kind, as in the script's first step."""
         return self.mode in (None, StepMode.SCRIPT)
 
     @property
@@ -61,9 +63,10 @@ def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
 
 
 def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
-    """Returns the kinds of steps that the recorder takes in each round, in their order in the first
-    round. Two of these steps are without synchronisation, with about half of the probes between
-    them."""
+    """Returns the kinds of the steps of a round, in their order in the first round: a step without
+    synchronisation, steps with about half of the probes, another step without synchronisation, and
+    steps with the other probes. If `with_own_steps`, the last step is one in which the script
+    itself synchronises gradients."""
     turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
     half = len(turns) // 2
     alone = Turn(StepMode.UNSYNCHRONISED)
@@ -74,7 +77,8 @@ def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
 
 
 class Verdict(Enum):
-    """What the recorder does with a step that has ended."""
+    """What the recorder does with a step that has ended: counts it as warm-up, keeps its times,
+    repeats it, or ends the recording with an error."""
 
     WARM_UP = auto()  # it counts, and is not kept
     KEEP = auto()
@@ -83,10 +87,12 @@ class Verdict(Enum):
 
 
 class Rounds:
-    """Determines the kind of each step that the recorder takes, and whether to keep its times. The
-    script's first step, which the recorder does not change, belongs to no round. `taken`: the
-    number of steps that rounds have had so far, without repeated ones; -1 until the first step has
-    ended. The steps of the first round are warm-up, and show how many backward passes a step has.
+    """Determines the kind of each step that the recorder takes, and whether to keep its times. In
+    each of `rounds` rounds, the recorder takes one step for each Turn in `plan`. The script's first
+    step, which the recorder does not change, belongs to no round. The first round is warm-up: its
+    times are not kept, and it shows how many backward passes a step has. `taken`: the number of
+    steps of all rounds that have ended so far, without those that had to be repeated; -1 until the
+    script's first step has ended.
 
     `expected`: the number of backward passes that a step must have for its times to be kept; None
     before the script's first step has ended.
@@ -101,20 +107,20 @@ class Rounds:
         self._others = 0  # steps since the last one that was kept
 
     def start(self, passes: int) -> None:
-        """Called when the script's first step has ended, which had this number of backward passes.
-        During the first round, later steps are expected to have as many."""
+        """Called when the script's first step has ended. During the first round, `expected` is
+        `passes`, the number of backward passes of this first step."""
         self.taken = 0
         self.expected = passes
 
     def turn(self) -> Turn:
-        """Returns the kind of the next step. Each round begins with the kind that came second in
-        the previous round, so rounds do not all begin with the same kind."""
+        """Returns the kind of the next step, from `plan`. Each round begins one place later in
+        `plan` than the round before it, so rounds do not all begin with the same kind."""
         length = len(self.plan)
         return self.plan[(self.taken + self.taken // length) % length]
 
     def end_step(self, passes: int, is_synchronised: bool) -> Verdict:
-        """Called when a step has ended: decides whether to keep its times. The next step has the
-        next kind of the round; after REPEAT it has the same kind again."""
+        """Called when a step of a round has ended: decides whether to keep its times. After REPEAT,
+        the next step has the same kind again; otherwise it has the next kind of the round."""
         if self.taken < len(self.plan):
             self._counts[passes] += 1
             self.taken += 1
@@ -130,7 +136,8 @@ class Rounds:
         return Verdict.REPEAT if self._others <= len(self.plan) else Verdict.REFUSE
 
     def are_warmed_up(self) -> bool:
-        """Returns whether the first round has ended, and no step of the second one is kept yet."""
+        """Returns whether all steps of the first round have ended, and the times of no later step
+        have been kept yet."""
         return self.taken == len(self.plan)
 
     def are_over(self) -> bool:

@@ -1,5 +1,6 @@
-"""For an optimizer that averages gradients itself, computes the weights that it should make, by
-stepping a copy of the optimizer with the mean gradients."""
+"""Computes the weights that should result from a step of an optimizer that itself averages
+gradients over ranks. For this, a copy of the optimizer steps with the gradients' means over ranks.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def has_parts(optimizer: Updater) -> bool:
 
 def _is_part(value: torch.Tensor, p: torch.Tensor) -> bool:
     """Returns whether a tensor of the optimizer's state covers only a part of the parameter. This
-    is assumed if it has another shape and more than one element."""
+    is assumed if the tensor's shape differs from the parameter's, and it has more than one element.
+    """
     return value.numel() > 1 and value.shape != p.shape
 
 
@@ -61,7 +63,7 @@ def step_of_twin(
     optimizer: Updater, compared: Sequence[Comparison], alone: dist.ProcessGroup | None
 ) -> list[Weights]:
     """Returns, for each parameter, the weights after a step of a copy of this optimizer with the
-    mean gradients.
+    gradients' means over ranks.
 
     `compared`: for each parameter, the Comparison that has its mean gradient and the bound of its
     rounding error. `alone`: a process group that contains only this rank. It is the default group
@@ -91,9 +93,9 @@ def _step_of_copy(
     alone: dist.ProcessGroup | None,
     direction: int,
 ) -> list[torch.Tensor]:
-    """Returns the weights, in f64, after a copy of the optimizer has stepped with the mean
-    gradients plus `direction` (0, 1 or -1) times the bounds of their rounding errors, with random
-    signs that are the same in each call."""
+    """Returns the weights, in f64, after a copy of the optimizer has stepped with the gradients'
+    means over ranks plus `direction` (0, 1 or -1) times the bounds of their rounding errors, with
+    random signs that are the same in each call."""
     draw = torch.Generator().manual_seed(0)
     try:
         with default_group(alone):

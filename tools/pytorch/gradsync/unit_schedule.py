@@ -33,8 +33,8 @@ CALLS = (Call.PRE_FORWARD, Call.POST_FORWARD, Call.PRE_BACKWARD, Call.POST_BACKW
 
 @dataclass(frozen=True, order=True)
 class Event:
-    """A call of a method of FSDP2 (see Call) for the unit with this number. `moment_s`: when, in
-    seconds of computation after the beginning of the step."""
+    """A call of a method of FSDP2 (see Call). `unit`: the number of the unit for which it is
+    called. `moment_s`: when, in seconds of computation after the beginning of the step."""
 
     moment_s: float
     call: Call
@@ -43,10 +43,9 @@ class Event:
 
 @dataclass(frozen=True)
 class UnitCollective:
-    """A gather or a reduction of the unit with this number: when it is issued, and when computation
-    begins to wait for it, in seconds of computation after the beginning of the step. `needed_s` is
-    None if only the end of backward waits for it.
-    """
+    """A gather or a reduction of the unit with the number `unit`: when it is issued, and when
+    computation begins to wait for it (`needed_s`), in seconds of computation after the beginning of
+    the step. `needed_s` is None if only the end of backward waits for it."""
 
     operation: Operation
     unit: int
@@ -55,8 +54,9 @@ class UnitCollective:
 
 
 class _Schedule:
-    """Computes FSDP2's collectives from the events (calls of FSDP2's methods), one after the other.
-    `planned`: the collectives of the events added so far, in the order in which they are issued."""
+    """Finds out which collectives FSDP2 issues, and when, from the calls of its methods (Events),
+    which add() takes one after the other. `planned`: the collectives of the events added so far, in
+    the order in which they are issued."""
 
     def __init__(self, units: Sequence[Unit], overlaps: bool) -> None:
         self.planned: list[UnitCollective] = []
@@ -86,10 +86,10 @@ class _Schedule:
         self._backward_ended = event.call in (Call.POST_BACKWARD, Call.ACCUMULATE)
 
     def _pre_forward(self, event: Event) -> None:
-        """Gathers the parameters of a unit when its module is called, unless they are still
-        gathered. If the host runs ahead of a GPU, the gather is issued earlier: at the beginning of
-        the forward of the unit gathered two gathers before. From then on, the buffer for the gather
-        is free."""
+        """Adds a gather of a unit's parameters to `planned`, unless they are still gathered. It is
+        issued when the unit's module is called. If the host runs ahead of a GPU, it is issued
+        earlier: when the forward of the unit begins whose parameters were gathered two gathers
+        before. At this moment, the buffer that this gather needs becomes free."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s
@@ -107,9 +107,9 @@ class _Schedule:
             self._whole.discard(unit)
 
     def _pre_backward(self, event: Event) -> None:
-        """Gathers the unit's parameters, unless they are gathered already. Also gathers, in
-        advance, the unit whose forward ended last before this unit's forward ended, unless it is
-        gathered already."""
+        """Adds a gather of the unit's parameters to `planned`, unless they are gathered already.
+        Also adds a gather of the unit that backward is expected to need next, unless it is gathered
+        already: the one whose forward ended last before this unit's forward ended."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)
@@ -124,9 +124,9 @@ class _Schedule:
                 self._whole.add(ahead)
 
     def _post_backward(self, event: Event) -> None:
-        """Frees a unit's gathered parameters, and reduces its gradients unless the call is
-        ACCUMULATE. The buffer of a reduce-scatter must be free when the next one begins, so only
-        one is in flight at a time."""
+        """Notes that a unit's gathered parameters are freed, and adds a reduction of its gradients
+        to `planned`, unless the call is ACCUMULATE. The buffer of a reduce-scatter must be free
+        when the next one begins, so only one is in flight at a time."""
         self._whole.discard(event.unit)
         if event.call is Call.ACCUMULATE:
             return
@@ -150,8 +150,9 @@ def collectives(
 ) -> list[UnitCollective]:
     """Returns FSDP2's collectives of a step, in the order in which they are issued.
 
-    `events`: ordered by time. `overlaps`: whether the host runs ahead of the device, as with a GPU.
-    `empty`: the numbers of units without parameters, which FSDP2 ignores.
+    `events`: the calls of FSDP2's methods, ordered by time. `overlaps`: whether the host runs ahead
+    of the device, as with a GPU. `empty`: the numbers of units without parameters, which FSDP2
+    ignores.
     """
     schedule = _Schedule(units, overlaps)
     for event in events:
@@ -190,7 +191,8 @@ def events_of(
 
 def _recorded_events(step: Step) -> list[Event]:
     """Returns the calls of FSDP2's methods in the last pass, at the recorded moments, for a script
-    that uses fully_shard itself. Calls at the same moment are in the order of CALLS."""
+    that uses fully_shard itself. Calls at the same moment are in the order that they have in a pass
+    (CALLS)."""
     events = [
         (NS * ns, place, unit)
         for unit, times in enumerate(step.units_ns)

@@ -1,4 +1,5 @@
-"""Runs gathers and reductions of FSDP2's units (torch.distributed.fsdp.fully_shard), one by one."""
+"""Runs gathers and reductions of FSDP2's units (torch.distributed.fsdp.fully_shard) one by one, for
+`gradsync record`."""
 
 from __future__ import annotations
 
@@ -37,9 +38,9 @@ def reduce(group: ShardedGroup) -> None:
 
 
 def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
-    """Returns whether probes may run FSDP2's collectives for units of these parameters. This needs
-    PyTorch 2.9 or later, and parameters on a CPU of one floating-point dtype, none of them a
-    scalar."""
+    """Returns whether `gradsync record` may itself run FSDP2's collectives, to measure them, for
+    units of these parameters. This needs PyTorch 2.9 or later, and parameters on a CPU of one
+    floating-point dtype, none of them a scalar."""
     are_of_one_dtype = len({p.dtype for p in params}) == 1
     return (
         pytorch_version() >= TRIED

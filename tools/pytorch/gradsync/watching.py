@@ -47,12 +47,13 @@ CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gra
 
 
 class Watch(Listener):
-    """Watches a script until finish(), which is called when enough updates were compared, or when
-    the check must end for another reason.
+    """Watches a training script for `check` until finish() is called: when the gradients of enough
+    updates were compared with their means over ranks, or when the check must end for another
+    reason.
 
-    `groups`: the number of groups of parameters, which are compared one after the other. `on_end`:
-    a function that finish() calls with the exit status of `check`, within the script. `status`:
-    this exit status; None until finish().
+    `groups`: the number of groups into which `check` divides the parameters, to compare the
+    gradients of one group after the other. `on_end`: a function that finish() calls with the exit
+    status of `check`, within the script. `status`: this exit status; None until finish().
     """
 
     def __init__(self, groups: int, on_end: Callable[[Status], None]) -> None:
@@ -105,11 +106,11 @@ class Watch(Listener):
         return self._turns.updates() > 0
 
     def end_script(self, how: str) -> None:
-        """Called when the script has ended: waits for the other ranks' scripts to end, and then
-        calls finish().
+        """Called when the script has ended: tells the other ranks, waits for their scripts to end,
+        and then calls finish().
 
-        `how`: a text about the end of this rank's script. If another rank goes on training, ends
-        this rank with an error instead.
+        `how`: a text about the end of this rank's script. If another rank goes on training, the
+        function ends this rank with an error, and does not call finish().
         """
         with self.own_work():
             self._meetings.end(how)
@@ -238,8 +239,9 @@ class Watch(Listener):
         **kwargs: Any,
     ) -> Any:
         """Called instead of a clipping function of torch.nn.utils: copies gradients before the
-        function clips them, and remembers a digest of each clipped gradient. The comparison before
-        the optimizer's update uses the copies and the digests."""
+        function clips them, and remembers a digest of each clipped gradient. Before the optimizer's
+        update, `check` compares the copies with the gradients' means over ranks, and leaves out
+        gradients that still have their digest."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -252,8 +254,9 @@ class Watch(Listener):
         return result
 
     def _keep_unclipped(self, params: Iterable[torch.nn.Parameter], where: str) -> None:
-        """Copies the delivered gradients that are about to be clipped, unless they are still as an
-        earlier clipping has left them."""
+        """Copies gradients that autograd has delivered and that the script is about to clip, to
+        compare them with their means over ranks. Leaves out gradients that are still as an earlier
+        clipping has left them."""
         for p in params:
             if p.grad is None or id(p) not in self._step.gradients:
                 continue
@@ -377,9 +380,10 @@ class Watch(Listener):
         self._stepped.discard(id(optimizer))
 
     def _compare(self, update: Update) -> None:
-        """Compares the gradients of an update with the means over ranks, unless its optimizer needs
-        no further check. If the optimizer calls a closure several times in an update, compares only
-        after its first call, because ranks may call it different numbers of times."""
+        """Compares the gradients of an update with their means over ranks, unless `check` needs no
+        further checked update of its optimizer. If the optimizer calls a closure several times in
+        an update, compares only after its first call, because ranks may call it different numbers
+        of times."""
         if self._is_met or not self._turns.is_pending(update.updater):
             return
         if self._meet(update):
@@ -388,8 +392,8 @@ class Watch(Listener):
                 self._is_checked = self._comparer.before_update(update)
 
     def _meet(self, update: Update) -> bool:
-        """Waits until all ranks have come to this update. Returns False if a rank does not come;
-        finish() has then ended the check."""
+        """Waits until all other ranks are about to take this update, too. Returns False if a rank
+        does not take it; finish() has then ended the check."""
         with self.own_work():
             self._ranks.find()
             absence = self._meetings.meet()
@@ -405,9 +409,9 @@ class Watch(Listener):
 
     def _on_engine(self, own: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any) -> Any:
         """Called instead of step() of a DeepSpeed engine. If step() will update weights, compares
-        the gradients before it, because they are unknown afterwards.
+        the gradients with their means over ranks before it, because they cannot be read afterwards.
 
-        The engine counts as the optimizer, because DeepSpeed's optimizers do not update the
+        `check` treats the engine as the optimizer, because DeepSpeed's optimizers do not update the
         parameters themselves, but flat copies of parts of them.
         """
         if engine.is_gradient_accumulation_boundary():
@@ -436,9 +440,9 @@ class Watch(Listener):
             self._give_up(update)
 
     def _end_checked(self, update: Update) -> bool:
-        """Called when an update to which all ranks came has ended. Returns whether the check must
-        end: because no rank needs further checked updates, or because ranks train different
-        parameters."""
+        """Called after an update before which all ranks waited for each other (see _meet()).
+        Returns whether the check must end: because no rank needs further checked updates, or
+        because ranks train different parameters."""
         is_last_of_its = self._comparer.after_update(update)
         if self._is_checked:
             self._turns.count(update.updater, is_last_of_its)
@@ -447,8 +451,8 @@ class Watch(Listener):
         return self._comparer.agree(not waits)
 
     def _give_up(self, update: Update) -> None:
-        """Ends the check of the script because an optimizer has stepped very often (see
-        are_too_long()), although others have not yet had enough checked updates."""
+        """Ends the check because an optimizer has stepped very often (see are_too_long()), although
+        `check` may need further checked updates."""
         if not self._meet(update):
             return
         if not self.has_compared():

@@ -1,5 +1,5 @@
-"""Predicts time, sent bytes and memory of a step for several ways to train one model on several
-ranks, such as FSDP2."""
+"""Predicts, for several ways to train one model on several ranks (such as FSDP2), the time of a
+step, and the bytes that a rank sends and the memory that it needs in a step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MemoryOfBatch = Callable[[float], Peak]  # of a rank, with this multiple of the 
 
 @dataclass(frozen=True)
 class PredictedWay:
-    """A way to train, with its predicted step in seconds.
+    """A way to train, with the predicted time of a step in seconds (`step_s`).
 
     `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
     same weights as DistributedDataParallel. `memory`: a function that returns a rank's peak memory
@@ -129,8 +129,9 @@ class Ways:
         )
 
     def _memory(self, peak: Callable[[Need, float], Peak]) -> MemoryOfBatch | None:
-        """Returns a function that computes, by `peak`, a rank's memory for a multiple of the
-        recorded batch; None if no memory was recorded."""
+        """Returns a function that computes a rank's memory for a multiple of the recorded batch;
+        None if no memory was recorded. The function calls `peak` with the recorded memory figures
+        (Need) and the multiple."""
         need = self._need
         return (lambda batch: peak(need, batch)) if need else None
 
@@ -163,9 +164,9 @@ class Ways:
         return self._replicated(name, row, is_same=False, more_bytes=more_bytes)
 
     def _is_told(self, measured: object) -> bool:
-        """Returns whether the time of a way's collectives is known. If the question's link is a
-        recorded one, the recording must have measured it: `measured` must be neither None nor 0.
-        For other links, it is computed."""
+        """Returns whether the time of the collectives that a way needs is known. If the question's
+        link is a recorded one, the recording must have measured this time: `measured`, the measured
+        value, must be neither None nor 0. For other links, the time is computed."""
         return bool(measured) or not isinstance(self._question.link, RecordedLink)
 
     def _sharded(self, name: str, resharding: Resharding) -> PredictedWay:
@@ -221,8 +222,8 @@ class Ways:
         sharing_ranks: int,
     ) -> PredictedWay:
         """Returns a way to train that gathers the parameters of these units of FSDP2, and reduces
-        their gradients. `parts`: for each operation, the fraction of a unit's bytes that a rank
-        sends."""
+        their gradients. `parts`: for gathers and for reductions, the fraction of a unit's bytes
+        that a rank sends."""
         sizes = {kind: unit_bytes(self._launch.parameters, units, kind) for kind in parts}
         plan = plan_of(self._launch, units, f"{self._recording.path}, line 1")
         return PredictedWay(

@@ -169,9 +169,9 @@ def _links_of(flags: argparse.Namespace) -> list[LinkOptions]:
 
 
 def question_from(flags: argparse.Namespace) -> Question:
-    """Makes the question that `what_if` answers, from flags with at most one link and one number of
-    ranks. Reads the files that the flags name. Raises Refused if a file cannot be used, or if flags
-    contradict it or each other."""
+    """Makes the question that `what_if` answers, from flags that name at most one link and one
+    number of ranks. Reads the files that the flags name. Raises Refused if a file cannot be used,
+    or if flags contradict it or each other."""
     (options,) = _links_of(flags)
     (world_size,) = flags.world_size
     return question_of(
@@ -216,8 +216,8 @@ def _output(flags: argparse.Namespace) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints what the flags ask for, and returns the exit status. Prints an error as one line to
-    stderr."""
+    """Runs `gradsync what_if`: prints what the flags ask for, and returns the exit status. Prints
+    an error as one line to stderr."""
     flags = parse(arguments)
     try:
         output = _output(flags)

@@ -1,4 +1,5 @@
-"""The processes that train a model together, with functions to wait for each other."""
+"""The processes that train a model together under `gradsync record`, with functions to wait for
+each other."""
 
 from __future__ import annotations
 
@@ -29,15 +30,15 @@ class World:
         return self.size > 1
 
     def meet(self) -> None:
-        """Waits until all ranks have called this, and then until this rank's device has done all
-        its work."""
+        """Waits until all ranks have called this function, and then until this rank's device has
+        done all its work."""
         if self.are_several:
             dist.barrier()
         self._clock.settle()
 
     def have_other(self, number: int) -> bool:
         """Returns whether the ranks pass different values of `number`. All ranks must call this
-        together."""
+        function together."""
         if not self.are_several:
             return False
         extremes = torch.tensor([number, -number], device=self.device)
@@ -45,8 +46,8 @@ class World:
         return bool(extremes.sum() != 0)
 
     def all_begin(self) -> bool:
-        """Waits until all ranks have begun to record a model, but for about 30 s at most (WAIT).
-        Returns whether all have begun in this time."""
+        """Waits until `gradsync record` has begun to record a model on all ranks, but for about 30
+        s at most (WAIT). Returns whether it has begun on all ranks in this time."""
         if not self.are_several:
             return True
         World._started += 1

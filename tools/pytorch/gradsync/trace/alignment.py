@@ -3,10 +3,11 @@ long the others waited.
 
 It is assumed that on each rank a collective lasts from the rank's own arrival until all ranks have
 arrived and the data has been exchanged, so all ranks end together. Ranks of one host share a clock,
-so their latest beginning is the last arrival. Clocks of different hosts differ, so they cannot show
-it. Between hosts, the rank on which a collective takes the shortest time is assumed to be the last,
-and the additional time of another rank is its waiting. To check that events of two hosts are one
-collective, their clocks are assumed to differ by a constant time.
+so their latest beginning is the last arrival. Clocks of different hosts differ, so beginnings on
+different hosts cannot show the last arrival. Between hosts, the rank on which a collective takes
+the shortest time is assumed to be the last, and the additional time of another rank is its waiting.
+To check that events of two hosts are one collective, the two hosts' clocks are assumed to differ by
+a constant time. Corrected by it, the events must end at almost the same time.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ LEAST_AGREEING = 0.5  # of all collectives: with fewer, order says nothing
 class Place:
     """Identifies a collective, so that the same collective is found in the traces of several ranks.
     `step`: the number of its step; None if the trace has no steps. `turn`: the index of the
-    collective among those of its kind, group and size in this step. If `is_numbered`, the index
-    counts only those with the same sequence number (which the process group gives to a call), and
-    `turn` is the index plus 2**20 times this number."""
+    collective among those of its kind, group and size in this step. `is_numbered`: whether all
+    collectives in the traces have a sequence number, which the process group gives to a call. If
+    so, the index counts only collectives with the same number, and `turn` is the index plus 2**20
+    times this number."""
 
     step: int | None
     group: Group
@@ -81,13 +83,14 @@ class Aligned:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The collectives that several ranks have in common. `sure`: collectives that end together on
-    all ranks that took part, those of the first rank first, in the order of its calls. `unsure`:
-    the number of collectives that do not end together on these ranks. `unmatched`: how many
-    collectives are missing in the trace of a rank that may belong to their group; each is counted
-    once for each rank whose trace has it. `is_usable`: whether at least half of the collectives
-    that were found on all their ranks end together, so that the matching is credible. `offsets_s`:
-    for each rank, the seconds to add to its times, as _offsets() returns them."""
+    """The result of align(): which collectives of several ranks' traces are the same. `sure`:
+    collectives that end together on all ranks that took part, those of the first rank first, in the
+    order of its calls. `unsure`: the number of collectives that do not end together on these ranks.
+    `unmatched`: how many collectives are missing in the trace of a rank that may belong to their
+    group; each is counted once for each rank whose trace has it. `is_usable`: whether at least half
+    of the collectives that were found on all their ranks end together, so that the matching is
+    credible. `offsets_s`: for each rank, the seconds to add to its times, to get times of the first
+    rank's clock."""
 
     sure: list[Aligned]
     unsure: int
@@ -120,7 +123,7 @@ def step_of(called: float, windows: Sequence[Window]) -> int | None:
 
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
-    """Finds the collectives that two or more ranks have in common, by their Places."""
+    """Finds the collectives that are in the traces of two or more ranks, by their Places."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():

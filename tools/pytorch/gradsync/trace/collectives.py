@@ -65,10 +65,11 @@ class Group:
 
 @dataclass(slots=True)
 class Collective:
-    """One collective on one rank. `called`: when the host called the collective or launched its
-    kernel; its beginning if the trace does not tell this. `bytes`: the size of the whole vector in
-    bytes; None if unknown. `sequence`: the number that the process group has given the collective;
-    -1 if unknown. `dtype`: the dtype's name in the trace; empty if unknown."""
+    """One collective, such as an all-reduce, as one rank ran it. `called`: when the host called the
+    collective or launched its kernel; its beginning if the trace does not tell this. `bytes`: the
+    size of the whole vector in bytes; None if unknown. `sequence`: the number that the process
+    group has given the collective; -1 if unknown. `dtype`: the dtype's name in the trace; empty if
+    unknown."""
 
     kind: str
     group: Group
@@ -145,8 +146,8 @@ def unsent(trace: Trace) -> list[str]:
 
 
 class _Calls:
-    """Finds the events of a collective on the host during which a kernel of the collective was
-    launched."""
+    """Finds the events on the host during which a collective's kernel was launched, such as the
+    c10d operator that called the collective."""
 
     def __init__(self, trace: Trace) -> None:
         self._own = [_by_thread(own) for own in (trace.records, trace.transports, trace.calls)]

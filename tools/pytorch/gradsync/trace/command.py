@@ -70,7 +70,8 @@ def _without_collector() -> Iterator[None]:
 
 
 def recorded_text(plan: Plan, path: str) -> str:
-    """Returns a text about the recording that was written to `path`."""
+    """Returns a text that tells what is in the recording that was written to `path`, and what is
+    unknown."""
     total = sum(gradient.bytes for gradient in plan.gradients)
     return (
         f"{path}: a recording of one process, {len(plan.gradients)} gradients, "

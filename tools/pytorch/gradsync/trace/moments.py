@@ -36,9 +36,9 @@ class DeviceMoments(Moments):
     kernels that compute) executes it some time after the host has started it.
 
     A gradient is ready when this stream has executed the last kernel that the host launched on it
-    before the end of the gradient's event on the host. The gradient's event ends long before the
-    gradient is ready if the GPU runs behind the host, and slightly after it if the GPU waits for
-    the host.
+    before the end of the gradient's event on the host, in which autograd accumulates it. This event
+    ends long before the gradient is ready if the GPU runs behind the host, and slightly after it if
+    the GPU waits for the host.
     """
 
     is_of_gpu = True

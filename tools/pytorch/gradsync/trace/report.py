@@ -29,9 +29,10 @@ SHARED = 0.05  # of communication: more overlaps with other communication
 
 @dataclass(frozen=True)
 class RankReport:
-    """The times of one rank. `numbers`: the number that the profiler gives each step; for a trace
-    without steps, which counts as one step, [None]. `mean`: the mean times of a step, over the
-    steps that are not skipped (see Report.skipped)."""
+    """The times of the steps in one rank's trace. `numbers`: the number that the profiler gives
+    each step; for a trace without steps, which counts as one step, [None]. `steps`: the times of
+    each step's parts. `mean`: the means of these times over the steps that are not skipped (see
+    Report.skipped)."""
 
     rank: int
     path: str
@@ -47,12 +48,12 @@ class SizeReport:
     Report.skipped).
 
     `count`: their number in all these steps, on the rank that has most of them. `mean_s`: the mean
-    time of such a collective on a rank, with waiting. `pure_s`: the mean time of such a collective
-    without waiting. If none of these collectives is aligned between ranks, `pure_s` is their
-    shortest time, an upper limit of the time without waiting (`is_limit`), or None if the size is
-    unknown. `waiting_s`: the mean time for which a rank waits in such a collective for the rank
-    that begins it last; None if unknown. `bus_bytes_per_s`: the bus bandwidth as nccl-tests define
-    it, from `pure_s`; None if unknown.
+    time that such a collective takes on a rank, including the time for which the rank waits in it
+    for the rank that begins it last. `pure_s`: the mean time without this waiting. If none of these
+    collectives could be matched between ranks' traces, `pure_s` is the shortest time that one
+    takes, an upper limit of the time without waiting (`is_limit`), or None if the size is unknown.
+    `waiting_s`: the mean time of this waiting; None if unknown. `bus_bytes_per_s`: the bus
+    bandwidth as nccl-tests define it, from `pure_s`; None if unknown.
     """
 
     kind: str
@@ -68,10 +69,11 @@ class SizeReport:
 
 @dataclass(frozen=True)
 class CollectiveReport:
-    """One collective on all ranks that took part. `step`: the profiler's number of the step; None
-    for a trace without steps. `counts`: whether the step is used for means. `last_rank`: the rank
-    that began the collective last. `pure_s`: the time from this rank's beginning to the end of the
-    collective. `waiting_s`: for how long each rank waited for `last_rank`."""
+    """One collective, such as an all-reduce, and its times on all ranks that took part. `step`: the
+    profiler's number of the step; None for a trace without steps. `counts`: whether the mean times
+    of a step include this step. `last_rank`: the rank that began the collective last. `pure_s`: the
+    time from the beginning on `last_rank` to the end of the collective. `waiting_s`: for how long
+    each rank waited for `last_rank`."""
 
     step: int | None
     counts: bool
@@ -87,9 +89,10 @@ class CollectiveReport:
 class WaitingReport:
     """How long ranks wait for slower ranks, in the steps that are not skipped (see Report.skipped).
     `by_rank_s`: for each rank, how long it waits in a step, as a mean over these steps.
-    `for_rank_s`: for each rank, how long all other ranks together wait for it in a step, as a mean.
-    `last_counts`: the number of collectives that each rank began last, without ranks that began
-    none last. `collectives`: the number of all these collectives."""
+    `for_rank_s`: for each rank, how long all other ranks together wait for it in a step, as a mean
+    over these steps. `last_counts`: the number of collectives that each rank began last, without
+    ranks that began none last. `collectives`: the number of collectives in these steps that could
+    be matched between ranks' traces."""
 
     by_rank_s: dict[int, float]
     for_rank_s: dict[int, float]
@@ -115,11 +118,12 @@ class WaitingReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of `gradsync trace`, in seconds. `skipped`: the number of the first step, if means
-    over steps leave it out; else None. If the ranks' traces begin with different steps, this is the
-    latest of their first steps. `collectives`: the collectives that are aligned between ranks;
-    empty if there is only one rank, or if the ranks' collectives do not fit together. `waiting`:
-    how long ranks wait in these collectives; None if all of them are in skipped steps."""
+    """The result of `gradsync trace`, in seconds. `skipped`: a step's number, the largest among the
+    first steps of the ranks' traces. Means over steps leave out this step and the steps before it.
+    If `skipped` is None, means use all steps. `collectives`: the collectives that could be matched
+    between ranks' traces; empty if there is only one rank, or if the matching is not credible (see
+    Alignment.is_usable). `waiting`: how long ranks wait in these collectives, without those in
+    skipped steps; None if there are none."""
 
     ranks: list[RankReport]
     has_gpu: bool
@@ -131,9 +135,9 @@ class Report:
 
 
 def is_counted(number: int | None, skipped: int | None) -> bool:
-    """Returns whether means over steps use the step with this number. Means leave out step
-    `skipped` and the steps before it, which only some ranks have. If `skipped` is None, they use
-    all steps; they always use a step without a number."""
+    """Returns whether means over steps use the step with this number. They leave out the step with
+    the number `skipped` and the steps before it, which only some ranks' traces have. If `skipped`
+    is None, means use all steps. They always use a step without a number."""
     return skipped is None or number is None or number > skipped
 
 
@@ -147,7 +151,8 @@ class Rank:
     collectives: list[Collective]
 
     def counted(self, skipped: int | None) -> list[int]:
-        """Returns the indices in `windows` of the steps that means use (see is_counted())."""
+        """Returns the indices in `windows` of the steps that means over steps use (see
+        is_counted())."""
         return [i for i, one in enumerate(self.windows) if is_counted(one.number, skipped)]
 
 
@@ -196,10 +201,10 @@ def report_of(ranks: Sequence[Rank]) -> Report:
 
 
 def _skipped(ranks: Sequence[Rank]) -> int | None:
-    """Returns the number of the first step, if means must leave it out: the profiler starts at
-    different times on different ranks, so this step may contain seconds of waiting that training
-    does not have. Returns None if fewer than 2 later steps remain on a rank, or if a trace has no
-    steps."""
+    """Returns the number of the first step, if means over steps must leave it out: the profiler
+    starts at different times on different ranks, so this step may contain seconds of waiting that
+    training does not have. Returns None if fewer than 2 later steps remain on a rank, or if a trace
+    has no steps."""
     numbers = [[window.number for window in rank.windows] for rank in ranks]
     known = [[number for number in own if number is not None] for own in numbers]
     if not all(known):
@@ -255,7 +260,8 @@ Key = tuple[str, Group, int | None]
 
 
 def _parts(rank: Rank, skipped: int | None) -> dict[Key, list[Collective]]:
-    """Returns a rank's collectives in the steps that means use, by kind, group and size."""
+    """Returns the collectives of a rank in the steps that means over steps use, by their kind,
+    group and size."""
     counts = set(rank.counted(skipped))
     result: defaultdict[Key, list[Collective]] = defaultdict(list)
     for part in rank.collectives:

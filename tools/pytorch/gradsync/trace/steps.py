@@ -16,11 +16,11 @@ SOON_S = 50e-6  # a kernel that waits for another stream begins so soon after it
 
 @dataclass(frozen=True)
 class Window:
-    """A step. `number`: the number that the profiler gives the step; None for a trace without
-    steps. `host`: when the step begins and ends on the host. `begin` and `end`: when the step
-    begins and ends on the GPU, if there is one, or else on the host. On a GPU, each is the moment
-    when all work has ended that was launched before the host's moment, or the host's moment if that
-    is later."""
+    """A step in one rank's trace. `number`: the number that the profiler gives the step; None for a
+    trace without steps. `host`: when the step begins and ends on the host. `begin` and `end`: when
+    the step begins and ends on the GPU, if there is one, or else on the host. On a GPU, each is the
+    moment when all work has ended that was launched before the host's moment, or the host's moment
+    if that is later."""
 
     number: int | None
     host: Span
@@ -37,12 +37,13 @@ class StepTimes:
     """The parts of one step of one rank, in seconds.
 
     `computation_s`, `communication_s` and `uncovered_s` (communication without concurrent
-    computation) count a moment once, even if several kernels run at it. The time without
-    computation has four parts. `lengthens_s`: communication for which the next computation waits.
-    `between_s`: on a GPU, copies out of buckets and their launches; on a CPU, copies into and out
-    of buckets, and calls of collectives. `idle_s`: a GPU without work, because the host has not
-    launched the next kernel; 0 on a CPU. `rest_s`: all other time. These four parts and
-    `computation_s` add up to `step_s`.
+    computation) count a moment once, even if several kernels run at it. The time of the step
+    without computation has four parts. `lengthens_s`: communication for which the next computation
+    waits. `between_s`: on a GPU, copies of gradients out of DDP's buckets, and the launches of
+    these copies; on a CPU, copies of gradients into and out of buckets, and calls of collectives.
+    `idle_s`: a GPU without work, because the host has not launched the next kernel; 0 on a CPU.
+    `rest_s`: all other time without computation. These four parts and `computation_s` add up to
+    `step_s`.
     """
 
     step_s: float
@@ -113,7 +114,7 @@ def _transport_of_cpu(trace: Trace) -> Spans:
 
 
 class Accountant:
-    """Computes the times of the steps of one rank."""
+    """Computes, from the trace of one rank, the times of each step's parts (StepTimes)."""
 
     def __init__(self, trace: Trace, collectives: Sequence[Collective]) -> None:
         self._trace = trace
@@ -151,7 +152,7 @@ class Accountant:
         return self._shares(window, without([window.span], computation))[0]
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides the gaps in a step's computation. Returns when computation waits for
+        """Divides `gaps`, a step's time without computation. Returns when computation waits for
         communication, when copies of gradients (on a CPU also calls of collectives) run, and when
         the GPU is idle."""
         if self._trace.has_gpu:

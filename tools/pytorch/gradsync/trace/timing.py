@@ -32,7 +32,8 @@ class StepEvents:
 
 
 class Timing:
-    """Computes the times of parts of steps, with and without copies into and out of buckets."""
+    """Computes the times of the parts of a trace's steps, such as backward and the optimizer, with
+    and without copies of gradients into and out of buckets."""
 
     def __init__(self, trace: Trace, collectives: Sequence[Collective], gradients: int) -> None:
         """`gradients`: the number of gradients in one backward pass."""
@@ -43,9 +44,9 @@ class Timing:
         self._previous_end: float | None = None
 
     def steps(self, events: StepEvents) -> list[Step]:
-        """Returns two steps for a recording, made from one step of the trace: one without
-        synchronisation (UNSYNCHRONISED), and one that also copies gradients into and out of buckets
-        (PROBE)."""
+        """Returns two steps for a recording, made from one step of the trace: a step of the mode
+        UNSYNCHRONISED, which has no synchronisation and no copies, and a step of the mode PROBE,
+        which also copies gradients into and out of buckets."""
         moments = self._moments
         gradients = events.accumulations[-self._gradients :]
         earlier = events.accumulations[: -len(gradients)]
@@ -141,8 +142,9 @@ def _ends_of_copies(
     ready: Sequence[float], gradients: Sequence[Host], into: Sequence[Host], moments: Moments
 ) -> list[float]:
     """Returns when each gradient has been copied into its bucket. The copy of a gradient is the
-    first one that begins between the beginnings of the gradient's event and of the next gradient's.
-    For a gradient without such a copy, returns when it is ready."""
+    first one that begins after the event in which autograd accumulates this gradient has begun, and
+    before that of the next gradient. For a gradient without such a copy, returns when it is ready.
+    """
     result = []
     for i, own in enumerate(gradients):
         following = gradients[i + 1].begin if i + 1 < len(gradients) else float("inf")
