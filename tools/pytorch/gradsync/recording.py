@@ -1,5 +1,5 @@
-"""Reads a recording, and computes what its launches measured, such as the mean time of a step in
-seconds.
+"""Reads a recording (a file of measured steps that `gradsync record` writes), and computes what its
+launches measured, such as the mean time of a step in seconds.
 
 recording_file.py reads the file, and schema.py defines its fields, in which times are in
 nanoseconds.
@@ -43,7 +43,8 @@ class RankTimes:
 
 
 class Recording:
-    """The recorded launches (starts) of one script on equal machines, which a file holds."""
+    """The contents of a recording file: the recorded launches (starts) of one script on equal
+    machines."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Reads a recording from a file. Raises Refused if the file is not a recording, or if its
@@ -117,7 +118,8 @@ class Recording:
 
     def steps(self, mode: StepMode, row: str = "") -> list[list[float]]:
         """Returns, for each launch, the seconds of each of its steps of this mode (from the last
-        rank's beginning to the last rank's end). Launches without such steps are left out.
+        rank's beginning to the last rank's end). A launch without steps of this mode has no list in
+        the result.
 
         For the mode SCRIPT, returns only steps whose settings (schema.Row) have the name `row`.
         """
@@ -147,7 +149,7 @@ class Recording:
     @cached_property
     def none_s(self) -> float:
         """The trimmed mean of the seconds of all steps without synchronisation, of all launches.
-        Raises Refused if there are none."""
+        Raises Refused if no launch has such steps."""
         launches = self.steps(StepMode.UNSYNCHRONISED)
         if not launches:
             raise Refused(f'{self.path}: no steps of mode "none"')
@@ -172,8 +174,8 @@ class Recording:
         half of the launches than in the first half, as a fraction of the time in the first half;
         negative if they are shorter.
 
-        A prediction that just repeats an earlier measurement would have this error. Returns None if
-        fewer than two launches have such steps.
+        This is the error of a prediction that just repeats an earlier measurement. Returns None if
+        fewer than two launches have steps with these settings.
         """
         launches = self.steps(StepMode.SCRIPT, row)
         half = len(launches) // 2
@@ -185,8 +187,8 @@ class Recording:
 
 
 def _rank_times(rounds: list[tuple[Step, ...]], rank: int) -> RankTimes:
-    """Returns the times of rank number `rank`; `rounds`: for each step without synchronisation, the
-    Step of every rank."""
+    """Returns the RankTimes of the rank with the number `rank`. `rounds`: for each step without
+    synchronisation, the Step of every rank."""
     own = [steps[rank] for steps in rounds]
     slow_rounds = sum(
         _alone_ns(steps[rank]) > (1 + NOTABLE) * min(map(_alone_ns, steps)) for steps in rounds
