@@ -34,7 +34,7 @@ class Ranks:
     found such a group of several ranks.
 
     All ranks must call join(), gather(), total() and alone() together, because they communicate.
-    These raise Refused if another rank does not come in time.
+    These methods raise Refused if another rank does not make the same call in time.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:

@@ -4,7 +4,7 @@ The recorder lets the script take several kinds of steps in turn. In UNSYNCHRONI
 exchange no gradients while time is measured. A PROBE copies gradients as DistributedDataParallel
 (DDP) does: each into a flat buffer when it is ready; if DDP has gradient_as_bucket_view, a view of
 the buffer then replaces the gradient. After backward, while nothing is computed, a probe of several
-ranks sends pieces of the buffer. Then, except under fully_shard, the probe copies the gradients
+ranks sends pieces of the buffer. Then, except under fully_shard, the recorder copies the gradients
 back from the buffer, unless they are views of it. One kind of probe does not send the buffer: it
 gathers and reduces tensors of the shapes of the model's parameters, block by block, as FSDP2 would
 if the blocks were its units. In SCRIPT steps, DDP or fully_shard synchronises gradients as the
@@ -173,8 +173,8 @@ class Recorder(Listener):
         listen(self)
 
     def close(self) -> None:
-        """Ends recording, and removes this recorder's hooks and replacements from the model and
-        from PyTorch."""
+        """Ends recording, and removes this recorder's hooks and replaced functions from the model
+        and from PyTorch."""
         stop_listening(self)
         self._patches.undo()
         self.step.close()

@@ -72,7 +72,7 @@ class Recording:
 
     @cached_property
     def gradient_bytes(self) -> list[int]:
-        """The bytes of each parameter's gradient."""
+        """For each parameter, the number of bytes of its gradient."""
         return [parameter.bytes for parameter in self.first.parameters]
 
     @cached_property
@@ -92,12 +92,13 @@ class Recording:
         return sorted(range(len(medians)), key=medians.__getitem__)
 
     def buckets(self, row: Row) -> tuple[tuple[int, ...], ...]:
-        """Returns the numbers of the parameters in each of DDP's buckets, in the order in which the
-        buckets are sent.
+        """Returns the numbers of the parameters in each of the buckets of a DDP with the settings
+        `row`, in the order in which the buckets are sent.
 
         As their gradients become ready, parameters are added to the open bucket of their dtype. A
-        bucket is closed when it has reached its size (torch/csrc/distributed/c10d/reducer.cpp,
-        compute_bucket_assignment_by_size). Buckets that are still open at the end come last.
+        bucket is closed when it has reached the size that `row` has for it
+        (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). Buckets that
+        are still open at the end come last.
         """
         closed: list[list[int]] = []
         open_buckets: dict[str, list[int]] = {}
@@ -113,7 +114,8 @@ class Recording:
         return tuple(tuple(bucket) for bucket in [*closed, *open_buckets.values()])
 
     def bucket_bytes(self, row: Row) -> list[int]:
-        """Returns the bytes of each of DDP's buckets, in the order in which they are sent."""
+        """Returns the bytes of each of the buckets of a DDP with the settings `row`, in the order
+        in which they are sent."""
         return [sum(self.gradient_bytes[p] for p in bucket) for bucket in self.buckets(row)]
 
     def steps(self, mode: StepMode, row: str = "") -> list[list[float]]:

@@ -143,12 +143,12 @@ class Comparison:
     `gradient`: the gradient that the optimizer gets for the parameter `p`; None if it gets none.
     `held`: the gradients of `p` that autograd delivered on this rank; None if it delivered none.
 
-    In f64: `handed` is the optimizer's gradient, `own` the sum of this rank's gradients, and `mean`
-    the mean of all ranks' sums. `bound`: for each element, the largest difference between `handed`
-    and `mean` that rounding explains. `share`: the largest ratio, over elements, of this difference
-    to its bound; above 1 (or NaN) the gradient is wrong. `narrow`: if the gradient is wrong because
-    it was apparently rounded to a narrow dtype on its way, the name of this dtype, "torch.bfloat16"
-    or "torch.float16"; else empty.
+    Three attributes are tensors in f64: `handed` is the gradient that the optimizer gets, `own` the
+    sum of this rank's gradients, and `mean` the mean of all ranks' sums. `bound`: for each element,
+    the largest difference between `handed` and `mean` that rounding explains. `share`: the largest
+    ratio, over elements, of this difference to its bound; above 1 (or NaN) the gradient is wrong.
+    `narrow`: if the gradient is wrong because it was apparently rounded to a narrow dtype on its
+    way, the name of this dtype, "torch.bfloat16" or "torch.float16"; else empty.
     """
 
     def __init__(

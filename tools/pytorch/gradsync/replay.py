@@ -129,9 +129,9 @@ class Prediction:
     `step_s`: the step, with a 95 % interval. `slowest_s`: how long the slowest rank's step would
     take if ranks exchanged no gradients. `exposed_s`: by how much waiting for collectives makes the
     step longer. `slowed_s`: how much longer backward takes because of concurrent communication; 0
-    under `fully_shard`. `floor_s`: the shortest time that the step could take, in whatever order
-    the collectives run. `copies_s`: how much of the step is spent on copying gradients into and out
-    of DDP's buckets, casting them, and adding them to gradients of earlier passes; 0 under
+    under `fully_shard`. `floor_s`: a lower limit of the time of the step, in whatever order the
+    collectives run. `copies_s`: how much of the step is spent on copying gradients into and out of
+    DDP's buckets, casting them, and adding them to gradients of earlier passes; 0 under
     `fully_shard`. `broadcasts_s`: how much of the step ZeroRedundancyOptimizer's broadcasts take; 0
     without them. `replays`: for each recorded launch, a Replay with the times of its simulated
     rounds.
@@ -267,8 +267,8 @@ def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
 
 
 def predict(scenario: Scenario) -> Prediction:
-    """Simulates the rounds of draw_rounds(), and returns the predicted times of the scenario's
-    step."""
+    """Simulates the rounds that draw_rounds() returns, and returns the predicted times of the
+    scenario's step."""
     transfers = _transfers(scenario)
     rounds = [_replay_round(scenario, transfers, ranks) for ranks in draw_rounds(scenario)]
     kept = kept_rounds(rounds)

@@ -9,8 +9,8 @@ monotonic clock or, if the model is on a GPU, between events of the GPU; but `be
 are always the host's. Sizes are in bytes.
 
 A field with a default value may be missing in a file: it is not written if it has this value. If
-you change a field such that older versions would misread it, increase VERSION. You need not
-increase VERSION for a new field, because older versions refuse fields that they do not know.
+you change a field such that older versions of gradsync would misread it, increase VERSION. You need
+not increase VERSION for a new field, because older versions refuse fields that they do not know.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Collectives:
-    """The measured collectives of one rank in one probe.
+    """The measured times of the collectives of one rank in one probe.
 
     `in_flight`: 1 if each collective ends before the next begins, 0 if all are issued at once.
     `bytes`: the bytes of each collective; of FULLY_SHARD, the bytes of each unit's parameters.

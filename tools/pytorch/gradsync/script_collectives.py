@@ -60,9 +60,8 @@ class ScriptCollectives:
         self._is_forward = False
 
     def begin_step(self) -> None:
-        """Forgets the sums of the last step, because a number that equals one of them by chance
-        proves nothing.
-        """
+        """Called when a step begins: forgets the sums of the last step, so that divides() does not
+        look for them."""
         self._sums.clear()
         self._unread.clear()
 

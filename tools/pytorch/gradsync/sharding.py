@@ -200,11 +200,11 @@ def predict_launch(
     """Returns the predicted times of a step under FSDP2, from one recorded launch.
 
     `costs`: the times of collectives between `world_size` ranks. `sharing_ranks`: the number of
-    ranks among which the optimizer's work is divided; by default all. `log_error`: the standard
-    deviation of the logarithm of collectives' times; if the script does not use fully_shard, at
-    least UNITS_ERROR (0.2) is used. `pace`: a factor by which all times of computation are
-    multiplied. Raises Refused, naming the launch's `place` (its file and line), if it has no steps
-    without synchronisation.
+    ranks among which the optimizer's work is divided; by default `world_size`. `log_error`: the
+    standard deviation of the logarithm of collectives' times; if the script does not use
+    fully_shard, at least UNITS_ERROR (0.2) is used. `pace`: a factor by which all times of
+    computation are multiplied. Raises Refused, naming the launch's `place` (its file and line), if
+    it has no steps without synchronisation.
     """
     units = reshard(units_of(launch), resharding)
     sizes = {kind: unit_bytes(launch.parameters, units, kind) for kind in SENT}

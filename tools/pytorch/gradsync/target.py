@@ -37,10 +37,10 @@ class ModelTarget:
     """A model whose gradients nothing but the recorder synchronises, such as a module in one
     process; base class for models in DDP and under fully_shard.
 
-    `named`: the parameters that train, by name. `roots`: the modules whose call begins a step.
-    `views`: whether gradients stay views of the buffer from which a probe has sent them. `units`:
-    the modules with which the script has called fully_shard; else empty. `sharing_ranks`: under
-    HSDP, the number of ranks among which each copy of the parameters is divided; else 0.
+    `named`: the parameters that train, each with its name. `roots`: the modules whose call begins a
+    step. `views`: whether gradients stay views of the buffer from which a probe has sent them.
+    `units`: the modules with which the script has called fully_shard; else empty. `sharing_ranks`:
+    under HSDP, the number of ranks among which each copy of the parameters is divided; else 0.
     """
 
     kind = Target.PLAIN
@@ -74,8 +74,8 @@ class ModelTarget:
         self.sharing_ranks = 0
 
     def attach(self, world: World, clock: Clock) -> None:
-        """Sets `world`, the ranks that train the model, and `clock`, which measures the times of
-        steps."""
+        """Sets two attributes: `world`, the ranks that train the model, and `clock`, which measures
+        the times of steps."""
         self.world = world
         self.clock = clock
 
@@ -165,8 +165,8 @@ class ModelTarget:
             marks.untimed = Span(begin, self.clock.mark())
 
     def keep(self, buffer: FlatBuffer) -> None:
-        """Keeps a copy of the gradients in the buffer for deliver(), because the probe's
-        collectives will overwrite them."""
+        """Copies the gradients that are in the buffer, because the probe's collectives will
+        overwrite them; deliver() uses the copy."""
         buffer.keep()
 
     def sends_bf16(self) -> bool:
