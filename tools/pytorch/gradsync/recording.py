@@ -230,7 +230,8 @@ def begin_of(launch: Launch, step: Step) -> float:
 
 
 def step_seconds(launch: Launch, i: int) -> float:
-    """Returns the seconds of step `i` from the last rank's beginning to the last rank's end."""
+    """Returns how many seconds step `i` of the launch takes, from the last rank's beginning to the
+    last rank's end."""
     steps = [own[i] for own in launch.ranks]
     begins = [begin_of(launch, step) for step in steps]
     ends = [begin + NS * step.step_ns for begin, step in zip(begins, steps, strict=True)]

@@ -29,7 +29,7 @@ def exact(tensor: torch.Tensor) -> torch.Tensor:
     DTensor), copies the whole.
 
     A complex number becomes two real numbers, in an additional last dimension. All ranks that have
-    parts of a DTensor must call this together.
+    parts of a DTensor must call this function together.
     """
     with refusing_late_ranks():
         whole = whole_of(tensor)

@@ -187,9 +187,10 @@ class Outcome:
 def replay_step(
     schedule: Schedule, transfers: Sequence[Transfer], processors: Processors, link_pace: float = 1
 ) -> Outcome:
-    """Simulates a step. Begins the collectives in the order of `schedule`, each when it is issued
-    or later, and runs at most as many at one time as Transfer.paces has elements. `link_pace`: a
-    factor by which the time of each collective is multiplied.
+    """Simulates a step, and returns when its backward and its collectives are done. Begins the
+    collectives in the order of `schedule`, each when it is issued or later, and runs at most as
+    many at one time as Transfer.paces has elements. `link_pace`: a factor by which the time of each
+    collective is multiplied.
 
     The simulation has two clocks. One counts the time of the simulated step. The other, the clock
     of computation, counts the seconds that the computation done so far would take undisturbed; the

@@ -153,8 +153,8 @@ class Row:
 
     @classmethod
     def by_default(cls, name: str, passes: int, fsdp: bool = False) -> Row:
-        """Returns a row with this name, number of passes and `fsdp`, and else PyTorch's default
-        settings."""
+        """Returns a Row with this name, number of passes and `fsdp`, and otherwise the default
+        settings of DistributedDataParallel."""
         return cls(
             name=name,
             bucket_bytes=DEFAULT_BUCKET_BYTES,
@@ -370,8 +370,8 @@ class Launch:
     which each copy of the parameters is divided; else 0. `loads`: how busy each rank's host was;
     empty if unknown. `rows`: the settings of the steps that the script itself synchronises. The
     first row has the settings of the unchanged script; other rows are of steps with changed
-    settings. `ranks`: for each rank, the list of its steps. Ranks took the steps with the same
-    index together.
+    settings. `ranks`: for each rank, the list of its steps. All ranks took the steps with the same
+    index in these lists together.
     """
 
     device: str

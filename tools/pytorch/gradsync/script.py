@@ -206,9 +206,9 @@ class Script(Listener):
         self._choose(self._recorders[0])
 
     def _modules_with(self, trained: set[int]) -> list[torch.nn.Module]:
-        """Returns the first of the outermost modules that the script has called that has all
-        parameters with these ids, as a list of one. If there is none, returns all of these modules
-        that have some of the parameters."""
+        """Of the outermost modules that the script has called, returns the first one that has all
+        parameters with these ids, as a list of one. If none has all, returns those that have some
+        of these parameters."""
         held = [(module, _ids_with_gradients(module)) for module in self._called.values()]
         whole = [module for module, ids in held if trained <= ids]
         return whole[:1] or [module for module, ids in held if trained & ids]

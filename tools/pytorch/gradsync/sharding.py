@@ -147,7 +147,7 @@ def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[Pl
 
     In every step, ranks issue the same collectives, in the order of rank 0's first step without
     synchronisation, but at the step's own moments. Raises Refused, naming the launch's `place` (its
-    file and line), if there are no steps without synchronisation.
+    file and line), if the launch has no steps without synchronisation.
     """
     rounds = [
         steps
@@ -204,7 +204,7 @@ def predict_launch(
     standard deviation of the logarithm of collectives' times; if the script does not use
     fully_shard, at least UNITS_ERROR (0.2) is used. `pace`: a factor by which all times of
     computation are multiplied. Raises Refused, naming the launch's `place` (its file and line), if
-    it has no steps without synchronisation.
+    the launch has no steps without synchronisation.
     """
     units = reshard(units_of(launch), resharding)
     sizes = {kind: unit_bytes(launch.parameters, units, kind) for kind in SENT}

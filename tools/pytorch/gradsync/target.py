@@ -125,9 +125,9 @@ class ModelTarget:
         return False
 
     def before_step(self, turn: Turn) -> None:
-        """Called before a step of the kind `turn` begins, to prepare it. The time of this call is
-        not counted in the step's time. All ranks must make the call, but need not make it at the
-        same moment."""
+        """Called before a step of the kind `turn` begins, to prepare the model for it. The time of
+        this call is not counted in the step's time. All ranks must make the call, but need not make
+        it at the same moment."""
 
     def after_call(self, turn: Turn) -> None:
         """Called whenever the model's forward is called in a step, before the forward runs. For a
@@ -174,7 +174,7 @@ class ModelTarget:
 
     def forget_used(self) -> None:
         """Does nothing in this class. For a model in DDP with find_unused_parameters, makes DDP
-        forget which parameters were used in steps that it did not synchronise."""
+        forget which parameters were used in steps that DDP did not synchronise."""
 
     def rows(self, passes: int) -> tuple[Row, ...]:
         """Returns the settings of the script's DDP or fully_shard, as a recording stores them; an
