@@ -1,5 +1,5 @@
-"""Lets the ranks of a script exchange values for `check`, over a process group that `check`
-makes."""
+"""Lets the ranks of a script exchange values for the command `check`, over a process group that
+this command makes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ranks:
     found such a group of several ranks.
 
     All ranks must call join(), gather(), total() and alone() together, because they communicate.
-    These raise Refused if another rank does not come in time.
+    These methods raise Refused if another rank does not make the same call in time.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -53,8 +53,8 @@ class Ranks:
         return True
 
     def join(self) -> None:
-        """Makes the gloo group in which `check` communicates, unless it is already made or the
-        script has initialised no default group of several ranks."""
+        """Makes the gloo process group in which the command `check` communicates, unless it is
+        already made or the script has initialised no default group of several ranks."""
         if self.find() and self._group is None:
             with refusing_late_ranks():
                 timeout = max(PATIENCE, default_store().timeout)

@@ -5,12 +5,13 @@ steps on several ranks.
         [--model=N] train.py ARGS...
     python -m gradsync record train.py ARGS...
 
-This runs a script (or, with -m, a module) unchanged, and ends it after enough steps, or lets it go
-on training (--continue). If the script wraps models in DDP, `record` records the first of them that
-trains or, with --model=N, the Nth. Otherwise it records the outermost called module that has the
-parameters of the first optimizer that steps; with several processes, fully_shard must have been
-called with this module. In your own loop, as in a notebook, make a Recorder(model, FILE) of any
-module, also in DDP or under fully_shard, and train until its attribute `done` is True.
+The command runs a script (or, with -m, a module) unchanged. When enough steps are recorded, it ends
+the script or, with --continue, lets it go on training. If the script wraps models in DDP, `record`
+records the first of them that trains or, with --model=N, the Nth. Otherwise it records the
+outermost module that the script calls and that has the parameters of the first optimizer that
+steps; with several processes, fully_shard must have been called with this module. In your own loop,
+as in a notebook, make a Recorder(model, FILE) of any module, also in DDP or under fully_shard, and
+train until its attribute `done` is True.
 
 `record` needs PyTorch 2.3 or newer, and no other package. record_flags.py says what it cannot
 record, and recorder.py how it records. With one process `record` measures no collectives, so

@@ -1,5 +1,6 @@
-"""The flags of `record`, and what it cannot record. This module does not import PyTorch, so that
-`record --help` also works where PyTorch is not installed."""
+"""Defines the flags of the command `record`, and the text that lists what it cannot record. This
+module does not import PyTorch, so that `record --help` also works where PyTorch is not
+installed."""
 
 from __future__ import annotations
 

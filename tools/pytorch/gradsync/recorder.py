@@ -1,27 +1,27 @@
-"""Records the steps of one model, from within the process that trains it.
+"""Records the times of one model's training steps, from within the process that trains it.
 
-The recorder takes several kinds of steps in turn. In UNSYNCHRONISED steps, ranks exchange no
-gradients while time is measured. A PROBE copies gradients as DistributedDataParallel (DDP) does:
-each into a flat buffer when it is ready; if DDP has gradient_as_bucket_view, a view of the buffer
-then replaces the gradient. After backward, while nothing is computed, a probe of several ranks
-sends pieces of the buffer. Then, except under fully_shard, it copies gradients back that are not
-views. One kind of probe does not send the buffer: it gathers and reduces tensors of the shapes of
-the model's parameters, block by block, as FSDP2 would if the blocks were its units. In SCRIPT
-steps, DDP or fully_shard synchronises gradients as the script has set it up. The script's first
-step is not changed; it shows the model's optimizers and how many backward passes a step has. Before
-the optimizer of an UNSYNCHRONISED step or a PROBE, the recorder averages gradients over ranks as
-DDP or fully_shard would, so training continues as without the recorder. The recorded times leave
-this averaging out.
+The recorder lets the script take several kinds of steps in turn. In UNSYNCHRONISED steps, ranks
+exchange no gradients while time is measured. A PROBE copies gradients as DistributedDataParallel
+(DDP) does: each into a flat buffer when it is ready; if DDP has gradient_as_bucket_view, a view of
+the buffer then replaces the gradient. After backward, while nothing is computed, a probe of several
+ranks sends pieces of the buffer. Then, except under fully_shard, the recorder copies the gradients
+back from the buffer, unless they are views of it. One kind of probe does not send the buffer: it
+gathers and reduces tensors of the shapes of the model's parameters, block by block, as FSDP2 would
+if the blocks were its units. In SCRIPT steps, DDP or fully_shard synchronises gradients as the
+script has set it up. The recorder does not change the script's first step, from which it learns the
+model's optimizers and how many backward passes a step has. Before the optimizer of an
+UNSYNCHRONISED step or a PROBE, the recorder averages gradients over ranks as DDP or fully_shard
+would, so training continues as without the recorder. The recorded times leave this averaging out.
 
 step_machine.py decides where a step begins and ends, and which events of a step cannot be recorded.
 DDP decides in forward whether it will synchronise, and then prepares its reducer; in UNSYNCHRONISED
 steps and probes, the recorder prevents this preparation, so DDP sends no gradients. The first round
-(a sequence of steps of all kinds) shows how many backward passes recorded steps have: more passes
-of this round belong to steps with this number than to steps with any other number. A later step
-with another number is not recorded, and the next step is of the same kind again. If neither DDP nor
-fully_shard tells which pass is a step's last, the pass that completes this number counts as the
-last; in the first round, the number of passes of the script's first step takes its place. Steps
-that a GradScaler skips are not recorded.
+(a sequence of steps of all kinds) decides how many backward passes a step must have to be recorded:
+the number n for which the steps with n passes have the most passes of this round together. A later
+step with another number of passes is not recorded, and the next step is of the same kind again. If
+neither DDP nor fully_shard tells which pass is a step's last, the pass that completes this number
+counts as the last; in the first round, the pass that completes the number of the script's first
+step. Steps whose update a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ STEPS_IN_BACKWARD = (
 
 
 class Recorder(Listener):
-    """Records the steps of a model, and adds them to a file when enough are recorded; then `done`
-    is True.
+    """Records the times of a model's steps, and adds them to a file when enough steps are recorded;
+    then `done` is True.
 
     If the model cannot be recorded, the call of the script that shows this, such as a forward or
     step(), raises Refused. Recording then ends, and the recorder removes its hooks from the model.
@@ -90,14 +90,15 @@ class Recorder(Listener):
         """`model`: any module, or one in DDP or under fully_shard.
 
         `out`: the file to which the recording is added as a line. `rounds`: how many rounds are
-        taken, each of which has all kinds of steps; the first round is warm-up. `ddp`: whether
-        steps that the script itself synchronises are also recorded. `views`: whether probes leave
-        gradients as views of their flat buffer; by default only if the model's DDP has
-        gradient_as_bucket_view. `command`: the command line of the script, which the recording
-        stores; by default sys.argv. `roots`: modules of `model` whose call begins a step, if
-        `model` itself is not called; ignored in DDP. `only`: the ids (Python's id()) of the
-        parameters to record among those that require a gradient; by default of all these. Under
-        fully_shard, `views`, `roots` and `only` are ignored.
+        taken, each of which has all kinds of steps; the first round is warm-up. `ddp`: whether to
+        record also steps in which the script's own DDP or fully_shard synchronises gradients.
+        `views`: whether probes (steps whose collectives are timed) leave gradients as views of
+        their flat buffer; by default only if the model's DDP has gradient_as_bucket_view.
+        `command`: the command line of the script, which the recording stores; by default sys.argv.
+        `roots`: modules of `model` whose call begins a step, if `model` itself is not called;
+        ignored in DDP. `only`: the ids (Python's id()) of the parameters to record among those that
+        require a gradient; by default of all these. If the model uses fully_shard, the arguments
+        `views`, `roots` and `only` have no effect.
         """
         self.place = place()
         self.done = False
@@ -141,8 +142,8 @@ class Recorder(Listener):
 
     @property
     def plan(self) -> list[Turn]:
-        """The kinds of steps that each round takes, in the order of the first round. Each later
-        round begins one kind later in this order."""
+        """The kinds of steps that a round consists of, in the order of the first round. Each later
+        round begins with the kind that came second in the round before."""
         return self._rounds.plan
 
     @plan.setter
@@ -151,8 +152,8 @@ class Recorder(Listener):
 
     @property
     def taken(self) -> int:
-        """The number of steps that the rounds have had so far, without steps that had to be
-        repeated; -1 until the script's first step has ended."""
+        """The number of steps in all rounds so far, without steps that have to be repeated; -1
+        until the script's first step has ended."""
         return self._rounds.taken
 
     def holds(self, ids: Collection[int]) -> bool:
@@ -172,8 +173,8 @@ class Recorder(Listener):
         listen(self)
 
     def close(self) -> None:
-        """Ends recording, and removes this recorder's hooks and replacements from the model and
-        from PyTorch."""
+        """Ends recording, and removes this recorder's hooks and replaced functions from the model
+        and from PyTorch."""
         stop_listening(self)
         self._patches.undo()
         self.step.close()
@@ -188,8 +189,8 @@ class Recorder(Listener):
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Returns a context in which Refused ends recording, and gets FILE:LINE of the script's
-        running line in front of its text."""
+        """Returns a context manager. If code in the context raises Refused, recording ends, and the
+        error's text then begins with FILE:LINE of the line of the script that is running."""
         try:
             yield
         except Refused as error:
@@ -404,7 +405,8 @@ class Recorder(Listener):
         return dataclasses.replace(times, own_collectives=own.count, own_bytes=own.bytes)
 
     def _start(self) -> None:
-        """Called when the first step has ended: prepares the recording of the following steps."""
+        """Called when the script's first step has ended: prepares the recording of the following
+        steps."""
         if not self.world.all_begin():
             self._refuse(
                 "not all ranks are recorded: start every one by torchrun -m gradsync record"

@@ -1,5 +1,5 @@
-"""Reads a recording, and computes what its launches measured, such as the mean time of a step in
-seconds.
+"""Reads a recording (a file of measured steps that `gradsync record` writes), and computes what its
+launches measured, such as the mean time of a step in seconds.
 
 recording_file.py reads the file, and schema.py defines its fields, in which times are in
 nanoseconds.
@@ -43,7 +43,8 @@ class RankTimes:
 
 
 class Recording:
-    """The recorded launches (starts) of one script on equal machines, which a file holds."""
+    """The contents of a recording file: the recorded launches (starts) of one script on equal
+    machines."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Reads a recording from a file. Raises Refused if the file is not a recording, or if its
@@ -71,7 +72,7 @@ class Recording:
 
     @cached_property
     def gradient_bytes(self) -> list[int]:
-        """The bytes of each parameter's gradient."""
+        """For each parameter, the number of bytes of its gradient."""
         return [parameter.bytes for parameter in self.first.parameters]
 
     @cached_property
@@ -91,12 +92,13 @@ class Recording:
         return sorted(range(len(medians)), key=medians.__getitem__)
 
     def buckets(self, row: Row) -> tuple[tuple[int, ...], ...]:
-        """Returns the numbers of the parameters in each of DDP's buckets, in the order in which the
-        buckets are sent.
+        """Returns the numbers of the parameters in each of the buckets of a DDP with the settings
+        `row`, in the order in which the buckets are sent.
 
         As their gradients become ready, parameters are added to the open bucket of their dtype. A
-        bucket is closed when it has reached its size (torch/csrc/distributed/c10d/reducer.cpp,
-        compute_bucket_assignment_by_size). Buckets that are still open at the end come last.
+        bucket is closed when it has reached the size that `row` has for it
+        (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). Buckets that
+        are still open at the end come last.
         """
         closed: list[list[int]] = []
         open_buckets: dict[str, list[int]] = {}
@@ -112,12 +114,14 @@ class Recording:
         return tuple(tuple(bucket) for bucket in [*closed, *open_buckets.values()])
 
     def bucket_bytes(self, row: Row) -> list[int]:
-        """Returns the bytes of each of DDP's buckets, in the order in which they are sent."""
+        """Returns the bytes of each of the buckets of a DDP with the settings `row`, in the order
+        in which they are sent."""
         return [sum(self.gradient_bytes[p] for p in bucket) for bucket in self.buckets(row)]
 
     def steps(self, mode: StepMode, row: str = "") -> list[list[float]]:
         """Returns, for each launch, the seconds of each of its steps of this mode (from the last
-        rank's beginning to the last rank's end). Launches without such steps are left out.
+        rank's beginning to the last rank's end). A launch without steps of this mode has no list in
+        the result.
 
         For the mode SCRIPT, returns only steps whose settings (schema.Row) have the name `row`.
         """
@@ -147,7 +151,7 @@ class Recording:
     @cached_property
     def none_s(self) -> float:
         """The trimmed mean of the seconds of all steps without synchronisation, of all launches.
-        Raises Refused if there are none."""
+        Raises Refused if no launch has such steps."""
         launches = self.steps(StepMode.UNSYNCHRONISED)
         if not launches:
             raise Refused(f'{self.path}: no steps of mode "none"')
@@ -172,8 +176,8 @@ class Recording:
         half of the launches than in the first half, as a fraction of the time in the first half;
         negative if they are shorter.
 
-        A prediction that just repeats an earlier measurement would have this error. Returns None if
-        fewer than two launches have such steps.
+        This is the error of a prediction that just repeats an earlier measurement. Returns None if
+        fewer than two launches have steps with these settings.
         """
         launches = self.steps(StepMode.SCRIPT, row)
         half = len(launches) // 2
@@ -185,8 +189,8 @@ class Recording:
 
 
 def _rank_times(rounds: list[tuple[Step, ...]], rank: int) -> RankTimes:
-    """Returns the times of rank number `rank`; `rounds`: for each step without synchronisation, the
-    Step of every rank."""
+    """Returns the RankTimes of the rank with the number `rank`. `rounds`: for each step without
+    synchronisation, the Step of every rank."""
     own = [steps[rank] for steps in rounds]
     slow_rounds = sum(
         _alone_ns(steps[rank]) > (1 + NOTABLE) * min(map(_alone_ns, steps)) for steps in rounds
@@ -226,7 +230,8 @@ def begin_of(launch: Launch, step: Step) -> float:
 
 
 def step_seconds(launch: Launch, i: int) -> float:
-    """Returns the seconds of step `i` from the last rank's beginning to the last rank's end."""
+    """Returns how many seconds step `i` of the launch takes, from the last rank's beginning to the
+    last rank's end."""
     steps = [own[i] for own in launch.ranks]
     begins = [begin_of(launch, step) for step in steps]
     ends = [begin + NS * step.step_ns for begin, step in zip(begins, steps, strict=True)]

@@ -1,4 +1,4 @@
-"""Reads recordings from files, and adds launches to such files."""
+"""Reads recordings (files of measured steps), and adds launches to such files."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def exact(tensor: torch.Tensor) -> torch.Tensor:
     DTensor), copies the whole.
 
     A complex number becomes two real numbers, in an additional last dimension. All ranks that have
-    parts of a DTensor must call this together.
+    parts of a DTensor must call this function together.
     """
     with refusing_late_ranks():
         whole = whole_of(tensor)
@@ -61,7 +61,7 @@ def bound_of(
     cause.
 
     `magnitude`: the sum of the absolute values of the summands. The bound allows `roundings`
-    roundings to the dtype of `dtypes` with the largest eps, and as many to f64.
+    roundings to the dtype of `dtypes` with the largest machine epsilon, and as many to f64.
     """
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
@@ -122,7 +122,7 @@ def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
     before these hooks gives the same result as averaging after them.
 
     `before` and `after`: this rank's gradients of the parameter before and after these hooks. All
-    ranks must call this together, and get the same answer.
+    ranks must call this function together; it returns the same answer on all of them.
     """
     total_before, total_after = (ranks.total(one.sums.clone()) for one in (before, after))
     # of each element, (own after) / (own before) = (sum after) / (sum before)
@@ -137,17 +137,18 @@ class Comparison:
     """Compares the gradient that an optimizer gets for a parameter with the mean of all ranks'
     gradients.
 
-    All ranks must make this object together, because it sums over ranks.
+    All ranks must make an object of this class together, because its constructor sums gradients
+    over ranks.
 
     `gradient`: the gradient that the optimizer gets for the parameter `p`; None if it gets none.
     `held`: the gradients of `p` that autograd delivered on this rank; None if it delivered none.
 
-    In f64: `handed` is the optimizer's gradient, `own` the sum of this rank's gradients, and `mean`
-    the mean of all ranks' sums. `bound`: for each element, the largest difference between `handed`
-    and `mean` that rounding explains. `share`: the largest ratio, over elements, of this difference
-    to its bound; above 1 (or NaN) the gradient is wrong. `narrow`: if the gradient is wrong because
-    it was apparently rounded to a narrow dtype on its way, the name of this dtype, "torch.bfloat16"
-    or "torch.float16"; else empty.
+    Three attributes are tensors in f64: `handed` is the gradient that the optimizer gets, `own` the
+    sum of this rank's gradients, and `mean` the mean of all ranks' sums. `bound`: for each element,
+    the largest difference between `handed` and `mean` that rounding explains. `share`: the largest
+    ratio, over elements, of this difference to its bound; above 1 (or NaN) the gradient is wrong.
+    `narrow`: if the gradient is wrong because it was apparently rounded to a narrow dtype on its
+    way, the name of this dtype, "torch.bfloat16" or "torch.float16"; else empty.
     """
 
     def __init__(
@@ -192,8 +193,8 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Returns whether this dtype represents all elements of `handed` exactly, or all of
-        `handed` times the number of ranks."""
+        """Returns whether this dtype represents exactly all elements of `handed`, or all elements
+        of the sum over ranks (`handed` times the number of ranks)."""
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)
             for numbers in (self.handed, self.handed * self._ranks.size)

@@ -1,4 +1,4 @@
-"""Checks conditions on input, and raises Refused with one line if they do not hold."""
+"""Defines a function that checks a condition on input, and raises Refused if it does not hold."""
 
 from __future__ import annotations
 

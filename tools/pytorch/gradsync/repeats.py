@@ -1,4 +1,4 @@
-"""Checks that several measurements of collectives of one size agree, because otherwise their mean
+"""Checks that several measured times of collectives of one size agree, because otherwise their mean
 is useless."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ MOST_RATIO = 1.5  # of two measurements that count as one
 
 @dataclass(frozen=True)
 class Spread:
-    """The shortest and the longest measured time of collectives of one operation, size and number
-    in flight."""
+    """The shortest and the longest measured time of collectives that have the same operation and
+    size, and of which the same number runs at a time."""
 
     bytes: float
     least_s: float
@@ -35,8 +35,9 @@ class Spread:
 
 
 def differing(costs: Iterable[Cost]) -> Spread | None:
-    """Groups measurements by operation, number in flight and size, and returns the Spread of the
-    group whose times differ by the largest ratio; None if no ratio is above 1.5 (MOST_RATIO)."""
+    """Groups measured collectives by operation, size and number in flight (how many run at a time),
+    and returns the Spread of the group whose times differ by the largest ratio; None if no ratio is
+    above 1.5 (MOST_RATIO)."""
     taken: dict[tuple[Operation, int, float], list[float]] = defaultdict(list)
     for cost in costs:
         if cost.seconds > 0:  # others are refused elsewhere
@@ -47,8 +48,9 @@ def differing(costs: Iterable[Cost]) -> Spread | None:
 
 
 def refuse_differing(costs: Iterable[Cost]) -> None:
-    """Raises Refused if two measurements of one operation, number in flight and size differ by a
-    factor of more than 1.5 (MOST_RATIO), because they are then not of one link in one state."""
+    """Raises Refused if two measured times of collectives with the same operation, size and number
+    in flight differ by a factor of more than 1.5 (MOST_RATIO), because they were then not measured
+    on one link in one state."""
     spread = differing(costs)
     if spread:
         raise Refused(f"{spread.text()}; keep one of them in the file")

@@ -1,12 +1,13 @@
-"""Predicts a step by simulating it: the computation of recorded steps runs together with simulated
-collectives.
+"""Predicts the time of a training step by simulating it: the recorded computation of each rank runs
+together with simulated collectives.
 
 replay_step() simulates one step. In it, computation and collectives can run at the same time, and
-both become slower if together they need more processors than there are. predict() simulates the
-recorded rounds (one step of each rank), or fewer of them if so many ranks would take too long. It
-resamples the simulated rounds for a 95 % interval. No predicted time is fitted to measured steps
-that synchronise; only the standard deviations of errors that widen the intervals are, such as
-REPLICATED_ERROR. All times are in seconds.
+both become slower if together they need more processors than a rank has. predict() simulates the
+recorded rounds (a round is one step of each rank), or fewer of them if simulating so many ranks
+would take too long. It resamples the simulated rounds to compute a 95 % interval of the time of a
+step. No predicted time is fitted to measured steps in which ranks exchange gradients. Only standard
+deviations of errors, such as REPLICATED_ERROR, are fitted to such steps; they widen the intervals.
+All times in this module are in seconds.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 @dataclass(frozen=True)
 class RankStep:
-    """One rank's recorded step, without the time of collectives in it.
+    """The times of one rank's work in one recorded step; the time of collectives is left out.
 
     `begin_s`: the beginning of the step in seconds, on a clock that all ranks of the round (the
     steps that ranks take together) share. The other moments are seconds after this beginning:
@@ -59,7 +60,7 @@ class RankStep:
 
 
 class Waits(Enum):
-    """What waits until a collective is done.
+    """Tells which part of training waits until a collective is done.
 
     OPTIMIZER: the optimizer waits for all collectives, as with DistributedDataParallel.
     COMPUTATION: the computation that needs the result waits, as with FSDP2 on a GPU. ALL_RANKS:
@@ -83,18 +84,21 @@ class Collective:
 
 @dataclass(frozen=True)
 class Scenario:
-    """All that a simulation of a step needs.
+    """What a simulation of a step is given: the recorded computation times of each rank, the
+    collectives to simulate, how long these take, the number of ranks, their processors, and the
+    standard deviations of errors.
 
-    `ranks`: for each recorded rank, its steps, without the time of collectives in them. The steps
-    of all ranks with the same index were taken together, and are called a round. `collectives`: the
-    simulated collectives of a step, in the order in which ranks issue them. `costs`: the times of
-    collectives between `world_size` ranks. `log_error`: the standard deviation, over launches, of
-    the logarithm of the time of a collective. The cost of synchronisation is how much longer a step
-    takes with synchronisation than without. The simulated cost is wrong by a product of two
-    factors: one that all settings of DistributedDataParallel (or all of FSDP2) share, and one that
-    each setting has of its own. `model_error` and `row_error`: the standard deviations of the
-    logarithms of these two factors. `copies_s`: the seconds of each step in `ranks` that copies of
-    gradients take; they count as cost of synchronisation.
+    `ranks`: for each recorded rank, its recorded steps, without the time of collectives in them.
+    The steps of all ranks with the same index were taken together, and are called a round.
+    `collectives`: the simulated collectives of a step, in the order in which ranks issue them.
+    `costs`: how long a collective of any size takes between `world_size` ranks. `log_error`: the
+    standard deviation, over launches, of the logarithm of the time of a collective. The cost of
+    synchronisation is how much longer a step takes with synchronisation than without. The simulated
+    cost is wrong by a product of two factors: one that all settings of DistributedDataParallel (or
+    all of FSDP2) share, and one that each setting has of its own. `model_error` and `row_error`:
+    the standard deviations of the logarithms of these two factors. `copies_s`: the seconds that
+    copying gradients takes in each step of `ranks`; they count as a part of the cost of
+    synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -111,7 +115,8 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Replay:
-    """A Scenario (what a simulation of a step needs), and the times of its simulated rounds."""
+    """A Scenario (the input of a simulation of a step), and the times of the rounds that were
+    simulated from it."""
 
     scenario: Scenario
     rounds: Sequence[RoundTimes]
@@ -121,14 +126,15 @@ class Replay:
 class Prediction:
     """The predicted times of a step, in seconds: trimmed means over simulated rounds.
 
-    `step_s`: the step, with a 95 % interval. `slowest_s`: the slowest rank's step, if ranks did not
-    synchronise. `exposed_s`: by how much waiting for collectives makes the step longer. `slowed_s`:
-    how much longer backward takes because of concurrent communication; 0 under `fully_shard`.
-    `floor_s`: a lower limit of the step, in whatever order the collectives run. `copies_s`: how
-    much of the step is spent on copying gradients into and out of DDP's buckets, casting them, and
-    adding them to gradients of earlier passes; 0 under `fully_shard`. `broadcasts_s`: how much of
-    it ZeroRedundancyOptimizer's broadcasts take; 0 without them. `replays`: for each recorded
-    launch, its simulated rounds.
+    `step_s`: the step, with a 95 % interval. `slowest_s`: how long the slowest rank's step would
+    take if ranks exchanged no gradients. `exposed_s`: by how much waiting for collectives makes the
+    step longer. `slowed_s`: how much longer backward takes because of concurrent communication; 0
+    under `fully_shard`. `floor_s`: a lower limit of the time of the step, in whatever order the
+    collectives run. `copies_s`: how much of the step is spent on copying gradients into and out of
+    DDP's buckets, casting them, and adding them to gradients of earlier passes; 0 under
+    `fully_shard`. `broadcasts_s`: how much of the step ZeroRedundancyOptimizer's broadcasts take; 0
+    without them. `replays`: for each recorded launch, a Replay with the times of its simulated
+    rounds.
     """
 
     step_s: Interval
@@ -154,8 +160,8 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Schedule:
-    """When the last rank issues each collective of a round, and when it begins to need the result,
-    in seconds of computation after the first rank's beginning.
+    """The moments of a simulated round at which its collectives are issued and their results are
+    needed, in seconds of computation after the first rank's beginning.
 
     `issued_s`: when the last rank issues each collective, in the order of Scenario.collectives.
     `backward_s`: when the last rank's backward ends. `needed_s`: when computation begins to wait
@@ -181,15 +187,17 @@ class Outcome:
 def replay_step(
     schedule: Schedule, transfers: Sequence[Transfer], processors: Processors, link_pace: float = 1
 ) -> Outcome:
-    """Simulates a step. Begins the collectives in the order of `schedule`, each when it is issued
-    or later, and runs at most as many at one time as Transfer.paces has elements. `link_pace`: a
-    factor by which the time of each collective is multiplied.
+    """Simulates a step, and returns when its backward and its collectives are done. Begins the
+    collectives in the order of `schedule`, each when it is issued or later, and runs at most as
+    many at one time as Transfer.paces has elements. `link_pace`: a factor by which the time of each
+    collective is multiplied.
 
     The simulation has two clocks. One counts the time of the simulated step. The other, the clock
     of computation, counts the seconds that the computation done so far would take undisturbed; the
-    moments of `schedule` are of this clock. While compute threads and communication together need
-    more processors than there are, both are slowed down in proportion. The clock of computation
-    stands still while computation waits for a collective, and after the end of backward.
+    moments of `schedule` are of this clock. While the compute threads of a rank and its
+    communication together need more processors than the rank has, both become slower by the ratio
+    of these two numbers. The clock of computation stands still while computation waits for a
+    collective, and after the end of backward.
     """
     backward = schedule.backward_s
     issued = [min(moment, backward) for moment in schedule.issued_s]
@@ -237,11 +245,12 @@ def replay_step(
 
 
 def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
-    """Returns the rounds to simulate, each a list of ranks' steps. For at most as many ranks as
-    were recorded, these are the recorded rounds of the first `world_size` ranks. For more ranks,
-    steps drawn from all recorded ranks and rounds are added to each recorded round; a step that is
-    drawn twice is in the list once. If simulating that many ranks would take seconds, fewer rounds
-    are returned, but at least 12 (FEWEST_DRAWS) if as many were recorded."""
+    """Returns the rounds to simulate; each is a list of recorded steps, which ranks take together.
+    If at most as many ranks are simulated as were recorded, these are the recorded rounds of the
+    first `world_size` ranks. If more are simulated, steps drawn at random from all recorded ranks
+    and rounds are added to each recorded round; a step that is drawn twice is in the list once. If
+    simulating that many ranks would take seconds, fewer rounds are returned, but at least 12
+    (FEWEST_DRAWS) if as many were recorded."""
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
     if world_size <= measured:
@@ -259,8 +268,8 @@ def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
 
 
 def predict(scenario: Scenario) -> Prediction:
-    """Simulates the rounds of draw_rounds(), and returns the predicted times of the scenario's
-    step."""
+    """Simulates the rounds that draw_rounds() returns, and returns the predicted times of the
+    scenario's step."""
     transfers = _transfers(scenario)
     rounds = [_replay_round(scenario, transfers, ranks) for ranks in draw_rounds(scenario)]
     kept = kept_rounds(rounds)
@@ -301,7 +310,7 @@ def _equal_step(
 def _transfers(scenario: Scenario) -> list[Transfer]:
     """Returns, for each collective of the scenario, a Transfer, which tells how long it takes. If
     computation waits for collectives, as in FSDP2, each runs alone; else as many run at a time as
-    the backend has channels."""
+    LinkCosts.channels says."""
     costs = scenario.costs
     channels = costs.channels if scenario.waits is Waits.OPTIMIZER else 1
     return [
@@ -316,7 +325,8 @@ def _transfers(scenario: Scenario) -> list[Transfer]:
 
 @dataclass(frozen=True)
 class _Paced:
-    """The times of a round that was simulated at one speed of the link; RoundTimes defines them."""
+    """The times of a round that was simulated with the times of all collectives multiplied by one
+    factor. The fields have the same meaning as in RoundTimes."""
 
     step_s: float
     exposed_s: float
@@ -326,8 +336,8 @@ class _Paced:
 def _replay_round(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> RoundTimes:
-    """Simulates one round: `ranks` has a step of each rank. Its step lasts from the last rank's
-    beginning to the last rank's end."""
+    """Simulates one round, in which ranks take a step together; `ranks` has the recorded step of
+    each rank. The simulated step lasts from the last rank's beginning to the last rank's end."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     replay = _pacer(scenario, transfers, ranks)
@@ -350,8 +360,8 @@ def _replay_round(
 def _pacer(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> Callable[[float], _Paced]:
-    """Returns a function of a factor: it simulates the round in which ranks take these steps, with
-    the times of all collectives multiplied by the factor."""
+    """Returns a function that simulates the round in which ranks take these steps. Its argument is
+    a factor by which the times of all collectives are multiplied."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     blocks = scenario.waits is Waits.ALL_RANKS
@@ -375,8 +385,9 @@ def _pacer(
 
 
 def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
-    """Returns the schedule of a round in which a collective can begin when the last rank issues it;
-    the other ranks compute on until then."""
+    """Returns the Schedule (when collectives are issued and needed) of a round in which a
+    collective can begin when the last rank issues it. The other ranks go on computing until
+    then."""
 
     def latest(moments: Sequence[Sequence[float]]) -> list[float]:
         from_begin = [
@@ -393,9 +404,9 @@ def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
 
 
 def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
-    """Returns the schedule of a round in which every rank waits at each collective until the
-    slowest rank has issued it, too. `late`: how many seconds after the first rank the last rank
-    begins."""
+    """Returns the Schedule (when collectives are issued and needed) of a round in which every rank
+    waits at each collective until the slowest rank has issued it, too. `late`: how many seconds
+    after the first rank the last rank begins."""
     parts = [
         [
             end - start
@@ -409,9 +420,9 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
 
 
 def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float) -> Interval:
-    """Returns the 95 % interval of the step's time, by a bootstrap over rounds. Each repetition of
-    the bootstrap also draws a speed of the link, as different launches have different speeds, and
-    an error of the simulated cost of synchronisation."""
+    """Returns the 95 % interval of the step's time, by a bootstrap over the simulated `rounds`.
+    Each repetition of the bootstrap also draws two numbers at random: a speed of the link, because
+    it differs between launches, and an error of the simulated cost of synchronisation."""
     value = trimmed_mean([one.step_s for one in rounds])
     cost_s = max(0, value - slowest_s + scenario.copies_s)
     means = []
@@ -432,8 +443,8 @@ def _floor_s(
     """Returns a lower limit of the step's time in seconds: the largest of three times. The first is
     the slowest rank's step without synchronisation. The second is the time until the first gradient
     plus the time of all collectives, one after the other (with DistributedDataParallel, of one
-    all-reduce of all their bytes). The third is the CPU time of computation and collectives divided
-    by the number of a rank's processors."""
+    all-reduce of all their bytes). The third is the CPU time that computation and collectives take
+    on one rank, divided by the number of the rank's processors."""
     if scenario.waits is Waits.OPTIMIZER:  # at the pace of one large collective
         total = sum(one.bytes for one in scenario.collectives)
         link_s = scenario.costs.seconds(total)

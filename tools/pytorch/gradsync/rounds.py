@@ -1,4 +1,4 @@
-"""Defines the times of a simulated round (one step of each rank), in seconds."""
+"""Defines a class with the times of a simulated round (one step of each rank), in seconds."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from gradsync.estimates import TRIMMED
 class RoundTimes:
     """The times of the step that all ranks take in a simulated round, in seconds.
 
-    `step_s`: the step with the given times of collectives. `faster_link_s` and `slower_link_s`: the
-    step if the times of all collectives are divided or multiplied by exp(Scenario.log_error), which
-    is one standard deviation. `exposed_s`: the time from the end of the last rank's backward until
-    all results have arrived; if computation waits for collectives, how much longer these waits make
-    the step. `faster_exposed_s` and `slower_exposed_s`: `exposed_s` with the times of collectives
-    of `faster_link_s` and of `slower_link_s`. `slowed_s`: how much longer backward takes because
-    communication uses processors at the same time; 0 if computation waits for collectives.
-    `alone_s`: the slowest rank's step, if ranks did not synchronise. `first_s`: the longest time,
-    over ranks, from a rank's beginning until its first gradient is ready.
+    `step_s`: the whole step. `faster_link_s` and `slower_link_s`: the whole step if the times of
+    all collectives are divided or multiplied by exp(Scenario.log_error), which is one standard
+    deviation of their error. `exposed_s`: the time from the end of the last rank's backward until
+    the results of all collectives have arrived; if computation waits for collectives, how much
+    longer these waits make the step. `faster_exposed_s` and `slower_exposed_s`: `exposed_s` with
+    the times of collectives of `faster_link_s` and of `slower_link_s`. `slowed_s`: how much longer
+    backward takes because communication uses processors at the same time; 0 if computation waits
+    for collectives. `alone_s`: how long the slowest rank's step would take if ranks exchanged no
+    gradients. `first_s`: the longest time, over ranks, from a rank's beginning until its first
+    gradient is ready.
     """
 
     step_s: float
@@ -35,12 +36,14 @@ class RoundTimes:
 
     def at(self, deviations: float) -> float:
         """Returns the seconds of the step if collectives are slower by this number of standard
-        deviations (faster if it is negative), computed linearly from the three simulated times."""
+        deviations (faster if it is negative), computed linearly from `faster_link_s`, `step_s` and
+        `slower_link_s`."""
         return _between(self.faster_link_s, self.step_s, self.slower_link_s, deviations)
 
     def exposed_at(self, deviations: float) -> float:
         """Returns `exposed_s`, at least 0, if collectives are slower by this number of standard
-        deviations (faster if it is negative), computed linearly from three simulated times."""
+        deviations (faster if it is negative), computed linearly from `faster_exposed_s`,
+        `exposed_s` and `slower_exposed_s`."""
         values = (self.faster_exposed_s, self.exposed_s, self.slower_exposed_s)
         return max(0, _between(*values, deviations))
 
@@ -53,8 +56,8 @@ def _between(low: float, middle: float, high: float, deviations: float) -> float
 
 
 def kept_rounds(rounds: Sequence[RoundTimes]) -> Sequence[RoundTimes]:
-    """Returns the rounds without the fifth with the longest and the fifth with the shortest steps,
-    as trimmed_mean() of `step_s` leaves them out. So means of the parts of a step over the returned
-    rounds add up to the trimmed mean of the steps."""
+    """Returns the rounds without the fifth with the longest steps and the fifth with the shortest
+    ones. These are the rounds that trimmed_mean() of `step_s` averages. So the means of the parts
+    of a step over the returned rounds add up to the trimmed mean of the step."""
     cut = int(TRIMMED * len(rounds))
     return sorted(rounds, key=lambda one: one.step_s)[cut : len(rounds) - cut]

@@ -1,15 +1,16 @@
-"""Defines recordings: `gradsync record` writes them, and `gradsync what_if` reads them.
+"""Defines the fields of a recording, a file with the measured times of a training script's steps.
+`gradsync record` writes recordings, and `gradsync what_if` reads them.
 
-A recording is a file of JSON lines. Each line has one `Launch` (one start of the script). All
-launches of a file have the same command line, and are on machines with the same processors and
-GPUs. The file is compressed by gzip if its name ends in .gz when it is made. The fields of the
-classes below have the same names in the file. Times are in nanoseconds: of the host's monotonic
-clock or, if the model is on a GPU, between events of the GPU; but `begin_ns` and `cpu_ns` are
-always the host's. Sizes are in bytes.
+A recording is a file of JSON lines. Each line has one `Launch`: the data of one start of the
+script. All launches of a file have the same command line, and ran on machines with the same
+processors and GPUs. The file is compressed by gzip if its name ends in .gz when it is made. The
+fields of the classes below have the same names in the file. Times are in nanoseconds: of the host's
+monotonic clock or, if the model is on a GPU, between events of the GPU; but `begin_ns` and `cpu_ns`
+are always the host's. Sizes are in bytes.
 
 A field with a default value may be missing in a file: it is not written if it has this value. If
-you change a field such that older versions would misread it, increase VERSION. You need not
-increase VERSION for a new field, because older versions refuse fields that they do not know.
+you change a field such that older versions of gradsync would misread it, increase VERSION. You need
+not increase VERSION for a new field, because older versions refuse fields that they do not know.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ MOST_RANKS = 16384
 class StepMode(str, Enum):
     """The kind of a recorded step: what happens to its gradients.
 
-    UNSYNCHRONISED: ranks average gradients between backward and the optimizer, in time that does
-    not count. PROBE: gradients are copied to a buffer as by DistributedDataParallel; after
-    backward, while nothing is computed, the ranks, if there are several, communicate as the probe's
-    CollectiveKind says. SCRIPT: the script itself synchronises gradients, by
+    UNSYNCHRONISED: ranks average gradients between backward and the optimizer; the step's time
+    leaves this out. PROBE: gradients are copied to a buffer as by DistributedDataParallel; after
+    backward, while nothing is computed, the ranks, if there are several, run the collectives that
+    the probe's CollectiveKind names. SCRIPT: the script itself synchronises gradients, by
     DistributedDataParallel or fully_shard.
     """
 
@@ -54,8 +55,8 @@ class CollectiveKind(str, Enum):
     """What the ranks send in a probe, which is a step whose collectives run alone, so that they can
     be measured.
 
-    ALL_REDUCE: all-reduces of up to 128 pieces of the gradients; all but the last have one size.
-    BF16: the same, with a cast of each piece to bf16 before its all-reduce and back after it.
+    ALL_REDUCE: all-reduces of up to 128 pieces of the gradients; all but the last have the same
+    size. BF16: the same, with a cast of each piece to bf16 before its all-reduce and back after it.
     ZERO1: the broadcasts of ZeroRedundancyOptimizer, one for each parameter. FULLY_SHARD: a gather
     and a reduction for each block of the model, and for its other parameters together, as FSDP2
     would run them if the blocks were its units.
@@ -75,11 +76,11 @@ class CollectiveKind(str, Enum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter that trains: its number of elements (`numel`), its bytes, and its dtype, such
-    as "float32", in which optimizers have it.
+    """One parameter that requires a gradient: its number of elements (`numel`), its bytes, and the
+    dtype, such as "float32", in which optimizers hold it.
 
     `gathered_bytes` and `reduced_bytes`: the bytes that fully_shard gathers and reduces for the
-    parameter, if an mp_policy changes this number; else 0.
+    parameter if an mp_policy makes them other than `bytes`; else 0.
     """
 
     name: str
@@ -104,9 +105,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Unit:
-    """A module that was passed to fully_shard or, in predictions, would be: its name, and the
-    indices in Launch.parameters of the parameters that are gathered together. The first unit in
-    Launch.units is the root module, unless all of the root's parameters are in other units.
+    """A module that the script passes to fully_shard or, in predictions for a script without
+    fully_shard, would pass: its name, and the indices in Launch.parameters of the parameters that
+    are gathered together. The first unit in Launch.units is the root module, unless all of the
+    root's parameters are in other units.
 
     `reshards`: whether the unit's parameters are freed after forward, and gathered again for
     backward.
@@ -130,12 +132,13 @@ class Unit:
 class Row:
     """The settings of steps in which the script itself synchronises gradients.
 
-    `bucket_bytes` and `first_bucket_bytes`: the size at which DistributedDataParallel closes a
-    bucket, and the first bucket of each dtype. `bf16`: whether DistributedDataParallel uses
-    bf16_compress_hook. `zero1`: whether the optimizer is a ZeroRedundancyOptimizer. `fsdp`: whether
-    the script uses fully_shard. `whole`: whether fully_shard keeps the parameters of all units
-    after forward. `passes`: the number of backward passes in a step. `rebuilt_bucket_bytes`: the
-    sizes of the buckets that DistributedDataParallel made after its first step; empty if unknown.
+    `bucket_bytes`: the size in bytes at which DistributedDataParallel closes a bucket.
+    `first_bucket_bytes`: the same for the first bucket of each dtype. `bf16`: whether
+    DistributedDataParallel uses bf16_compress_hook. `zero1`: whether the optimizer is a
+    ZeroRedundancyOptimizer. `fsdp`: whether the script uses fully_shard. `whole`: whether
+    fully_shard keeps the parameters of all units after forward. `passes`: the number of backward
+    passes in a step. `rebuilt_bucket_bytes`: the sizes of the buckets that DistributedDataParallel
+    made after its first step; empty if unknown.
     """
 
     name: str
@@ -150,8 +153,8 @@ class Row:
 
     @classmethod
     def by_default(cls, name: str, passes: int, fsdp: bool = False) -> Row:
-        """Returns a row with this name, number of passes and `fsdp`, and else PyTorch's default
-        settings."""
+        """Returns a Row with this name, number of passes and `fsdp`, and otherwise the default
+        settings of DistributedDataParallel."""
         return cls(
             name=name,
             bucket_bytes=DEFAULT_BUCKET_BYTES,
@@ -190,13 +193,14 @@ class Row:
 class Memory:
     """The memory of one rank's tensors in one step without synchronisation, in bytes.
 
-    Weights, the model's buffers and the optimizer's state exist all the time. Under fully_shard,
-    `weight_bytes` counts the whole model, and `state_bytes` and `optimizer_bytes` are multiplied by
-    the number of ranks that share the parameters. `keeps_gradients`: whether gradients already
-    exist when the step begins. The other tensors need at most `forward_bytes` in forward, at most
-    `ready_bytes[p]` from when the previous gradient is ready until that of parameter p is,
-    `held_bytes[p]` at that moment, and at most `optimizer_bytes` in the update. `order`: the
-    parameters in the order in which their gradients were ready.
+    Weights, the model's buffers and the optimizer's state exist during the whole step. Under
+    fully_shard, `weight_bytes` counts the whole model, and `state_bytes` and `optimizer_bytes` are
+    multiplied by the number of ranks that share the parameters. `keeps_gradients`: whether
+    gradients already exist when the step begins. All other tensors together, such as activations,
+    need at most `forward_bytes` in forward, and at most `optimizer_bytes` in the update. While
+    backward computes the gradient of parameter p, after that of the previous parameter, they need
+    at most `ready_bytes[p]`, and at the end of this time `held_bytes[p]`. `order`: the numbers of
+    the parameters in the order in which their gradients became ready.
     """
 
     weight_bytes: int
@@ -251,7 +255,7 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Collectives:
-    """The measured collectives of one rank in one probe.
+    """The measured times of the collectives of one rank in one probe.
 
     `in_flight`: 1 if each collective ends before the next begins, 0 if all are issued at once.
     `bytes`: the bytes of each collective; of FULLY_SHARD, the bytes of each unit's parameters.
@@ -288,23 +292,23 @@ class Collectives:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of one rank.
+    """The measured times of one step of one rank.
 
-    `row`: of a SCRIPT step, the index in Launch.rows of its settings. `begin_ns`: when the step
-    begins, on the host's monotonic clock. The parts of the step follow each other: forward and all
-    earlier passes (`before_ns`), the last backward (`backward_ns`), communication, copies out of a
-    probe's buffer (`copy_back_ns`), the script's work until the optimizer begins, such as clipping
-    (`rest_ns`), and the optimizer (`optimizer_ns`). `step_ns`: the whole step, without the time in
-    which the recorder averages gradients. `cpu_ns`: of a step without synchronisation on a CPU, the
-    sum of the process's CPU time and of the time for which its main thread waited for a CPU; else
-    0. `between_ns`: the time from the end of the previous step to the beginning of this step; 0 if
-    unknown. `ready_ns`: for each parameter the time from the beginning of the last backward until
-    its gradient is ready; -1 if it gets none.
+    `row`: in a step of the mode SCRIPT, the index of the step's settings in Launch.rows.
+    `begin_ns`: when the step begins, on the host's monotonic clock. The parts of the step follow
+    each other: forward and all earlier passes (`before_ns`), the last backward (`backward_ns`),
+    communication, copies out of a probe's buffer (`copy_back_ns`), the script's work until the
+    optimizer begins, such as clipping (`rest_ns`), and the optimizer (`optimizer_ns`). `step_ns`:
+    the whole step, without the time in which the recorder averages gradients. `cpu_ns`: of a step
+    without synchronisation on a CPU, the sum of the process's CPU time and of the time for which
+    its main thread waited for a CPU; else 0. `between_ns`: the time from the end of the previous
+    step to the beginning of this step; 0 if unknown. `ready_ns`: for each parameter the time from
+    the beginning of the last backward until its gradient is ready; -1 if it gets none.
 
-    Of UNSYNCHRONISED steps and probes under fully_shard, for each unit: `units_ns` has the
-    beginning and end of the unit's forward and backward in the last pass, counted from the step's
-    beginning. `gather_ns` and `reduce_ns` are the times of the unit's gather before the step and of
-    its reduction before the optimizer.
+    Under fully_shard, UNSYNCHRONISED steps and probes have times of each unit. `units_ns` has four
+    for each: when its forward begins and ends, and when its backward begins and ends, in the last
+    pass, counted from the step's beginning. `gather_ns` and `reduce_ns` have how long the unit's
+    gather before the step and its reduction before the optimizer take.
     """
 
     mode: StepMode
@@ -360,13 +364,14 @@ class Launch:
     `cores`: the number of logical CPUs that rank 0 may use. `passes`: the number of backward passes
     in a recorded step. `views`: whether probes leave gradients as views of their buffer, as DDP
     does with gradient_as_bucket_view. `link_rate`: the rate of the link between hosts in bits per
-    second, from the environment variable GRADSYNC_LINK_RATE; 0 without it. `memory`: the memory of
-    rank 0's tensors; None if it was not measured. `units`: the units of fully_shard; empty if the
-    script does not use it. `sharing_ranks`: under HSDP, the number of ranks among which each copy
-    of the parameters is divided; else 0. `loads`: how busy each rank's host was; empty if unknown.
-    `rows`: the settings of the steps that the script itself synchronises. The first row has the
-    settings of the unchanged script; other rows are of steps with changed settings. `ranks`: for
-    each rank, the list of its steps. Ranks took the steps with the same index together.
+    second, from the environment variable GRADSYNC_LINK_RATE; 0 without it. `memory`: how many bytes
+    rank 0's tensors need in a step; None if it was not measured. `units`: the units of fully_shard;
+    empty if the script does not use it. `sharing_ranks`: under HSDP, the number of ranks among
+    which each copy of the parameters is divided; else 0. `loads`: how busy each rank's host was;
+    empty if unknown. `rows`: the settings of the steps that the script itself synchronises. The
+    first row has the settings of the unchanged script; other rows are of steps with changed
+    settings. `ranks`: for each rank, the list of its steps. All ranks took the steps with the same
+    index in these lists together.
     """
 
     device: str
@@ -395,8 +400,8 @@ class Launch:
     def from_json(cls, value: object, place: str = "") -> Launch:
         """Makes a Launch from what to_json() of this version or an older version has returned.
 
-        Raises Refused if the value is not a launch. Contradictions between fields are left to
-        check_launch().
+        Raises Refused if the value is not a launch. Does not look for contradictions between
+        fields, which check_launch() finds.
         """
         with JsonObject(value, place) as fields:
             fields.integer("gradsync_torch", VERSION, VERSION)
@@ -430,8 +435,8 @@ class Launch:
 
 
 def json_of(value: Any) -> Any:
-    """Returns the value that json.dumps() writes for an object of this module's dataclasses: a
-    dictionary without the fields that have their default value."""
+    """Returns the value that json.dumps() is to write for an object of one of this module's
+    dataclasses: a dictionary without the fields that have their default value."""
     if dataclasses.is_dataclass(value):
         return {
             field.name: json_of(getattr(value, field.name))

@@ -47,7 +47,7 @@ def refuse(text: str, status: int = FAILED) -> NoReturn:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the command `record`.
+    """The options of the command `record`, from its command line.
 
     `goes_on`: whether the script goes on training after enough steps are recorded (--continue).
     `number`: which of several models to record, counted from 1; None for the first that trains. The
@@ -63,15 +63,14 @@ class Options:
 
 
 class Script(Listener):
-    """Runs a script and finds the model to record. If the script wraps models in DDP, it is the
-    first of them that trains or, with --model=N, the Nth. Otherwise it is the outermost called
-    module that has the parameters of the first optimizer that steps; with several processes,
-    fully_shard must have been called with this module."""
+    """Runs a script and finds the model to record. If the script wraps models in DDP, this is the
+    first of them that trains or, with --model=N, the Nth. Otherwise it is the outermost module that
+    the script calls and that has the parameters of the first optimizer that steps; with several
+    processes, fully_shard must have been called with this module."""
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
-        """`answer` is called in rank 0, with the file's name, when a launch of several processes
-        has been written.
-        """
+        """`answer`: a function that is called in rank 0 when a launch of several processes is
+        recorded, with the name of the file to which it was added."""
         self._options = options
         self._answer = answer
         self._pid = os.getpid()
@@ -177,7 +176,7 @@ class Script(Listener):
 
     def on_backward_end(self) -> None:
         """After 20 (PATIENCE) backward passes without a step of an optimizer of torch.optim, looks
-        for a model that other code updates."""
+        for a model to record among the called modules, because other code may update it."""
         self._backwards += 1
         if self._backwards == PATIENCE and not self._optimizers:
             self._find(set().union(*map(_ids_with_gradients, self._called.values())))
@@ -207,9 +206,9 @@ class Script(Listener):
         self._choose(self._recorders[0])
 
     def _modules_with(self, trained: set[int]) -> list[torch.nn.Module]:
-        """Returns the first outermost called module that has all parameters with these ids, as a
-        list of one; if there is none, all outermost called modules that have some of these
-        parameters."""
+        """Of the outermost modules that the script has called, returns the first one that has all
+        parameters with these ids, as a list of one. If none has all, returns those that have some
+        of these parameters."""
         held = [(module, _ids_with_gradients(module)) for module in self._called.values()]
         whole = [module for module, ids in held if trained <= ids]
         return whole[:1] or [module for module, ids in held if trained & ids]
@@ -262,9 +261,10 @@ class Script(Listener):
         say(f"{recorder.taken} steps of warm-up took {took_s:.0f} s, {more} times as many follow")
 
     def finished(self, recorder: Recorder) -> None:
-        """Called when the recording is written. Rank 0 prints the answer of `what_if` to this
-        recording or, if there is only one process, the command that asks for it. Then all ranks end
-        or, with --continue, train on."""
+        """Called when the recording is written. With several processes, rank 0 calls the function
+        `answer`, which prints what `gradsync what_if` predicts from this recording; a single
+        process prints a command line that asks for a prediction. Then all ranks end or, with
+        --continue, train on."""
         out = self._options.out
         if not recorder.world.are_several:
             say(f"recorded; ask: gradsync what_if {out} --link=25Gbit,5us --world_size=8")

@@ -1,5 +1,5 @@
-"""Finds the all-reduces, reduces and all-gathers that a script under `check` itself calls, and the
-numbers that it sums over ranks by them."""
+"""Finds the all-reduces, reduces and all-gathers that a script itself calls while the command
+`check` runs it, and the numbers that it sums over ranks by them."""
 
 from __future__ import annotations
 
@@ -44,31 +44,30 @@ class ScriptCollectives:
         self._is_forward = False
 
     def start(self, around: Callable[[Any, str, Callable[..., Any]], None]) -> None:
-        """Begins to watch: for each watched collective owner.name, calls around(owner, name, call),
-        which must replace it by `call`."""
+        """Begins to watch collectives. For each of them, the function `name` of the module `owner`,
+        calls around(owner, name, call), which must replace this function by `call`."""
         for name in (*REDUCTIONS, *GATHERS):
             around(dist, name, self._on_call)
         around(dist, "all_gather_object", self._on_objects)
         around(functional_collectives(), "all_reduce", self._on_functional)
 
     def begin_forward(self) -> None:
-        """Called when a model is called while gradients are enabled. The forward lasts until
-        end_forward()."""
+        """Called when the script calls a model while gradients are enabled. This begins a forward,
+        which lasts until end_forward() is called."""
         self._is_forward = True
 
     def end_forward(self) -> None:
         self._is_forward = False
 
     def begin_step(self) -> None:
-        """Forgets the sums of the last step, because a number that equals one of them by chance
-        proves nothing.
-        """
+        """Called when a step begins: forgets the sums of the last step, so that divides() does not
+        look for them."""
         self._sums.clear()
         self._unread.clear()
 
     def divides(self, roots: Any) -> bool:
-        """Returns whether, by autograd's graph, each of these losses was divided by a number above
-        1 that the script has summed over ranks in this step."""
+        """Returns whether, by autograd's graph, each of the losses `roots` was divided by a number
+        above 1 that the script has summed over ranks in this step."""
         sums = {abs(number) for number in self._read() if abs(number) > 1}
         found = [_divisors(root) for root in tensors_of(roots)]
         return bool(sums and found) and all(
@@ -150,8 +149,9 @@ def _is_called_by_torch() -> bool:
 
 def _divisors(root: torch.Tensor) -> list[float]:
     """Follows autograd's graph from this tensor back through up to 200 operations (MOST_NODES).
-    Returns, for each of them that does not multiply or divide by one number, by what number its
-    result was divided on its way to the tensor, as an absolute value; 1 if by none."""
+    Returns a number for each of them, except those that multiply or divide by one number. It is the
+    absolute value of the number by which the operation's result was divided on its way to the
+    tensor; 1 if by none."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):
@@ -167,8 +167,8 @@ def _divisors(root: torch.Tensor) -> list[float]:
 
 
 def _factor_of(node: Any) -> float | None:
-    """Returns the number by which an operation of autograd's graph multiplies its input; None if it
-    does not multiply by one number, or multiplies by 0."""
+    """Returns the number by which the forward operation of a node of autograd's graph multiplied
+    its input; None if it did not multiply or divide by one number, or multiplied by 0."""
     name = type(node).__name__
     if name not in ("MulBackward0", "DivBackward0"):
         return None

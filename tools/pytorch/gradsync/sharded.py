@@ -1,10 +1,11 @@
 """Records a model under FSDP2 (torch.distributed.fsdp.fully_shard).
 
-In a probe, or in a step without synchronisation, each rank has the whole model: the recorder
-gathers all units before the step, frees no parameters after forward or backward, and reduces
-gradients before the optimizer. These gathers and reductions run unit by unit, as in FSDP2. Their
-times are recorded, but are no part of the step. A model that does not fit into one rank's memory
-cannot be recorded: in its first step without synchronisation, the script runs out of memory.
+In a probe (a step whose collectives are timed), or in a step without synchronisation, each rank has
+the whole model: the recorder gathers all units before the step, frees no parameters after forward
+or backward, and reduces gradients before the optimizer. These gathers and reductions run unit by
+unit, as in FSDP2. Their times are recorded, but are no part of the step. A model that does not fit
+into one rank's memory cannot be recorded: in its first step without synchronisation, the script
+runs out of memory.
 """
 
 from __future__ import annotations
@@ -132,9 +133,10 @@ class ShardedTarget(ModelTarget):
                 patches.replace(group, call.value, self._marking(unit, call))
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
-        """Returns a function that replaces the method `call` of the unit with this number. The
-        function marks when the method is first called in each pass, and then calls it. But while
-        reductions wait for deliver(), it does not call post_backward."""
+        """Returns a function that replaces the method `call` of FSDP2's group of parameters for the
+        unit with this number. The function marks when the method is first called in each pass, and
+        then calls it. But while reductions wait for deliver(), it does not call post_backward, the
+        method that reduces gradients."""
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if call == CALLS[0]:  # of another pass
@@ -152,8 +154,9 @@ class ShardedTarget(ModelTarget):
         self._calls: list[dict[Call, Mark]] = [{} for _ in self.groups]
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """Returns the parameters as the recording describes them. The bytes in `bytes` are those in
-        the parameters' own dtype, in which optimizers have them."""
+        """Returns, for each recorded parameter, its name, sizes and dtype, as a recording stores
+        them. The bytes in `bytes` are those in the parameters' own dtype, in which optimizers have
+        them."""
         return tuple(
             dataclasses.replace(
                 parameter,
@@ -203,8 +206,8 @@ class ShardedTarget(ModelTarget):
 
     def before_step(self, turn: Turn) -> None:
         """Before a probe, or a step without synchronisation, gathers all units, and makes FSDP2
-        keep them whole after forward. Before other steps, only deletes the clock's marks of the
-        units' calls in the last step."""
+        keep them whole after forward. Before other steps, only deletes the clock's marks of when
+        units were called in the last step."""
         self._forget_calls()
         if turn.is_scripts_own:
             return
@@ -220,11 +223,11 @@ class ShardedTarget(ModelTarget):
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
         """Returns whether the script synchronises this backward pass: whether reduce_grads is set
-        in all of FSDP2's groups. SCRIPT steps and the script's first step are left as they are. In
-        other steps, a pass that the script does not synchronise only accumulates this rank's whole
-        gradients. In a pass that the script synchronises, FSDP2's flags still tell it to reduce,
-        because with an mp_policy these flags change the dtype of gradients. The reduction itself is
-        delayed until deliver()."""
+        in all of FSDP2's groups. In SCRIPT steps, and in the script's first step, this method does
+        not change FSDP2's flags. In other steps, a pass that the script does not synchronise only
+        accumulates this rank's whole gradients. In a pass that the script synchronises, FSDP2's
+        flags still tell it to reduce, because with an mp_policy these flags change the dtype of
+        gradients. The reduction itself is delayed until deliver() is called."""
         self._script_flags = [SyncFlags.of(group) for group in self.groups]
         synchronises = all(flags.reduce_grads for flags in self._script_flags)
         if not turn.is_scripts_own:
@@ -247,8 +250,8 @@ class ShardedTarget(ModelTarget):
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
         """Reduces the gradients of all units, one unit after the other from the last to the first,
-        and frees the gathered weights. Stores in `marks` when the units were gathered, called and
-        reduced."""
+        and frees the gathered weights. Stores in `marks` when each unit was gathered, began and
+        ended its forward and backward, and was reduced."""
         begin = self.clock.mark()
         marks.units = UnitMarks(self._gathers, self._spans_of_calls(marks), self._reduce())
         marks.untimed = Span(begin, self.clock.mark())
@@ -309,7 +312,7 @@ class ShardedTarget(ModelTarget):
 
 def _other_bytes(parameter: Parameter, dtype: torch.dtype) -> int:
     """Returns the bytes of a whole parameter in this dtype; 0 if it has as many bytes in its own
-    dtype."""
+    dtype, because a recording then stores only one number."""
     size = parameter.numel * dtype.itemsize
     return 0 if size == parameter.bytes else size
 

@@ -80,8 +80,8 @@ def reshard(units: Sequence[Unit], resharding: Resharding) -> list[Unit]:
 def unit_bytes(
     parameters: Sequence[Parameter], units: Iterable[Unit], operation: Operation
 ) -> list[int]:
-    """Returns the bytes of the whole vector that each unit gathers or reduces. `operation`:
-    ALL_GATHER or REDUCE_SCATTER."""
+    """Returns, for each unit, the bytes of the whole vector that it gathers (if `operation` is
+    ALL_GATHER) or reduces (REDUCE_SCATTER)."""
     sizes = [sent_bytes(parameter, operation) for parameter in parameters]
     return [sum(sizes[p] for p in unit.parameters) for unit in units]
 
@@ -103,8 +103,9 @@ def sharers(launch: Launch) -> int:
 
 
 def waits_of(launch: Launch) -> Waits:
-    """Returns what waits for FSDP2's collectives. On CPUs, where FSDP2's streams do nothing, every
-    rank waits at each collective; on GPUs, computation waits when it needs a result."""
+    """Returns which part of training waits for FSDP2's collectives on this launch's device. On
+    CPUs, where FSDP2's streams do nothing, every rank waits at each collective; on GPUs,
+    computation waits when it needs a result."""
     return Waits.ALL_RANKS if launch.device == "cpu" else Waits.COMPUTATION
 
 
@@ -119,10 +120,10 @@ class PlannedStep:
     plan: Sequence[UnitCollective]
 
     def rank_step(self, pace: float, optimizer_part: float) -> RankStep:
-        """Returns this step as a RankStep, which a simulation needs. `pace`: a factor by which all
-        times of computation are multiplied. `optimizer_part`: a factor by which the optimizer's
-        time is also multiplied, because the simulated rank may have another part of the parameters
-        than the recorded one.
+        """Returns the times of this step as a RankStep, the form in which a simulation takes them.
+        `pace`: a factor by which all times of computation are multiplied. `optimizer_part`: a
+        factor by which the optimizer's time is also multiplied, because the simulated rank may have
+        another part of the parameters than the recorded one.
 
         In the result, `first_s` (when collectives can begin) is 0, because FSDP2's first gather
         runs at the beginning of the step and waits for no gradient.
@@ -146,7 +147,7 @@ def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[Pl
 
     In every step, ranks issue the same collectives, in the order of rank 0's first step without
     synchronisation, but at the step's own moments. Raises Refused, naming the launch's `place` (its
-    file and line), if there are no steps without synchronisation.
+    file and line), if the launch has no steps without synchronisation.
     """
     rounds = [
         steps
@@ -171,7 +172,7 @@ def _events(launch: Launch, units: Sequence[Unit], step: Step) -> list[Event]:
 def _planned_round(
     launch: Launch, units: Sequence[Unit], order: Sequence[Event], steps: Sequence[Step]
 ) -> list[PlannedStep]:
-    """`order`: of calls."""
+    """`order`: the calls of FSDP2's methods in rank 0's first step, whose order all steps get."""
     empty = {number for number, unit in enumerate(units) if not unit.parameters}
     overlaps = waits_of(launch) is Waits.COMPUTATION
     begins = [begin_of(launch, step) for step in steps]
@@ -199,11 +200,11 @@ def predict_launch(
     """Returns the predicted times of a step under FSDP2, from one recorded launch.
 
     `costs`: the times of collectives between `world_size` ranks. `sharing_ranks`: the number of
-    ranks among which the optimizer's work is divided; by default all. `log_error`: the standard
-    deviation of the logarithm of collectives' times; if the script does not use fully_shard, at
-    least UNITS_ERROR (0.2) is used. `pace`: a factor by which all times of computation are
-    multiplied. Raises Refused, naming the launch's `place` (its file and line), if it has no steps
-    without synchronisation.
+    ranks among which the optimizer's work is divided; by default `world_size`. `log_error`: the
+    standard deviation of the logarithm of collectives' times; if the script does not use
+    fully_shard, at least UNITS_ERROR (0.2) is used. `pace`: a factor by which all times of
+    computation are multiplied. Raises Refused, naming the launch's `place` (its file and line), if
+    the launch has no steps without synchronisation.
     """
     units = reshard(units_of(launch), resharding)
     sizes = {kind: unit_bytes(launch.parameters, units, kind) for kind in SENT}
@@ -230,8 +231,8 @@ def predict_launch(
 
 
 def _measured_as(launch: Launch, costs: LinkCosts) -> dict[Operation, Operation]:
-    """Returns, for the operations ALL_GATHER and REDUCE_SCATTER of a unit, the operation in `costs`
-    whose times are used for them."""
+    """Returns, for each of the operations ALL_GATHER and REDUCE_SCATTER of a unit, the measured
+    operation in `costs` whose times predictions use for it."""
     gather = Operation.ALL_GATHER
     # gloo's reduce-scatter is an all-reduce.
     reduction = Operation.ALL_REDUCE if launch.backend == "gloo" else Operation.ALL_GATHER

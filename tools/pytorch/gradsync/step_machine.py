@@ -9,13 +9,14 @@ optimizer, or with the next forward, which may be in an optimizer's closure:
     BETWEEN --forward in eval mode--> EVALUATED --backward--> SKIPPED --end of step()--> BETWEEN
 
 A backward that computes gradients of the model after a forward in eval mode shows that the script
-trains in eval mode; from then on, a forward in eval mode also begins a step. A step that a
+trains in eval mode; from then on, a forward in eval mode also begins a step. A step whose update a
 GradScaler skips is not recorded.
 
-`TABLES` has a table for DDP, one for fully_shard, and one for other modules. A table has, for every
-state and event, the next state and action, or the reason why the event cannot be recorded. The
-tables differ in a few rows: what happens if an optimizer steps before gradients are synchronised,
-and if gradients come again after they were. This module does not need PyTorch.
+The dictionary `TABLES` has a table for DDP, one for fully_shard, and one for other modules. A table
+has, for every state and event, the next state and action, or the reason why the event cannot be
+recorded. The tables differ in a few rows: what happens if an optimizer steps before gradients are
+synchronised, and if gradients come again after they were synchronised. This module does not need
+PyTorch.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Event(Enum):
 
 
 class Action(Enum):
-    """What the recorder does at an event."""
+    """What the recorder must do when an event happens, such as begin to measure a step."""
 
     NOTHING = auto()
     BEGIN = auto()  # a step
@@ -86,7 +87,7 @@ class Action(Enum):
 
 
 class Target(Enum):
-    """What synchronises the model's gradients: DDP, fully_shard, or nothing."""
+    """What synchronises the model's gradients in the script: DDP, fully_shard, or nothing."""
 
     PLAIN = "a module in one process"
     DDP = "DistributedDataParallel"
@@ -95,7 +96,8 @@ class Target(Enum):
 
 @dataclass(frozen=True)
 class Transition:
-    """What follows from an event: the next state, and what the recorder does."""
+    """What follows from an event in a certain state: the next state, and what the recorder must
+    do."""
 
     to: State
     action: Action = Action.NOTHING
@@ -142,7 +144,8 @@ _BEFORE_UPDATE = (*_BEFORE_FORWARD, State.OPEN, State.PARTLY, State.SYNCED)
 
 def _common() -> Table:
     """Returns the table from which _table_of() makes each of TABLES by changing a few rows. An
-    event for which no row is set below does not change the state, and the recorder does nothing."""
+    event for which this function sets no row does not change the state, and the recorder then does
+    nothing."""
     table: Table = {(state, event): Transition(state) for state in State for event in Event}
 
     def row(event: Event, states: tuple[State, ...], rule: Rule) -> None:

@@ -1,5 +1,5 @@
-"""The clock's marks of a step that is running: moments on a CPU, or events of a GPU. When the step
-has ended, its times are computed from these marks."""
+"""Defines classes that hold the clock's marks of a running step. A mark is a moment on a CPU, or an
+event of a GPU. When the step has ended, its times are computed from the marks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gradsync.schema import CollectiveKind, Collectives, Step, StepMode
 
 @dataclass
 class CollectiveMarks:
-    """The clock's marks (moments or GPU events) of when a probe's collectives begin and end.
-    times() computes schema.Collectives from them."""
+    """The clock's marks (moments or GPU events) of when a probe's collectives begin and end. The
+    method times() computes from them the times that a recording stores (schema.Collectives)."""
 
     kind: CollectiveKind
     in_flight: bool
@@ -24,9 +24,9 @@ class CollectiveMarks:
     cpu_ns: int = 0
 
     def add(self, begin: Mark, second: Mark, third: Mark, end: Mark) -> None:
-        """Adds the four marks between which three things happen one after the other: of BF16, a
-        cast, an all-reduce and a cast back; of FULLY_SHARD, a unit's gather, a pause and the unit's
-        reduction."""
+        """Adds the four marks between which three things happen one after the other: in a BF16
+        probe, a cast, an all-reduce and a cast back; in a FULLY_SHARD probe, a unit's gather, a
+        pause and the unit's reduction."""
         self.into.append(Span(begin, second))
         self.each.append(Span(second, third))
         self.out_of.append(Span(third, end))
@@ -47,9 +47,9 @@ class CollectiveMarks:
 
 @dataclass
 class UnitMarks:
-    """The clock's marks of when the units of fully_shard are gathered, called and reduced in a
-    step. Each list has one entry per unit; all are empty without fully_shard, and in SCRIPT
-    steps."""
+    """The clock's marks of when, in one step, each unit of fully_shard is gathered, begins and ends
+    its forward and backward, and is reduced. Each list has one entry per unit. All lists are empty
+    without fully_shard, and in SCRIPT steps, in which the script itself synchronises gradients."""
 
     gathers: list[Span] = field(default_factory=list)
     # By unit: from the step's begin to the begin and end of forward, and of backward.
@@ -59,8 +59,8 @@ class UnitMarks:
 
 @dataclass
 class StepMarks:
-    """The clock's marks of when the parts of one step begin and end. times() computes schema.Step
-    from them."""
+    """The clock's marks of when the parts of one step begin and end. The method times() computes
+    from them the times that a recording stores (schema.Step)."""
 
     mode: StepMode | None  # None: the first step, of which nothing is written
     begin_ns: int  # of the host's clock, whatever the device's is

@@ -1,4 +1,4 @@
-"""Measures the steps of a model, one after the other."""
+"""Measures how long the parts of a model's training steps take, one step after the other."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from gradsync.world import World
 
 
 class StepRecorder:
-    """Measures the current step of a model. The Recorder calls its methods when parts of the step
-    begin and end. The clock's marks say when: moments on a CPU, or events of a GPU.
+    """Measures how long the parts of a model's current training step take. The Recorder calls its
+    methods when these parts begin and end. Marks of the clock say when: moments on a CPU, or events
+    of a GPU.
 
-    `turn`: the kind of the current step, such as a probe. `passes`: the number of backward passes
-    so far in the step that have computed gradients. `is_prepared`: whether the current backward
-    pass synchronises (in DDP, already known after forward). `arrivals`: when gradients became ready
-    in the current or last backward pass. `buffer`: the buffer of gradients that probes send; None
-    before the first step has ended, and after close().
+    `turn`: the kind of the current step, such as a probe (a step whose collectives are timed).
+    `passes`: the number of backward passes so far in the step that have computed gradients.
+    `is_prepared`: whether the current backward pass synchronises (in DDP, already known after
+    forward). `arrivals`: when gradients became ready in the current or last backward pass.
+    `buffer`: the flat buffer of gradients, whose contents probes send; None before the first step
+    has ended, and after close().
     """
 
     def __init__(self, target: ModelTarget, world: World, clock: Clock) -> None:
@@ -77,7 +79,7 @@ class StepRecorder:
         self._marks = StepMarks(turn.mode, begin_ns, self._clock.mark(), between)
 
     def measure_memory(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
-        """Begins to measure the memory of the step that begins now."""
+        """Begins to measure how many bytes tensors need in the step that begins now."""
         assert self.buffer is not None
         self._end_memory()
         own = [self.buffer.flat]
@@ -103,7 +105,8 @@ class StepRecorder:
 
     def note_ready(self, i: int, is_in_step: bool) -> None:
         """Called whenever autograd has added to the gradient of parameter `i`. `is_in_step`:
-        whether the step is before its synchronisation, so that this gradient belongs to it."""
+        whether the gradients of the current step are not yet synchronised, so that this one belongs
+        to the step."""
         gradient = self._target.params[i].grad
         assert gradient is not None
         is_last = self.arrivals.count(i)
@@ -126,9 +129,9 @@ class StepRecorder:
             self._target.params[i].grad = self.buffer.slots[i]
 
     def synchronise(self, end: Mark) -> None:
-        """Called when the last backward pass of a step has ended. A probe now runs its collectives,
-        which are measured. Then, except in SCRIPT steps and the script's first step, the
-        ModelTarget averages gradients over ranks for the optimizer."""
+        """Called when the last backward pass of a step has ended. If the step is a probe, runs its
+        collectives now, and measures their times. Then, except in SCRIPT steps and the script's
+        first step, the ModelTarget averages gradients over ranks for the optimizer."""
         self.passes += 1
         marks = self._step_marks()
         marks.last_backward = Span(self.arrivals.begin, end)
@@ -153,7 +156,7 @@ class StepRecorder:
     def end_backward_unseen(self, end: Mark) -> None:
         """Called when a backward pass has ended, and no optimizer of torch.optim has stepped
         although the weights have changed since the pass before. The update after this pass is
-        assumed to begin at `end`."""
+        assumed to begin at `end`, the mark of the pass's end."""
         self._step_marks().rest = end
 
     def begin_update(self, moment: Mark) -> None:
@@ -172,13 +175,14 @@ class StepRecorder:
         self.note_updated(moment)
 
     def note_updated(self, moment: Mark) -> None:
-        """Called at the end of an optimizer's update, which may be the last update of the step."""
+        """Called when an update of the model ends, of which a step may have several. `moment`: the
+        mark of this end."""
         self._updated = moment
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
-        """Called if the script has trained another model since the last update. The time between
-        this update and the next step then counts as unknown."""
+        """Called if the script has trained another model since the last update of the recorded one.
+        The time between this update and the next step then counts as unknown."""
         self._updated = None
 
     def abandon(self) -> None:
@@ -189,8 +193,9 @@ class StepRecorder:
         self.arrivals.since_update = 0
 
     def end(self, moment: Mark) -> None:
-        """Called when the step has ended. If it ends with a forward in the optimizer's closure, the
-        update is still running, and `moment` counts as the update's end."""
+        """Called when the step has ended. `moment`: the mark of its end. It also counts as the end
+        of the update if that is still running, as when an optimizer calls the model in a
+        closure."""
         if self._updated is None:
             self.note_updated(moment)
         self.arrivals.since_update = 0
@@ -202,7 +207,8 @@ class StepRecorder:
         return self._step_marks().last_backward is not None
 
     def times(self) -> Step:
-        """Returns the times of the step, which must have ended. Requires is_synchronised()."""
+        """Returns the times of the step, which must have ended, and of which is_synchronised() must
+        return True."""
         assert self._updated is not None
         self._clock.settle()
         marks = self._step_marks()

@@ -1,5 +1,4 @@
-"""Synchronises the gradients of a model that neither DDP nor fully_shard synchronises, while it is
-recorded."""
+"""Synchronises the gradients of a recorded model that neither DDP nor fully_shard synchronises."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def other_gradient_dtype(name: str) -> str:
-    """Returns the error text for the parameter `name`, whose gradient has another dtype than
-    itself."""
+    """Returns the error text for the parameter `name`, whose gradient has another dtype than the
+    parameter."""
     return (
         "gradsync does not record parameters whose gradients have another dtype, such as "
         f"{name} (grad_dtype)"
@@ -38,10 +37,10 @@ class ModelTarget:
     """A model whose gradients nothing but the recorder synchronises, such as a module in one
     process; base class for models in DDP and under fully_shard.
 
-    `named`: the parameters that train, by name. `roots`: the modules whose call begins a step.
-    `views`: whether gradients stay views of the buffer from which a probe has sent them. `units`:
-    the modules with which the script has called fully_shard; else empty. `sharing_ranks`: under
-    HSDP, the number of ranks among which each copy of the parameters is divided; else 0.
+    `named`: the parameters that train, each with its name. `roots`: the modules whose call begins a
+    step. `views`: whether gradients stay views of the buffer from which a probe has sent them.
+    `units`: the modules with which the script has called fully_shard; else empty. `sharing_ranks`:
+    under HSDP, the number of ranks among which each copy of the parameters is divided; else 0.
     """
 
     kind = Target.PLAIN
@@ -75,17 +74,18 @@ class ModelTarget:
         self.sharing_ranks = 0
 
     def attach(self, world: World, clock: Clock) -> None:
-        """Sets `world`, the ranks that train the model, and `clock`, which measures the times of
-        steps."""
+        """Sets two attributes: `world`, the ranks that train the model, and `clock`, which measures
+        the times of steps."""
         self.world = world
         self.clock = clock
 
     def watch(self, patches: Patches) -> None:
-        """Does nothing here; under fully_shard, watches calls of FSDP2's functions until `patches`
-        are undone."""
+        """Does nothing in this class. ShardedTarget watches the calls of FSDP2's functions until
+        `patches` are undone."""
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """Returns the parameters as the recording describes them."""
+        """Returns, for each recorded parameter, its name, size and dtype, as a recording stores
+        them."""
         return tuple(
             Parameter(name, p.numel(), p.numel() * dtype.itemsize, dtype_name(dtype))
             for (name, p), dtype in zip(self.named, self.dtypes(), strict=True)
@@ -116,8 +116,8 @@ class ModelTarget:
         return other_gradient_dtype(others[0])
 
     def refusal_of_step(self) -> str:
-        """Called when a step begins: returns why it cannot be recorded, or "" if no reason is
-        known."""
+        """Called when a step begins: returns why this step cannot be recorded, or "" if no reason
+        is known."""
         return ""
 
     def is_joining(self) -> bool:
@@ -125,13 +125,14 @@ class ModelTarget:
         return False
 
     def before_step(self, turn: Turn) -> None:
-        """Called before a step of the kind `turn` begins, to prepare it. The time of this call is
-        no part of the step. All ranks must make the call, but need not make it at the same
-        moment."""
+        """Called before a step of the kind `turn` begins, to prepare the model for it. The time of
+        this call is not counted in the step's time. All ranks must make the call, but need not make
+        it at the same moment."""
 
     def after_call(self, turn: Turn) -> None:
-        """Called whenever the model's forward is called in a step, before the forward runs. In DDP,
-        keeps the forward of an UNSYNCHRONISED step from sending the model's buffers."""
+        """Called whenever the model's forward is called in a step, before the forward runs. For a
+        model in DDP, keeps the forward of an UNSYNCHRONISED step from sending the model's buffers
+        to other ranks."""
 
     def owns_reducer(self, reducer: object) -> bool:
         """Returns whether this reducer of DDP belongs to this model."""
@@ -141,8 +142,8 @@ class ModelTarget:
         """Called when a backward pass begins. Returns whether this pass synchronises gradients, or
         None for DDP, which has decided this in forward.
 
-        `passes`: the number of earlier backward passes in this step. `expected`: the number in a
-        whole step; None if unknown.
+        `passes`: the number of earlier backward passes in this step. `expected`: the number of
+        backward passes in a whole step; None if unknown.
         """
         return passes + 1 == expected
 
@@ -164,20 +165,20 @@ class ModelTarget:
             marks.untimed = Span(begin, self.clock.mark())
 
     def keep(self, buffer: FlatBuffer) -> None:
-        """Keeps a copy of the gradients in the buffer for deliver(), because the probe's
-        collectives will overwrite them."""
+        """Copies the gradients that are in the buffer, because the probe's collectives will
+        overwrite them; deliver() uses the copy."""
         buffer.keep()
 
     def sends_bf16(self) -> bool:
         return False
 
     def forget_used(self) -> None:
-        """Does nothing here. In DDP with find_unused_parameters, makes DDP forget which parameters
-        were used in steps that it did not synchronise."""
+        """Does nothing in this class. For a model in DDP with find_unused_parameters, makes DDP
+        forget which parameters were used in steps that DDP did not synchronise."""
 
     def rows(self, passes: int) -> tuple[Row, ...]:
-        """Returns the settings of steps that DDP or fully_shard synchronises; empty for other
-        models."""
+        """Returns the settings of the script's DDP or fully_shard, as a recording stores them; an
+        empty tuple for other models."""
         return ()
 
     def memory(self, own: Memory) -> Memory:
