@@ -35,8 +35,8 @@ class _Loss:
     def of_pass(self, derivative: torch.Tensor, scale: float) -> PassLoss:
         """Returns this loss, with the factor by which the backward pass multiplies the mean of the
         loss over its terms, such as tokens: 1 after mean.backward(), 0.5 after
-        (mean / 2).backward(). `derivative`: the derivative, with respect to the loss, that the pass has computed.
-        `scale`: the factor of a GradScaler in `derivative`, which is divided out.
+        (mean / 2).backward(). `derivative`: the derivative, with respect to the loss, that the pass
+        has computed. `scale`: the factor of a GradScaler in `derivative`, which is divided out.
 
         If the loss has several elements, only those with a derivative other than 0 count. The
         factor is NaN if these have different derivatives, or if there are none.
