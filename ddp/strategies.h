@@ -8,8 +8,8 @@
 namespace gradsync::ddp {
 
 // Each file in ddp/strategies/ defines one strategy for the synchronisation of gradients, in a namespace that
-// has the strategy's name. In it, the constant kTraits has the strategy's properties, and the function Make
-// makes the strategy.
+// has the strategy's name. In this namespace, the constant kTraits has the strategy's properties, and the
+// function Make makes the strategy.
 #define GRADSYNC_DECLARE(name)                                    \
   namespace name {                                                \
   extern const Traits kTraits;                                    \

@@ -15,21 +15,23 @@
 #include "model/tensor/tensor_ops.h"
 
 // A model for tests of strategies, whose gradients are known exactly. Its loss uses each parameter once or
-// several times. Backward adds x + 15 floor(w / 16) for each use to each element of the parameter's gradient,
-// where w is the element's value, and x is a number that DataAt computes from the rank, the step, the
-// parameter and the element's index. If the function Scaled has multiplied the loss by a factor, this sum is
-// multiplied by the factor. For elements with an even index, w is read in forward; for the others, in
-// backward. So a wrong gradient shows whether forward or backward has read an outdated weight. Both x and 15
-// floor(w / 16) are small multiples of 15, so that sums, and means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no
-// rounding error. (1/3, 1/5 and 1/6 are rounded, but by so little that their products with a multiple of 15
-// round to the exact result.) Under gradient descent with a learning rate of 0.5, the weights w stay small,
-// and so do the gradients.
+// several times. For each use, Backward adds x + 15 floor(w / 16) to each element of the parameter's
+// gradient. Here w is the value of the same element of the parameter, and x is a number that DataAt computes
+// from the rank, the step, the parameter and the element's index. If the function Scaled has multiplied the
+// loss by a factor, Backward adds the product of this factor and x + 15 floor(w / 16). For elements with an
+// even index, w is read in forward; for elements with an odd index, w is read in backward. So a wrong
+// gradient shows whether forward or backward has read an outdated weight. Both x and 15 floor(w / 16) are
+// small multiples of 15, so that sums, and means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error.
+// (1/3, 1/5 and 1/6 are rounded, but by so little that their products with a multiple of 15 round to the
+// exact result.) Under gradient descent with a learning rate of 0.5, the weights w stay small, and so do the
+// gradients.
 namespace gradsync::ddp {
 
 class TestModel {
  public:
-  // Loss calls a function of this type with each index `use` into its argument `uses`. The function returns
-  // the numbers of the rows that this use reads of its parameter, or nullopt if it reads all rows.
+  // The type of a function that Loss() calls with each index `use` into the argument `uses` of Loss(). The
+  // function returns the numbers of the rows of the parameter uses[use] that this use reads, or nullopt if
+  // the use reads all rows.
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
   // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows and
@@ -55,8 +57,8 @@ class TestModel {
   const std::vector<model::Parameter*>& params() const { return params_; }
   const model::DevicePtr& device() const { return device_; }
 
-  // Returns x: what `rank` adds in `step` to element i of the gradient of the parameter with the index
-  // `param`, without the summand that depends on the weight.
+  // Returns what `rank` adds in `step` to element i of the gradient of the parameter with the index `param`,
+  // without the summand that depends on the weight.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }

@@ -11,7 +11,8 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/tensor.h"
 
-// Reverse-mode automatic differentiation over a graph that is recorded while the forward pass runs.
+// Implements reverse-mode automatic differentiation over a graph that is recorded while the forward pass
+// runs.
 //
 // An operation computes its output, and defines how to compute the gradients of its inputs in backward:
 //
@@ -61,7 +62,7 @@ class Var {
                        const std::function<void(const Parameter&)>& on_use);
 
   // If this Var is an input of an operation, returns whether its tensor has been written since the operation
-  // read it in forward. This detects only writes that Tensor::Version or Parameter::version counts.
+  // read it in forward. changed() detects only writes that Tensor::Version or Parameter::version counts.
   bool changed() const;
 
   Tensor value_;
@@ -81,7 +82,7 @@ class OpGradient {
   const Tensor& output_grad() const { return output_grad_; }
 
   // Returns whether the operation's input i needs a gradient: it is a parameter that is not frozen, or
-  // depends on one. Contribute and PassThrough do nothing for other inputs.
+  // depends on one. Contribute and PassThrough do nothing for an input that needs no gradient.
   bool Needs(int i) const;
 
   // Calls write(grad), which must write this operation's contribution to the gradient of input i to `grad`,
@@ -124,11 +125,11 @@ using UseHook = std::function<void(const Parameter&)>;
 //
 // Calls the function on_ready exactly once for each parameter of `params` that is not frozen, as soon as its
 // gradient is complete and before another operation's backward runs. At the end, Backward calls on_ready for
-// the parameters on which the loss does not depend, in the order of `params`; their gradient is set to zero
-// unless they already had one.
+// the parameters on which the loss does not depend, in the order of `params`; the gradient of such a
+// parameter is set to zero if has_grad() was false.
 //
 // Before each operation's backward, Backward calls the function on_use with every parameter, frozen or not,
-// that is an input of the operation, because its backward may read the parameter's memory again.
+// that is an input of the operation, because the operation's backward may read the parameter's memory again.
 //
 // A graph can be used for one Backward only, because the tensors that an operation has captured are released
 // after its backward. Throws std::logic_error for a second Backward, for an operation that does not

@@ -8,8 +8,9 @@
 #include "model/gradient_check.h"
 #include "model/tensor/tensor.h"
 
-// Test cases for every differentiable operation of model/functions.h. Each case has a second implementation
-// of its operation in plain loops, with whose results tests compare the operation's.
+// Defines test cases for every differentiable operation of model/functions.h. Each case has a second
+// implementation of its operation, in plain loops. Tests compare the operation's results with those of the
+// plain loops.
 namespace gradsync::model {
 
 // The results that a test expects of an operation: the output, and the gradients of the inputs, which plain
@@ -22,9 +23,9 @@ struct PlainResult {
 using PlainFunction =
     std::function<PlainResult(const std::vector<std::vector<double>>& inputs, const std::vector<double>& dy)>;
 
-// What an input of an operation is in a model: an activation, a weight matrix or a weight vector. In tests
-// with bf16, an input with the role kActivation is bf16, one with kMatrix is an f32 parameter with a copy in
-// bf16, and one with kVector is an f32 parameter.
+// Says what an input of an operation is in a model: an activation, a weight matrix or a weight vector. In
+// tests with bf16, an input with the role kActivation is bf16, one with kMatrix is an f32 parameter with a
+// copy in bf16, and one with kVector is an f32 parameter.
 enum class Role { kActivation, kMatrix, kVector };
 
 struct FunctionCase {
@@ -56,8 +57,8 @@ std::vector<FunctionCase> WithBF16(std::vector<FunctionCase> cases);
 std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases, const std::function<DevicePtr()>& device);
 
 // Makes inputs with random values in [-3, 3] for the operation of case c. If `dtype` is not bf16, all inputs
-// have this dtype. If it is bf16, only the inputs with the role kActivation are bf16; the others are f32, and
-// the values of inputs with the role kMatrix are exact in bf16.
+// have this dtype. If `dtype` is bf16, only the inputs with the role kActivation are bf16; the others are
+// f32, and the values of inputs with the role kMatrix are exact in bf16.
 std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, DType dtype);
 // Returns the constructor's argument `copy` of the Parameter that a test makes for input i of case c: kBF16
 // if `dtype` is bf16 and the input's role is kMatrix, else kNone.

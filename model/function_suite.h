@@ -20,9 +20,10 @@
 #include "model/tensor/random.h"
 #include "model/tensor/tensor_ops.h"
 
-// GoogleTest suites that check a differentiable operation, each with a FunctionCase as its parameter. The
-// suite FunctionTest runs on the CPU and on CUDA, the other suites only on the CPU. A test's source file
-// includes this header and instantiates the suites that it needs with its cases.
+// Defines GoogleTest suites that check differentiable operations. The parameter of each test is a
+// FunctionCase, which has the operation. The suite FunctionTest runs on the CPU and on CUDA, the other suites
+// only on the CPU. A test's source file includes this header, and instantiates the suites that the test needs
+// with the test's FunctionCases.
 namespace gradsync::model {
 
 inline std::vector<double> ToDouble(const Tensor& tensor) {
@@ -68,8 +69,8 @@ struct CaseResult {
 };
 
 // Runs forward and backward of the operation of test case c. If `displaced` is 2 i, the memory of the value
-// of input i is not aligned to 16 bytes. If `displaced` is 2 i + 1, that of the gradient of input i is not.
-// By default all values and gradients are aligned.
+// of input i is not aligned to 16 bytes. If `displaced` is 2 i + 1, the memory of the gradient of input i is
+// not. By default all values and gradients are aligned.
 inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype,
                           size_t displaced = SIZE_MAX) {
   const auto displace = [](const Tensor& tensor) {
@@ -123,8 +124,9 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
 
 // Returns the largest error that tests allow in an operation's result, relative to 1 + the 2-norm of the
 // expected result (ExpectClose). Rounding makes an error of about sqrt(L) eps in a sum of L = longest_sum
-// random terms, where eps is the machine epsilon of f32 or f64. Results in f32 and f64 may have 16 times this
-// error. Rounding to bf16 changes a value by at most 2^-8 of it; results in bf16 may have 4 times this error.
+// random terms, where eps is the machine epsilon of f32 or f64. Results in f32 and f64 may have the error 16
+// sqrt(L) eps. Rounding to bf16 changes a value by at most 2^-8 of the value; results in bf16 may have 4
+// times this error.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
@@ -319,7 +321,7 @@ TEST_P(FunctionGradientTest, EqualsCentralDifferences) {
   EXPECT_TRUE(CheckGradients(GetParam().function, MakeInputs(GetParam(), CpuDevice(), DType::kF64)));
 }
 
-// Tests on CUDA do not instantiate FunctionThreadsTest and FunctionGradientTest. Without these macros,
+// Tests on CUDA do not instantiate FunctionThreadsTest and FunctionGradientTest. Without the macros below,
 // GoogleTest would report a suite that is not instantiated as an error.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionThreadsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionGradientTest);

@@ -16,8 +16,9 @@
 // Common code of the differentiable operations: runs their kernels and checks their inputs.
 namespace gradsync::model {
 
-// An object that converts a tensor to a pointer to its elements, for a kernel's argument; to null if the
-// tensor is undefined. Throws InvalidInput if the pointer's type does not match the tensor's dtype.
+// An object that converts a tensor to a pointer to the tensor's elements, for a kernel's argument. If the
+// tensor is undefined, the pointer is null. Throws InvalidInput if the pointer's type does not match the
+// tensor's dtype.
 class Data {
  public:
   explicit Data(const Tensor& tensor) : tensor_(tensor) {}
@@ -40,7 +41,8 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
 }
 
 // The tensor for the gradient of an operation's input, and whether to add to it or overwrite it. A Grad
-// converts to Destination<T*>, the same with a pointer to the tensor's elements, which kernels take.
+// converts to the type Destination<T*>, which kernels take, and which has a pointer to the tensor's elements
+// instead of the tensor.
 using Grad = Destination<Tensor>;
 
 // If input i needs a gradient, runs the kernel that make.operator()<T>(grad) returns, which computes the
@@ -57,8 +59,8 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
 // Computes the gradients of the operation's inputs 0 to N - 1 in one run of the kernel that
 // make.operator()<T>(grad_0, ..., grad_(N-1)) returns. grad_i is the Destination to which the kernel writes
 // or adds input i's gradient. If `shared` is true, several of these inputs may be the same variable, whose
-// gradients are added up in one memory. The kernel then runs once for each input that needs a gradient, and
-// computes only this gradient.
+// gradients are added up in one memory. If `shared` is true, the kernel runs once for each input that needs a
+// gradient, and computes only this gradient.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {

@@ -5,9 +5,9 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor.h"
 
-// The differentiable operations of the transformer. All tensors of a call must be on one device. Except where
-// stated, floating-point tensors have the same dtype, f32, f64 or bf16, which is also the dtype of the
-// result. An operation throws InvalidInput if the devices, dtypes or shapes of its tensors do not fit.
+// Declares the differentiable operations of the transformer. All tensors of a call must be on one device.
+// Except where stated, floating-point tensors have the same dtype, f32, f64 or bf16, which is also the dtype
+// of the result. An operation throws InvalidInput if the devices, dtypes or shapes of its tensors do not fit.
 //
 // With bf16 inputs, an operation computes in f32 and rounds its result to bf16 once; only attention by cuDNN
 // also rounds intermediate results. With bf16 inputs, RmsNorm's weight, CrossEntropy's result, and the
@@ -32,9 +32,9 @@
 // GPU (CudaDevice::Synchronize), then throws InvalidInput. On CUDA, CausalAttention throws InvalidInput if
 // head_dim is above 128.
 //
-// In backward, an operation with a weight computes the gradient of the weight before those of its other
-// inputs, so that ranks can send it early. An input that neither is a trained parameter nor depends on one
-// gets no gradient.
+// In backward, an operation with a weight computes the gradient of the weight before the gradients of the
+// other inputs, so that ranks can send the weight's gradient early. An input that neither is a trained
+// parameter nor depends on one gets no gradient.
 namespace gradsync::model {
 
 // Computes x weight^T without a bias. x is (..., in), weight is (out, in), and the result is (..., out).

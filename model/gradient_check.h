@@ -7,13 +7,13 @@
 
 #include "model/autograd.h"
 
-// Functions for tests of operations. CheckGradients checks an operation's gradients against differences of
-// its outputs for slightly changed inputs. It takes only tensors on the CPU; the other functions also take
-// tensors on a GPU.
+// Declares functions for tests of operations. CheckGradients checks an operation's gradients against
+// differences of its outputs for slightly changed inputs. CheckGradients takes only tensors on the CPU; the
+// other functions also take tensors on a GPU.
 namespace gradsync::model {
 
-// A differentiable function to check. For equal inputs it must return equal outputs in every call, because
-// CheckGradients calls it many times.
+// A differentiable function to check. For equal inputs, the function must return equal outputs in every call,
+// because CheckGradients calls it many times.
 using Function = std::function<Var(const std::vector<Var>& inputs)>;
 
 // Returns the sum over i of the inner products of outputs[i] and `weights`: a scalar loss that depends on all
@@ -23,20 +23,20 @@ Var Project(const std::vector<Var>& outputs, const Tensor& weights);
 // Returns a copy of x as the output of an operation, so that it is not a parameter but an intermediate value.
 Var Intermediate(const Var& x);
 
-// Allocates, for each of `tensors`, memory blocks of its size on its device, fills them with NaN and frees
-// them. The device's allocator then gives these blocks to new tensors. So an operation whose result has such
-// a block, and which reads the block before it writes it, computes NaN.
+// For each of `tensors`, allocates memory blocks of the tensor's size on the tensor's device, fills them with
+// NaN and frees them. The device's allocator then gives these blocks to new tensors. So an operation whose
+// result has such a block, and which reads the block before it writes it, computes NaN.
 void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 
 // Compares the gradients of fn with respect to all elements x of its inputs (f64) with the central
 // differences (f(x + h) - f(x - h)) / (2 h), where f is the sum of fn's outputs multiplied by random weights.
-// The step is h = cbrt(eps) * max(1, |x|), where eps = 2.2e-16 is the machine epsilon of f64. The tolerance
-// is 3.7e-9 times the sum of the absolute values of f's terms (output * weight), at least 3.7e-9.
+// The difference h is cbrt(eps) * max(1, |x|), where eps = 2.2e-16 is the machine epsilon of f64. The
+// tolerance is 3.7e-9 times the sum of the absolute values of f's terms (output * weight), at least 3.7e-9.
 //
 // CheckGradients also checks that the gradients are the same, up to rounding, if the inputs are intermediate
-// values, if all inputs except one are constants, and if the memory of the gradients held NaN before. It also
-// checks that the gradients double if the loss is the sum over two calls of fn, or if Backward adds them to
-// those of an earlier Backward.
+// values, if all inputs except one are constants, and if the memory of the gradients held NaN before.
+// CheckGradients also checks that the gradients double if the loss is the sum over two calls of fn, or if
+// Backward adds them to those of an earlier Backward.
 testing::AssertionResult CheckGradients(const Function& fn, const std::vector<Tensor>& inputs);
 
 }  // namespace gradsync::model

@@ -15,25 +15,26 @@ inline constexpr Option kGather = {.name = "gather",
                                    .words = kGatherWords};
 
 // A strategy for gradient synchronisation in which each parameter's gradient is a view of a bucket's buffer,
-// so the strategy sends gradients without copying them. With the strategy's option gather=update, unless
-// ranks share the weights, an all-gather in Update writes a bucket's updated weights over its gradients,
-// which are no longer needed. With gather=forward, the all-gathers of the weights begin when the rank has
-// updated its parts of all buckets, the first layers' bucket first. In the next forward each read of a
-// parameter then waits for the all-gather of its bucket (ddp/sharding/carried_weights.h). With gather=forward
-// every rank keeps its own copy of the whole weights, even if ranks could share memory.
+// so the strategy sends gradients without copying them. With the strategy's option gather=update, an
+// all-gather in Update writes a bucket's updated weights over the bucket's gradients, which are no longer
+// needed; ranks that share the weights need no all-gather. With gather=forward, the all-gathers of the
+// weights begin when the rank has updated its parts of all buckets, the first layers' bucket first. With
+// gather=forward, each read of a parameter in the next step's forward waits for the all-gather of the
+// parameter's bucket (ddp/sharding/carried_weights.h). With gather=forward every rank keeps its own copy of
+// the whole weights, even if ranks could share memory.
 class PlacedParts : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return carried_.has_value(); }
   // With gather=forward, Finish waits for the all-gathers of weights that are still running, because Update,
-  // which the caller calls next, writes the parts of the weights that they send. Finish does not wait for the
-  // reduce-scatters of gradients: Update waits for them.
+  // which the caller calls next, writes the parts of the weights that these all-gathers send. Finish does not
+  // wait for the reduce-scatters of gradients: Update waits for them.
   void Finish() override;
   void Reset() override;
   void CompleteGradients() override;
   void CompleteValues() override;
   // Returns the collectives of the last step, in order. With gather=forward, the all-gathers of weights come
-  // first, because the step's forward waits for them, although the update of the step before has begun them.
+  // first: the update of the previous step has begun them, and the last step's forward has waited for them.
   BucketPlan plan() const override;
 
  protected:

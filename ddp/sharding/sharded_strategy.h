@@ -22,19 +22,20 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // bucket of parameters, and keeps the optimizer's state for this part only: "ZeRO", arXiv:1910.02054, section
 // 5. If p ranks have parts of m elements, the bucket has p m elements, and rank r's part has the elements
 // from r m to (r + 1) m - 1; a parameter may lie in several parts. During backward a reduce-scatter of each
-// bucket gives each rank its part of the gradients, summed over the ranks. All-gathers give every rank the
-// updated weights of all parts, during the update or for the next forward. The parameters are in the same
-// buckets in all steps, because the optimizer's state of an element cannot move to another rank.
+// bucket gives each rank its part of the gradients, summed over the ranks. This sum is the mean gradient,
+// because the caller multiplies the loss by loss_scale(), which is 1 / (number of ranks). All-gathers in
+// Update, or in the next step, give every rank the updated weights of all parts. The parameters are in the
+// same buckets in all steps, because the optimizer's state of an element cannot move to another rank.
 //
 // If the constructor's argument `in_common` is true, and the ranks can share memory
-// (ProcessGroup::AllocateShared), they keep one copy of the weights in this memory, and gather no weights.
-// Two barriers in Update replace the all-gathers: the first when no rank reads the old weights any more, the
-// second when all ranks have written the new ones.
+// (ProcessGroup::AllocateShared), the ranks keep one common copy of the weights in shared memory, and gather
+// no weights. Two barriers in Update then replace the all-gathers: after the first barrier, no rank reads the
+// old weights any more; after the second, all ranks have written their parts of the new weights.
 //
 // MakeSharded can make a strategy that divides buckets among the ranks of one host only: `group_` is then a
 // comm::HostGroup of this host's ranks, and every host has all parts ("MiCS", arXiv:2205.00119; PyTorch's
 // hybrid sharding). A reduce-scatter within each host reduces the gradients, and an all-reduce then adds each
-// part over the hosts. No weights are sent between hosts.
+// part of the gradients over the hosts. No weights are sent between hosts.
 class ShardedStrategy : public OverlappedBuckets {
  public:
   // The destructor copies weights that are in memory shared by ranks to the parameters' own memory. If each
@@ -62,8 +63,8 @@ class ShardedStrategy : public OverlappedBuckets {
 
  protected:
   // `plan` has the buckets in the order in which gradients are reduced, padded so that all parts of a bucket
-  // have equal size. If `in_common` is true, ranks that can share memory keep one copy of the weights in this
-  // memory.
+  // have equal size. If `in_common` is true, ranks that can share memory keep one common copy of the weights
+  // in shared memory.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
   // The constructor of a derived class must call SetParts at its end. `own_grads` and `own_values` become the
   // memory of this rank's parts of the gradients and of the weights, with one tensor for each bucket. If
@@ -73,26 +74,26 @@ class ShardedStrategy : public OverlappedBuckets {
   void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
                 std::vector<model::Tensor> own_values = {});
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
-  // Returns whether BeginStep has been called since the constructor or the last Reset. From this call on, the
-  // current weights are not in the parameters' own memory if ranks share them (values_) or the strategy keeps
-  // its part of them in own_values_.
+  // Returns whether BeginStep has been called since the constructor or the last Reset. After BeginStep, the
+  // current weights are not in the parameters' own memory if ranks share the weights (values_) or the
+  // strategy keeps this rank's parts of the weights in own_values_.
   bool has_begun() const { return has_begun_; }
   // Returns the number of passes (micro-batches) that EndPass has ended in this step. The caller does not
   // call EndPass for the last pass of a step.
   size_t num_earlier_passes() const { return num_earlier_passes_; }
 
-  // Returns a tensor with the number of elements of bucket i. Update gathers the bucket's new weights into
-  // this tensor, unless SetParts got `own_values` or ranks share the weights. GatherGradients gathers the
-  // bucket's gradients into the tensor. The tensors of buckets i and i - 1 must not overlap, because Update
-  // copies weights out of the latter while it gathers into the former.
+  // Returns a tensor that has as many elements as bucket i. Update gathers the bucket's new weights into this
+  // tensor, unless SetParts got `own_values` or ranks share the weights. GatherGradients gathers the bucket's
+  // gradients into the tensor. The tensors of buckets i and i - 1 must not overlap, because Update copies
+  // weights out of the tensor of bucket i - 1 while it gathers weights into that of bucket i.
   virtual model::Tensor GatherBuffer(size_t i) = 0;
   // Called when own_values_, this rank's parts of the weights, have new elements: in the first BeginStep, and
-  // after each update. A derived class that has own_values_ begins their all-gathers in this function, or
-  // rounds them to bf16 for later all-gathers.
+  // after each update. In PublishValues, a derived class that has own_values_ begins all-gathers of these
+  // weights, or rounds the weights to bf16 for later all-gathers.
   virtual void PublishValues() {}
-  // Gathers the mean gradient from the parts of all ranks with one all-gather for each bucket. Then p.grad()
-  // of every parameter p is the whole gradient on every rank. Strategies in which a rank keeps only its parts
-  // of the gradients call GatherGradients in CompleteGradients.
+  // Gathers the mean gradient from the parts of all ranks with one all-gather for each bucket. When
+  // GatherGradients returns, p.grad() of every parameter p is the whole gradient on every rank. Strategies in
+  // which a rank keeps only its parts of the gradients call GatherGradients in CompleteGradients.
   void GatherGradients();
 
   int64_t part_numel(size_t i) const { return plan_.buckets[i].numel / group_.size(); }
@@ -132,10 +133,10 @@ class ShardedStrategy : public OverlappedBuckets {
   std::unique_ptr<model::Optimizer> optimizer_;  // set in the first update or earlier
 };
 
-// Makes a strategy of class S from the context. If the user has set the strategy's option within=host (role
-// kWithinHost) and there are several hosts, the ranks of each host divide among themselves what the strategy
-// shards, so every host has all parts. With this option and several hosts, MakeSharded throws InvalidInput if
-// the backend has no process group for each host's ranks (ProcessGroup::host_group).
+// Makes a strategy of class S from the context. If the user has set the strategy's option within=host (its
+// Option::Role is kWithinHost) and there are several hosts, the ranks of each host divide among themselves
+// what the strategy shards, so every host has all parts. With this option and several hosts, MakeSharded
+// throws InvalidInput if the backend has no process group for each host's ranks (ProcessGroup::host_group).
 template <class S>
 std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContext& context) {
   if (ValueOf(traits, Option::Role::kWithinHost, context.options) == 0 ||

@@ -9,13 +9,13 @@
 namespace gradsync::ddp {
 
 // A strategy for gradient synchronisation in which each rank keeps one part of the gradients, of the
-// optimizer's state and, unless ranks share the weights, of the weights. If ranks do not share the weights,
-// those of a unit, a group of parameters such as a layer (StrategyContext::units), are gathered before they
-// are read (ddp/sharding/gathered_weights.h). While backward computes the gradients of a unit's parameters,
-// these gradients are views of one buffer. When backward has finished with the unit, a reduce-scatter of this
-// buffer gives each rank the sum over all ranks of its part of the gradients. These reduce-scatters run in
-// every pass (micro-batch) of a step. The gradient buffers of two consecutive units do not overlap; those of
-// other units may.
+// optimizer's state and, unless ranks share the weights, of the weights. A unit is a group of parameters,
+// such as those of a layer (StrategyContext::units). If ranks do not share the weights, the weights of a unit
+// are gathered before the model reads them (ddp/sharding/gathered_weights.h). While backward computes the
+// gradients of a unit's parameters, these gradients are views of one buffer. When backward has finished with
+// the unit, a reduce-scatter of this buffer gives each rank its part of the gradients, summed over all ranks.
+// These reduce-scatters run in every pass (micro-batch) of a step. The gradient buffers of two consecutive
+// units do not overlap; those of other units may.
 //
 // All ranks reduce the gradients of all units in the same order, even if a rank's forward does not use some
 // parameters: when backward has finished with a unit, those gradients of the unit that this rank has not
@@ -26,7 +26,7 @@ class ShardedUnits : public ShardedStrategy {
   bool needs_use_hook() const override { return true; }
   // Called before backward reads `param`: waits until the weights of the parameter's unit (group of
   // parameters) are gathered. Throws std::logic_error if backward has already reached a unit that comes
-  // before this unit in forward.
+  // before the parameter's unit in forward.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }
@@ -43,8 +43,8 @@ class ShardedUnits : public ShardedStrategy {
 
  protected:
   // `window` is the largest number of units (groups of parameters) whose gathered weights are in memory at
-  // one time (see GatheredWeights). If `in_common` is true, ranks that can share memory keep one copy of the
-  // weights in this memory, and gather no weights.
+  // one time (see GatheredWeights). If `in_common` is true, ranks that can share memory keep one common copy
+  // of the weights in shared memory, and gather no weights.
   ShardedUnits(const PlanOfUnits& units, size_t window, bool in_common, const StrategyContext& context);
 
  private:

@@ -53,7 +53,7 @@ class InvalidInput : public std::invalid_argument {
 };
 
 // If `ok` is false, throws InvalidInput with the joined `parts` as its message. The parts are converted to
-// text only in this case, so a caller should pass a shape itself, and not the shape's text.
+// text only if `ok` is false, so a caller should pass a shape itself, and not the shape's text.
 template <class... Parts>
 void Require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

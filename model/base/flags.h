@@ -39,20 +39,21 @@ struct Kind {
 Kind<bool> Switch();
 Kind<int64_t> Integer(int64_t min, int64_t max = std::numeric_limits<int32_t>::max());
 Kind<double> PositiveNumber();
-// Returns the Kind of a flag that accepts percentages above 0 % and up to 100 %: "2%" becomes 0.02.
+// Returns the description (Kind) of a flag that accepts percentages above 0 % and up to 100 %: "2%" becomes
+// 0.02.
 Kind<double> Percent();
-// Returns the Kind of a flag that accepts positive numbers of bytes, such as "4096" or "64KiB"
+// Returns the description (Kind) of a flag that accepts positive numbers of bytes, such as "4096" or "64KiB"
 // (ParseByteCount).
 Kind<int64_t> Bytes();
-// Returns the Kind of a flag that accepts numbers of elements from 1 to 2^50, such as "4096" or "512Ki"
-// (ParseCount).
+// Returns the description (Kind) of a flag that accepts numbers of elements from 1 to 2^50, such as "4096" or
+// "512Ki" (ParseCount).
 Kind<int64_t> Elements();
-// Returns the Kind of a flag that accepts durations from a millisecond to less than 1,000,000 hours, such as
-// "500ms" or "2m".
+// Returns the description (Kind) of a flag that accepts durations from a millisecond to less than 1,000,000
+// hours, such as "500ms" or "2m".
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
 // Returns the description (Kind) of a flag that accepts the names in `named`, a list of pairs of a name and a
-// value. The Kind parses a name to the value in the same pair.
+// value. Kind::parse turns a name into the value of the same pair.
 template <class T>
 Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   std::vector<std::string> choices;
@@ -68,7 +69,7 @@ Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   return {std::move(takes), parse, print, std::move(choices)};
 }
 // Returns the description (Kind) of a flag that accepts the names of the enumerators `values`. The function
-// Name(value) returns the name of each.
+// Name must return the name of an enumerator.
 template <class T>
 requires std::is_enum_v<T> Kind<T> OneOf(std::initializer_list<T> values) {
   std::vector<std::pair<std::string, T>> named;
@@ -103,8 +104,8 @@ class FlagTable {
   // BeginGroup.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Sets the names of the flags that --help without a topic explains, in one line each. Of all other flags it
-  // then shows only the names. If ShowFirst is not called, it explains all flags.
+  // Sets the names of the flags that --help without a topic explains, in one line each. After ShowFirst,
+  // --help shows only the names of all other flags. If ShowFirst is not called, --help explains all flags.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
   // Adds a flag --name. Parse writes the flag's value to `target` if the command line has the flag. --help
@@ -143,8 +144,8 @@ class FlagTable {
         std::move(text), std::move(help), target, marks);
   }
 
-  // Allows paths on the command line without a flag in front of them. Parse appends them to `target` as
-  // absolute paths; --help describes them by `what`.
+  // Allows paths on the command line without a flag in front of them. Parse makes these paths absolute and
+  // appends them to `target`. In the text for --help, `what` describes the paths.
   void AllowPaths(std::vector<std::string>* target, std::string what);
 
   // Reads the command line: "--name=value" for any flag, "--name" for a Switch, and "--name value" for other
@@ -211,8 +212,8 @@ class FlagTable {
   bool version_requested_ = false;
 };
 
-// Returns an absolute path. A relative `path` starts at the directory where the user typed the command, also
-// under `bazel run` (which sets BUILD_WORKING_DIRECTORY).
+// Returns `path` as an absolute path. A relative `path` starts at the directory where the user typed the
+// command, also under `bazel run` (which sets BUILD_WORKING_DIRECTORY).
 std::string ResolvePath(std::string_view path);
 // Throws InvalidInput if the current directory has been removed or cannot be read.
 std::string CurrentDirectory();

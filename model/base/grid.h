@@ -20,7 +20,7 @@ std::string Padded(std::string_view text, size_t width);
 void AddText(const std::string& head, const std::string& text, size_t most, Lines* lines,
              const char* end = "");
 
-// A table of texts, with the rows' names in its first column. AddTo and ToString return its lines, and omit
+// A table of texts, with the rows' names in its first column. AddTo and ToString format the table, and omit
 // columns on the right that do not fit into lines of kScreenColumns characters.
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
@@ -33,8 +33,8 @@ struct Grid {
 
   bool fits() const;
   // Appends at most `most` lines to `lines`, one for each row of the table. If the table has more than `most`
-  // rows, headers included, the line in place of the omitted rows lists their names, as far as they fit. If
-  // `most` is less than three and less than the number of rows, AddTo appends nothing.
+  // rows, headers included, one line in place of the omitted rows lists as many of these rows' names as fit.
+  // If `most` is less than three and less than the number of rows, AddTo appends nothing.
   void AddTo(size_t most, Lines* lines) const;
   std::string ToString() const;
 };

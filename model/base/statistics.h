@@ -13,20 +13,20 @@ double Mean(std::span<const double> values);
 // Returns the standard deviation of `values`, dividing by their number, as numpy.std does by default.
 double PopulationStd(std::span<const double> values);
 
-// Returns the value below which the fraction `p` (0 to 1) of the values lies, by linear interpolation between
-// the two of the n sorted values around index p * (n - 1), as numpy and R do by default. If n < 1 / (1 - p),
-// the result lies between the two largest values.
+// Returns the value below which about the fraction `p` (0 to 1) of the n `values` lies. Percentile sorts
+// them, and interpolates linearly between the two values around index p * (n - 1), as numpy and R do by
+// default. If n < 1 / (1 - p), the result lies between the two largest values.
 double Percentile(std::span<const double> values, double p);
 double Median(std::span<const double> values);
 
-// By default, TrimmedMean removes this fraction of the values at the low end, and the same fraction at the
-// high end. In tools/statistics/estimates_test.cc, simulations with 0.2 and with other fractions show why it
+// The fraction of the values that TrimmedMean removes by default at the low end, and again at the high end.
+// In tools/statistics/estimates_test.cc, simulations with 0.2 and with other fractions show why the default
 // is 0.2.
 inline constexpr double kTrimmed = 0.2;
 
 // Returns the mean of the values that remain after the fraction `trimmed` of them has been removed at the low
 // end, and the same fraction at the high end. The number of values removed at each end is rounded down. A few
-// extreme values change this mean little.
+// extreme values change the trimmed mean little.
 double TrimmedMean(std::span<const double> values, double trimmed = kTrimmed);
 
 // Returns the number of values whose distance from the median is more than mads * 1.4826 * MAD and also more

@@ -4,13 +4,13 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels of causal softmax attention for the CPU and for CUDA. If q, k and v are BF16, scores, probabilities
-// and sums are f32, except that cuDNN (attention_cudnn.h) rounds probabilities to bf16.
+// Declares kernels of causal softmax attention for the CPU and for CUDA. If q, k and v are BF16, scores,
+// probabilities and sums are f32, except that cuDNN (attention_cudnn.h) rounds probabilities to bf16.
 //
 // The forward pass does not keep the (seq, seq) matrices of scores and probabilities. The backward pass
-// computes them again from q, k and each row's log-sum-exp (FlashAttention, arXiv:2205.14135). In our own
-// kernels, which are all except cuDNN's, a CPU thread or a CUDA block computes at most 64 rows of such a
-// matrix at a time.
+// computes these matrices again from q, k and each row's log-sum-exp (FlashAttention, arXiv:2205.14135). In
+// our own kernels, which are all except cuDNN's, a CPU thread or a CUDA block computes at most 64 rows of
+// such a matrix at a time.
 //
 // On CUDA, CausalAttention and CausalAttentionGrad throw InvalidInput for a head_dim above 128.
 namespace gradsync::model::kernels {

@@ -3,12 +3,12 @@
 #include "model/kernels/attention.h"
 #include "model/tensor/cuda_support.h"
 
-// Tiles (small matrices in the shared memory of a CUDA block) for the attention kernels in attention_cuda.cu,
-// and functions that multiply tiles.
+// Defines tiles (small matrices in the shared memory of a CUDA block) for the attention kernels in
+// attention_cuda.cu, and functions that multiply tiles.
 namespace gradsync::model::kernels {
 
-// The place of a tile in tensors such as q, k and v: the tile has `tile_rows` consecutive positions of one
-// head of one sequence.
+// Says which elements of a tensor such as q, k or v a tile has: those of `tile_rows` consecutive positions of
+// one head of one sequence.
 struct HeadTile {
   __device__ HeadTile(const HeadShape& shape, int64_t head, int64_t tile, int tile_rows)
       : first(tile * tile_rows),
@@ -39,11 +39,11 @@ class SharedMemory {
 // There are two kinds of tiles. A (kTile, kDim) tile has kTile rows (positions) of one head of q, k, v or
 // dout (the gradient of attention's output). A (kTile, kTile) tile has attention scores, probabilities or
 // their gradients. kDim is head_dim rounded up to 32, 64, 80 or 128; a (kTile, kDim) tile has zeros in the
-// columns from head_dim on. Number, float or double, is the type of a tile's elements. The products do not
-// use the GPU's tensor cores, which would round f32 inputs.
+// columns from head_dim on. Number, float or double, is the type of a tile's elements. Products of tiles do
+// not use the GPU's tensor cores, which would round f32 inputs.
 //
-// A CUDA block has 16 x 16 threads. Of a product of two tiles, thread (ty, tx) computes the elements in rows
-// ty * kRows + i, with kRows = kTile / 16 and i < kRows, and in columns tx + 16 * j.
+// A CUDA block has 16 x 16 threads. Thread (ty, tx) computes some elements of a product of two tiles: those
+// in the rows ty * kRows + i and the columns tx + 16 * j, where kRows = kTile / 16 and i < kRows.
 template <class NumberOf, int kDimOf>
 struct Tiles {
   using Number = NumberOf;
@@ -52,8 +52,8 @@ struct Tiles {
   // memory of tiles of f32. With 80 columns, tiles of 64 rows would be too large for the gradient kernels on
   // GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per block.
   static constexpr int kTile = sizeof(Number) == 8 || kDim == 80 ? 32 : 64;
-  // The number of elements from the start of a row of a (kTile, kDim) tile to the start of the next. It is
-  // one more than kDim, so that neighbours in a column are in different banks of the shared memory.
+  // The number of elements from the start of a row of a (kTile, kDim) tile to the start of the next. This
+  // stride is one more than kDim, so that neighbours in a column are in different banks of the shared memory.
   static constexpr int kStride = kDim + 1;
   static constexpr int kScoreStride = kTile + 1;
   static constexpr int kBytes = kTile * kStride * sizeof(Number);
@@ -129,9 +129,9 @@ struct Tiles {
   };
 };
 
-// The threads of a block call LoadTile together. It copies kTile rows of a head, from position `first` of the
-// sequence on, from the tensor x to `tile` in shared memory, and converts the elements to Number. Rows beyond
-// the end of the sequence become zeros.
+// The threads of a block call LoadTile together. LoadTile copies kTile rows of a head, from position `first`
+// of the sequence on, from the tensor x to `tile` in shared memory, and converts the elements to Number. Rows
+// beyond the end of the sequence become zeros.
 template <class Tiles, class T>
 __device__ void LoadTile(const HeadShape& shape, const T* x, int64_t columns, int64_t first,
                          typename Tiles::Number* tile) {

@@ -6,8 +6,9 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels of batch normalisation (arXiv:1502.03167) in training, with the mean and the variance of the batch.
-// The same pass over memory also adds the residual and applies the activation function of a residual network:
+// Declares kernels of batch normalisation (arXiv:1502.03167) in training, with the mean and the variance of
+// the batch. The same pass over memory also adds the residual and applies the activation function of a
+// residual network:
 //
 //   y = act((x - mean) * r * weight + bias + residual),  r = 1 / sqrt(variance + eps)
 //
@@ -31,7 +32,7 @@ struct BatchNormInputs {
 //   running_var += momentum * (unbiased variance - running_var)
 //
 // A channel must have at least two pixels in the batch (batch * height * width >= 2), because the unbiased
-// variance divides by their number minus 1.
+// variance divides by the number of these pixels minus 1.
 template <class T>
 struct BatchNorm {
   ActivationShape shape;
@@ -47,8 +48,8 @@ struct BatchNorm {
 };
 
 // Computes the gradients of BatchNorm's inputs bias, weight, residual and x, each only if its destination is
-// not null. g is dy where y > 0 (without a relu: everywhere) and 0 elsewhere, x' = (x - mean) * r, and sums
-// and means are over the pixels of a channel:
+// not null. With a relu, g is dy where y > 0 and 0 elsewhere; without a relu, g = dy. x' is (x - mean) * r,
+// and sums and means are over the pixels of a channel:
 //
 //   dbias = sum of g    dweight = sum of g * x'    dresidual = g
 //   dx = weight * r * (g - mean of g - x' * mean of (g * x'))

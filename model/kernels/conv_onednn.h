@@ -11,11 +11,11 @@
 
 namespace gradsync::model::kernels {
 
-// Computes convolutions and their gradients on the CPU by the library oneDNN. It makes a oneDNN primitive (a
-// prepared convolution) once for each shape and pair of element types, and keeps it. T, the type of the
-// elements of x, y, dy and `weight`, is float or BF16. For BF16, Forward, WeightGrad and InputGrad do nothing
-// and return false if this CPU has no instructions for BF16, or if oneDNN's implementation is missing, slow
-// or known to be wrong; otherwise they return true.
+// Computes convolutions and their gradients on the CPU by the library oneDNN. A OneDnnConvs makes a oneDNN
+// primitive (a prepared convolution) once for each shape and pair of element types, and keeps it for later
+// calls. T, the type of the elements of x, y, dy and `weight`, is float or BF16. For BF16, Forward,
+// WeightGrad and InputGrad do nothing and return false if this CPU has no instructions for BF16, or if
+// oneDNN's implementation is missing, slow or known to be wrong; otherwise they return true.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
@@ -28,13 +28,13 @@ class OneDnnConvs {
   template <class T>
   bool WeightGrad(const ConvShape& shape, const T* x, const T* dy, float* dweight, bool accumulate);
 
-  // Writes the gradient of the convolution's input to dx. Dx, the type of its elements, is T or float.
+  // Writes the gradient of the convolution's input to dx. Dx, the type of dx's elements, is T or float.
   template <class T, class Dx>
   bool InputGrad(const ConvShape& shape, const T* weight, const T* dy, Dx* dx);
 
-  // Adds the gradient of the convolution's input to dx, for a 1 x 1 kernel with stride 1 and no padding. It
-  // is computed as a forward convolution of dy with the transposed weight, because oneDNN's forward
-  // convolutions can add to their output, and its backward convolutions cannot.
+  // Adds the gradient of the convolution's input to dx, for a 1 x 1 kernel with stride 1 and no padding. This
+  // gradient is computed as a forward convolution of dy with the transposed weight, because oneDNN's forward
+  // convolutions can add to their output, and oneDNN's backward convolutions cannot.
   void AddInputGrad(const ConvShape& shape, const float* weight, const float* dy, float* dx);
 
  private:
@@ -76,8 +76,8 @@ class OneDnnConvs {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  // Maps each key that was used before to the WeightReader or WeightWriter (the type Made) made for it, or to
-  // nullopt if oneDNN has no fast primitive for the key.
+  // A map with an entry for each Key used so far: the WeightReader or WeightWriter (the type Made) made for
+  // the key, or nullopt if oneDNN has no fast primitive for the key.
   template <class Made>
   using Cache = std::map<Key, std::optional<Made>>;
 
@@ -87,9 +87,9 @@ class OneDnnConvs {
     const void* data;
   };
 
-  // Returns the entry of `cache` for `key`. If there is none, first makes it from the two oneDNN descriptors
-  // that make() returns: that of the weight, or of its gradient, in the caller's layout, and that of the
-  // convolution.
+  // Returns the entry of `cache` for `key`. If `cache` has no such entry, Find first makes it from the two
+  // oneDNN descriptors that make() returns. The first describes the weight, or the weight's gradient, in the
+  // caller's layout; the second describes the convolution.
   template <class Made, class Make>
   const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
 

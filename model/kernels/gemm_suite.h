@@ -10,8 +10,8 @@
 #include "model/kernels/gemm.h"
 #include "model/tensor/tensor.h"
 
-// Functions that check the results of matrix products (the kernel Gemm), for the tests on the CPU and on
-// CUDA.
+// Defines functions that check the results of matrix products (the kernel Gemm), for the tests on the CPU and
+// on CUDA.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -41,7 +41,7 @@ struct Padded {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
   // Returns a copy of this matrix, with the NaN after each row, in memory of `device`. The copy does not
-  // start at a multiple of 16 bytes, because the kernels must not need this.
+  // start at a multiple of 16 bytes, because the kernels must also compute with arrays that are not aligned.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
     Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});
@@ -60,8 +60,8 @@ struct GemmCase {
 
 // Calls multiply(a, b, c, c_stride), the matrix product to test, with matrices in the device's memory, and
 // expects that c then equals the result of plain loops. `c_before` has the values of c before the call. The
-// expected result is the product a b, plus the matrix Padded<C>(m, n, 2) if `adds`; the caller uses this
-// matrix as `c_before`, or lets `multiply` add it.
+// expected result is the product a b, plus the matrix Padded<C>(m, n, 2) if `adds`. If `adds`, the caller
+// must pass this matrix as `c_before`, or let `multiply` add it.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {
