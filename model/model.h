@@ -35,9 +35,10 @@ class Model {
   virtual std::span<Parameter* const> parameters() const = 0;
   // Returns groups of parameters (units), such as those of one layer, in the order in which the forward pass
   // reads them. Training strategies that leave each rank only a part of the parameters, like PyTorch's
-  // fully_shard, gather a unit from all ranks before the model uses it, and may reuse its memory for other
-  // units afterwards. So each operation must read parameters of at most one unit, and forward must read no
-  // parameter of a unit after one of a later unit. Parameters that are in no unit may be read at any time.
+  // fully_shard, gather the parameters of a unit from all ranks before the model reads them. After the model
+  // has read these parameters, a strategy may reuse their memory for another unit. So each operation must
+  // read parameters of at most one unit, and forward must read no parameter of a unit after a parameter of a
+  // later unit. Parameters that are in no unit may be read at any time.
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};
   }
@@ -49,9 +50,9 @@ class Model {
   virtual Var Loss(const Batch& batch) = 0;
 };
 
-// Overwrites every parameter of `params` with the tensor of its name in the safetensors file `path`, and
-// likewise every buffer that is in the file. If the file lacks a parameter, or has an unknown tensor or one
-// of wrong shape or dtype, throws InvalidInput and loads nothing.
+// Overwrites every parameter of `params` with the tensor of the same name in the safetensors file `path`.
+// Also overwrites every buffer of `buffers` that is in the file. If the file lacks a parameter, or has an
+// unknown tensor or a tensor of wrong shape or dtype, throws InvalidInput and loads nothing.
 void LoadParameters(std::span<Parameter* const> params, const std::string& path,
                     std::span<const Buffer> buffers = {});
 

@@ -22,8 +22,8 @@ struct Part {
   Parameter* param = nullptr;
   int64_t begin = 0;
   int64_t end = 0;
-  // The gradient of elements [begin, end) of `param`: a tensor of end - begin elements. If undefined, the
-  // optimizer reads elements [begin, end) of param->grad().
+  // The gradient of elements [begin, end) of `param`: a tensor of end - begin elements. If `grad` is
+  // undefined, the optimizer reads elements [begin, end) of param->grad().
   Tensor grad = {};
   // If defined, a tensor of end - begin values that the optimizer updates instead of param->value().
   Tensor value = {};
@@ -48,8 +48,9 @@ inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is
 // needs whole matrices: its constructors throw InvalidInput for a part of a matrix.
 class Optimizer {
  public:
-  // The smallest parts that an optimizer can update independently of the rest. With kElement they are single
-  // elements; with kMatrix they are whole matrices (IsMatrix), and single elements of all other parameters.
+  // The smallest parts that an optimizer can update independently of the rest. With kElement, these parts are
+  // single elements. With kMatrix, they are whole matrices (IsMatrix), and single elements of all other
+  // parameters.
   enum class Unit { kElement, kMatrix };
 
   virtual ~Optimizer() = default;
@@ -66,21 +67,22 @@ class Optimizer {
   void Advance() { ++num_steps_; }
   void Apply(std::span<Parameter* const> params, double grad_scale = 1);
 
-  // Sets the learning rate of the next steps. Throws InvalidInput if it is negative.
+  // Sets the learning rate of the next steps. Throws InvalidInput if `learning_rate` is negative.
   void SetLearningRate(double learning_rate);
   double learning_rate() const { return learning_rate_; }
 
-  // Returns a new optimizer with the same rule, options and learning rate that updates only `parts` and has
-  // taken no step. Throws InvalidInput if a part is not inside its parameter, if its `grad` or `value` has a
-  // wrong size, dtype or device, or, in Muon, if it has only some elements of a matrix.
+  // Returns a new optimizer that updates only `parts`, and that has taken no step. It has the rule, the
+  // options and the learning rate of this optimizer. Throws InvalidInput if a part is not inside its
+  // parameter, if its `grad` or `value` has a wrong size, dtype or device, or, in Muon, if it has only some
+  // elements of a matrix.
   virtual std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const = 0;
 
   // Returns the state tensors, such as AdamW's moments, for checkpoints; writing to them changes the state.
   // For example, AdamW's tensor exp_avg of the parameter NAME is called "exp_avg.NAME", or
   // "exp_avg.NAME[BEGIN:END]" for a part of the parameter.
   std::vector<NamedTensor> State();
-  // Returns the number of state tensors for parameter `p`. Each has as many elements as the parameter, or as
-  // the part that is updated.
+  // Returns the number of state tensors for parameter `p`. Each state tensor has as many elements as the
+  // parameter, or as the part that is updated.
   virtual size_t NumStatesOf(const Parameter& /*p*/) const { return state_names_.size(); }
   int64_t num_steps() const { return num_steps_; }
   void SetNumSteps(int64_t num_steps) { num_steps_ = num_steps; }
@@ -90,7 +92,7 @@ class Optimizer {
 
  protected:
   // `states` are the names of a parameter's state tensors, such as "exp_avg": at most two. A parameter has
-  // the first NumStatesOf() of them.
+  // the first NumStatesOf() of these states.
   Optimizer(std::string_view name, Unit unit, std::vector<std::string_view> states, std::vector<Part> parts,
             double learning_rate);
 
@@ -176,8 +178,8 @@ class AdamW : public Optimizer {
 //   value -= learning_rate * (weight_decay * value + 0.2 * sqrt(max(rows, columns)) * x)
 //
 // The factor 0.2 * sqrt(max(rows, columns)) is from Moonlight (arXiv:2502.16982, section 2.2; PyTorch:
-// adjust_lr_fn="match_rms_adamw"). It makes updates about as large as AdamW's, so that matrices need no
-// learning rate of their own. Muon updates all parameters that are not matrices (IsMatrix) by AdamW's
+// adjust_lr_fn="match_rms_adamw"). This factor makes updates about as large as AdamW's, so that matrices need
+// no learning rate of their own. Muon updates all parameters that are not matrices (IsMatrix) by AdamW's
 // formulas.
 class Muon : public AdamW {
  public:
@@ -201,7 +203,7 @@ class Muon : public AdamW {
   void Update(std::span<const Part* const> parts, double grad_scale) override;
   template <class T>
   void UpdateMatrix(const Part& part, double grad_scale);
-  // The matrix factor * tensor. The product is not computed, which saves a pass over memory.
+  // Represents the matrix factor * tensor. The product is not computed, which saves a pass over memory.
   struct Scaled {
     Tensor tensor;
     double factor;
@@ -210,8 +212,9 @@ class Muon : public AdamW {
   // is the type of the elements that the iterations' matrix products multiply. The function overwrites `u`.
   template <class T>
   Scaled Orthogonalize(const Tensor& u);
-  // Returns temporary tensor number `i`, with this shape and dtype, not initialised, on the device of `like`.
-  // A later call with the same `i` returns a tensor in the same memory if it is large enough.
+  // Returns the temporary tensor number `i`, which has the given shape and dtype, and is on the device of
+  // `like`. The elements are not initialised. A later call with the same `i` returns a tensor in the same
+  // memory if it is large enough.
   Tensor Workspace(size_t i, const Tensor& like, Shape shape, DType dtype);
 
   const Options options_;

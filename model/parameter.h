@@ -19,8 +19,8 @@ namespace gradsync::model {
 // pass over memory by writing value and copy together (BeginUpdate()).
 //
 // Code that writes the value must call MutableValue() before each write, or BeginUpdate() if it also writes
-// the copy. Otherwise ForwardValue() may return an old copy, and Backward may not detect that a parameter has
-// changed since forward.
+// the copy. Without these calls, ForwardValue() may return an old copy, and Backward may not detect that a
+// parameter has changed since forward.
 class Parameter {
  public:
   enum class Copy { kNone, kBF16 };
@@ -44,12 +44,12 @@ class Parameter {
     return value();
   }
   // Makes the tensor `place` the memory of the parameter's value(); no elements are copied. If `place` is
-  // undefined, the value is again in the parameter's own memory, with the contents from before. Throws
+  // undefined, the value is again in the parameter's own memory, and has the contents of this memory. Throws
   // InvalidInput if the shape, dtype or device of `place` differs from the value's.
   void PlaceValue(Tensor place);
   // Makes `place` the memory of the tensor that ForwardValue() returns: the copy in bf16 if the parameter has
-  // one, else the value. For a copy, ForwardValue() no longer rounds the value, so the code that fills
-  // `place` must write rounded values there. If `place` is undefined, ForwardValue() returns the
+  // one, else the value. If the parameter has a copy, ForwardValue() no longer rounds the value, so the code
+  // that fills `place` must write rounded values to it. If `place` is undefined, ForwardValue() returns the
   // parameter's own memory again.
   void PlaceForwardValue(Tensor place);
   // Sets a function that every ForwardValue() calls first, for example to wait until the parameter's values
@@ -62,8 +62,8 @@ class Parameter {
   // PlaceForwardValue, neither value nor copy counts.
   size_t own_bytes() const;
   // Returns the number of calls of MutableValue() and BeginUpdate() and of changes by PlaceValue and
-  // PlaceForwardValue. Backward compares this number with that during the forward pass, to detect that a
-  // value has changed since.
+  // PlaceForwardValue. Backward compares this number with its value in the forward pass, to detect that a
+  // parameter's value has changed since then.
   uint64_t version() const { return version_; }
   // Returns the tensor that operations read: the copy in bf16 if the parameter has one, else the value.
   const Tensor& ForwardValue() const;
@@ -80,8 +80,8 @@ class Parameter {
     return {value(), copy_};
   }
 
-  // Returns the tensor for the parameter's gradient. If PlaceGrad has not set its memory, the first call
-  // allocates it, without initialising the elements.
+  // Returns the tensor for the parameter's gradient. If PlaceGrad has not set the gradient's memory, the
+  // first call of grad() allocates this memory, without initialising the elements.
   const Tensor& grad();
   // Makes `place` the gradient's memory, usually a view into a communication buffer; no elements are copied.
   // If `place` is undefined, the next grad() allocates memory. Throws InvalidInput if the shape, dtype or
@@ -91,7 +91,7 @@ class Parameter {
   // Returns whether grad() holds a gradient. If true, the next Backward adds to this gradient; if false, it
   // overwrites grad().
   bool has_grad() const { return has_grad_; }
-  // Declares that grad() holds no gradient. Call this before the first Backward of each step, so that
+  // Declares that grad() holds no gradient. Call ResetGrad before the first Backward of each step, so that
   // Backward overwrites the gradient of the step before.
   void ResetGrad() {
     has_grad_ = false;
@@ -116,7 +116,7 @@ class Parameter {
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 
   // Excludes the parameter from training: operations use it as a constant, and Backward, optimizers and the
-  // strategies that synchronise gradients ignore it. Call this before you make an optimizer or a strategy
+  // strategies that synchronise gradients ignore it. Call Freeze before you make an optimizer or a strategy
   // with the parameter.
   void Freeze() { frozen_ = true; }
   bool frozen() const { return frozen_; }
@@ -146,7 +146,7 @@ class Parameter {
 };
 
 // Returns the parameters of `params` that are not frozen (Parameter::Freeze), in the same order. Throws
-// InvalidInput, naming the parameter, if `params` has one twice.
+// InvalidInput if `params` has a parameter twice; the message names this parameter.
 std::vector<Parameter*> Trained(std::span<Parameter* const> params);
 
 }  // namespace gradsync::model

@@ -16,7 +16,7 @@ std::optional<int64_t> ParseInteger(std::string_view text);
 // 10^6 or 2^20.
 std::optional<int64_t> ParseCount(std::string_view text);
 // Parses a number of bytes, with or without a binary prefix and a "B": "8", "8B", "64KiB", "12Mi". Returns
-// nullopt for other texts, and for 2^63 bytes or more.
+// nullopt if `text` is not such a number, or the number is 2^63 or more.
 std::optional<int64_t> ParseByteCount(std::string_view text);
 
 // Formats a count exactly, with the largest binary prefix that divides it: "3Mi", "1536Ki", "1000".

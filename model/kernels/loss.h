@@ -7,13 +7,13 @@
 
 namespace gradsync::model::kernels {
 
-// Computes `loss`, the mean cross-entropy of `rows` > 0 rows of logits, each with the number of its right
+// Computes `loss`, the mean cross-entropy of `rows` > 0 rows of logits, each with the index of its correct
 // class (target). On the CPU, the caller must check that targets are in [0, vocab). On CUDA, a target outside
 // [0, vocab) makes the loss NaN, and is reported in CudaDevice::wrong_indices().
 //
 // max is each row's maximum, log_sum = log(sum(exp(row - max))), and loss is the mean over the rows of max -
-// row[target] + log_sum. max and log_sum are stored separately, because their sum would lose digits of
-// log_sum if max is large.
+// row[target] + log_sum. The kernel stores max and log_sum, and not their sum, because the sum would lose
+// digits of log_sum if max is large.
 template <class T>
 struct CrossEntropy {
   const T* logits;         // (rows, vocab)

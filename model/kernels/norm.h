@@ -5,7 +5,8 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels, for the CPU and for CUDA, of RMSNorm, which divides each row of x by its root mean square.
+// Declares kernels, for the CPU and for CUDA, of RMSNorm, which divides each row of x by its root mean
+// square.
 namespace gradsync::model::kernels {
 
 // Computes y = x * r * weight for each row x, where r = 1 / sqrt(mean(x^2) + eps).

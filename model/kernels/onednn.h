@@ -14,16 +14,16 @@ inline bool UsesInstructions(dnnl::cpu_isa instructions) {
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
 
-// Returns whether oneDNN uses the AVX-512 instructions for bf16. Without these, matrix products and
-// convolutions are slower in bf16 than in f32.
+// Returns whether oneDNN uses the AVX-512 instructions for bf16. Without these instructions, matrix products
+// and convolutions by oneDNN are slower in bf16 than in f32.
 inline bool UsesBF16Instructions() { return UsesInstructions(dnnl::cpu_isa::avx512_core_bf16); }
 
 template <class T>
 inline constexpr dnnl::memory::data_type kOneDnnType =
     std::is_same_v<T, BF16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 
-// Returns oneDNN attributes with which the caller provides a primitive's scratch memory and, if `sum`, the
-// primitive adds its result to its output instead of overwriting it.
+// Returns attributes for a oneDNN primitive whose scratch memory the caller provides. If `sum`, the primitive
+// adds its result to the old output instead of overwriting the output.
 inline dnnl::primitive_attr OneDnnAttributes(bool sum = false) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

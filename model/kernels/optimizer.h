@@ -13,7 +13,8 @@ namespace gradsync::model::kernels {
 // A rule is a function object that computes the new value of one element of a tensor, and the new values of
 // its optimizer states. Rules are constexpr, because nvcc accepts constexpr functions in GPU code.
 
-// The rule of plain gradient descent. For each f32 element, this rule reads 8 bytes of memory and writes 4.
+// The rule of gradient descent without momentum. For each f32 element, this rule reads 8 bytes of memory and
+// writes 4.
 template <class T>
 struct Sgd {
   T learning_rate;
@@ -39,7 +40,7 @@ struct AdamW {
 };
 
 // Muon's momentum: an exponential mean of gradients, in Nesterov's form. The rule returns, as the new value,
-// an element of the update that Muon then orthogonalizes. It ignores the element's old value.
+// an element of the update that Muon then orthogonalizes. The rule ignores the element's old value.
 template <class T>
 struct Nesterov {
   T momentum, rest;  // rest: 1 - momentum
@@ -60,8 +61,8 @@ struct Blend {
   constexpr T operator()(T value, T grad) const { return keep * value + add * grad; }
 };
 
-// A tensor of n elements that the kernel Update changes: it overwrites the elements at `value`. If `copy` is
-// not null, it also writes the new values there, rounded to bf16.
+// A tensor of n elements that the kernel Update changes: Update overwrites the elements at `value`. If `copy`
+// is not null, Update also writes the new values to `copy`, rounded to bf16.
 template <class T>
 struct UpdatedTensor {
   const T* grad;
@@ -83,11 +84,12 @@ struct Update {
   void OnCuda(Device& device) const;
 };
 
-// Applies `rule` to element i of `tensor`: writes its new value and states, but not its copy in bf16, and
-// returns the new value. The function first reads the element's value, gradient and states, and then writes.
-// After a write, the compiler would have to read again, because it must assume that the arrays overlap. If
-// kScaled is false, `grad_scale` is ignored. The gradient is then not even multiplied by 1, because a
-// compiler may fuse a product and a sum into one instruction, which rounds differently.
+// Applies `rule` to element i of `tensor`: writes the element's new value and states, but not the copy in
+// bf16, and returns the new value. The function first reads the element's value, gradient and states, and
+// then writes. After a write, the compiler would have to read the arrays again, because it must assume that
+// they overlap. If kScaled is false, `grad_scale` is ignored. If kScaled is false, the gradient is not even
+// multiplied by 1, because a compiler may fuse a product and a sum into one instruction, which rounds
+// differently.
 template <bool kScaled, class Rule, class T>
 constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T grad_scale, int64_t i) {
   T value = tensor.value[i];

@@ -26,9 +26,9 @@ struct PoolShape {
   }
 };
 
-// Computes y, the maximum of each window, and `largest`, its position in the window: row * size + column. Of
-// equal maxima, `largest` names the first. NaN counts as larger than any number; of several NaNs, `largest`
-// names the last.
+// Computes y, the maximum of each window, and `largest`, the position of this maximum in the window: row *
+// size + column. Of equal maxima, `largest` names the first. NaN counts as larger than any number; of several
+// NaNs, `largest` names the last.
 template <class T>
 struct MaxPool {
   PoolShape shape;

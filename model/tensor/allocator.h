@@ -24,10 +24,10 @@ class MemorySource {
 // pages.
 std::unique_ptr<MemorySource> HostMemory();
 
-// Allocates blocks of memory from a source (MemorySource), and keeps freed blocks for later requests. It
-// gives them back in Trim(), or when the source has no memory left. After the first training steps, a step
-// usually gets the memory of all its tensors from kept blocks, without a call of the source. The class is
-// thread safe.
+// Allocates blocks of memory from a source (MemorySource), and keeps freed blocks for later requests. The
+// allocator gives all kept blocks back to the source in Trim(), and when the source has no memory left. After
+// the first training steps, a step usually gets the memory of all its tensors from kept blocks, without a
+// call of the source. The class is thread safe.
 //
 // Requested sizes below 1 KiB are rounded up to a multiple of 64 bytes; larger sizes are rounded up by less
 // than an eighth. A kept block serves a request if it has the rounded size, or exceeds it by at most an
@@ -47,8 +47,8 @@ class CachingAllocator {
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   // Returns a block of at least `bytes` (0 is allowed), aligned to at least 64 bytes. If the source has no
-  // memory left, gives all kept blocks back to the source and tries again. Throws std::bad_alloc if that also
-  // fails.
+  // memory left, gives all kept blocks back to the source and tries again. Throws std::bad_alloc if the
+  // second try fails too.
   void* Allocate(size_t bytes);
   void Free(void* memory);
 

@@ -6,18 +6,19 @@
 
 #include "model/tensor/cuda_device.h"
 
-// Classes that convert the times of CUDA events to the CPU's steady clock, to compare times on GPU and CPU.
+// Declares classes that convert the times of CUDA events to the CPU's steady clock, to compare times on GPU
+// and CPU.
 namespace gradsync::model {
 
 // A moment whose time is known on the GPU's clock and on the CPU's clock. The two clocks drift apart by some
 // microseconds per second, so an anchor is accurate only for a few seconds.
 class CudaAnchor {
  public:
-  // The constructor waits until the device's compute stream is empty. Then it makes three round trips: in
-  // each, it records an event in the stream and blocks the CPU until the GPU has reached it. It uses only the
-  // shortest round trip, and assumes that the GPU reached the event halfway between its begin and end. So the
-  // CPU's time of the anchor is wrong by at most half of this round trip (some microseconds), plus the
-  // resolution of the event's time.
+  // The constructor waits until the device's compute stream is empty. Then the constructor makes three round
+  // trips: in each, it records an event in the stream and blocks the CPU until the GPU has reached the event.
+  // The constructor uses only the shortest round trip, and assumes that the GPU reached the event halfway
+  // between the begin and the end of this trip. So the CPU's time of the anchor is wrong by at most half of
+  // the shortest round trip (some microseconds), plus the resolution of the event's time.
   explicit CudaAnchor(CudaDevice& device);
 
   // Returns the time when the GPU reached the event, in ns of std::chrono::steady_clock. The event must have
@@ -31,16 +32,16 @@ class CudaAnchor {
 
 // Keeps the newest CudaAnchor of a device. A device has one CudaClock: CudaDevice::Resource<CudaClock>()
 // makes it at the first call, and returns it. Any thread may call anchor(), but only the thread that runs the
-// model on the device may call Anchor(), because Anchor() enqueues work there.
+// model on the device may call Anchor(), because Anchor() enqueues work on the device.
 class CudaClock {
  public:
   explicit CudaClock(Device& device);
 
   // Measures one moment on the GPU's clock and on the CPU's clock (a CudaAnchor), keeps it as the newest
   // anchor and returns it. The call waits until the compute stream is empty, and some tens of microseconds
-  // more, so make it between training steps.
+  // more, so call Anchor() between training steps.
   std::shared_ptr<const CudaAnchor> Anchor();
-  // Returns the newest anchor. Before the first call of Anchor(), this is the one that CudaClock's
+  // Returns the newest anchor. Before the first call of Anchor(), this is the anchor that CudaClock's
   // constructor has made.
   std::shared_ptr<const CudaAnchor> anchor() const;
 

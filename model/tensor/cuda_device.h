@@ -10,13 +10,14 @@
 
 #include "model/tensor/device.h"
 
-// The types cudaStream_t and cudaEvent_t of CUDA's headers are pointers to these two structs.
+// The types cudaStream_t and cudaEvent_t of CUDA's headers are pointers to the structs CUstream_st and
+// CUevent_st.
 struct CUstream_st;
 struct CUevent_st;
 
-// Classes for NVIDIA GPUs, their streams, events and pinned CPU memory. In a build without the CUDA toolkit,
-// CudaDeviceCount() is 0, and the constructors of CudaDevice, CudaStream, CudaEvent and PinnedBuffer throw
-// InvalidInput ("... built without CUDA ...").
+// Declares classes for NVIDIA GPUs, their streams, events and pinned CPU memory. In a build without the CUDA
+// toolkit, CudaDeviceCount() is 0, and the constructors of CudaDevice, CudaStream, CudaEvent and PinnedBuffer
+// throw InvalidInput ("... built without CUDA ...").
 //
 // A function throws CudaError if its CUDA call fails, except destructors and functions for which another
 // result is stated. Kernels run asynchronously: if a kernel fails on the GPU (such as by a read out of
@@ -52,7 +53,7 @@ class CudaOutOfMemory : public std::bad_alloc {
 
 // Returns the number of GPUs that CUDA can use; 0 without a GPU, a driver, or CUDA in this build.
 int CudaDeviceCount();
-// Returns the total memory of the GPU with this ordinal in bytes; 0 if there is no such GPU.
+// Returns the total memory, in bytes, of the GPU with the number `ordinal`; 0 if there is no such GPU.
 size_t CudaMemoryBytes(int ordinal);
 // Returns the version of the CUDA runtime in this program, such as "13.0"; "" in a build without CUDA.
 std::string CudaRuntimeVersion();
@@ -142,35 +143,37 @@ class PinnedBuffer {
 // compute stream is done.
 //
 // The memory of a freed tensor may be reused immediately, although the GPU may still have to run kernels that
-// use it. This is safe on the compute stream, where kernels that use the memory's next tensor come later.
-// Before a tensor is used on another stream, that stream must wait for an event that was recorded on the
-// compute stream after the work that wrote the tensor. The tensor must then be kept until an event that was
-// recorded on the other stream after the use has been reached, or until the compute stream waits for this
+// use it. This reuse is safe on the compute stream, where kernels that use the memory's next tensor come
+// later. Before a tensor is used on another stream, that stream must wait for an event that was recorded on
+// the compute stream after the work that wrote the tensor. After the use, record an event on the other
+// stream. Keep the tensor until the GPU has reached this event, or until the compute stream waits for the
 // event.
 //
-// A kernel that finds a token id or a target outside of the vocabulary writes its position plus one to
-// wrong_indices(). The next Synchronize of the device, or Copy from or to CPU memory, throws InvalidInput and
-// resets wrong_indices().
+// A kernel that finds a token id or a target outside of the vocabulary writes the position of this entry plus
+// one to wrong_indices(). The next Synchronize of the device, or Copy from or to CPU memory, throws
+// InvalidInput and resets wrong_indices().
 //
 // Copy, Zero, Synchronize, launches of kernels, and the constructors of streams, events and pinned buffers
 // make this GPU the current GPU of the calling thread (cudaSetDevice), and do not restore the previous one.
 class CudaDevice : public Device {
  public:
-  // Makes a device for the GPU with this number among those that CUDA sees (CUDA_VISIBLE_DEVICES), counted
-  // from 0. Throws InvalidInput if there is no such GPU, or if its compute capability is below 8.0.
+  // Makes a device for the GPU with the number `ordinal`, counted from 0, among the GPUs that CUDA sees
+  // (CUDA_VISIBLE_DEVICES). Throws InvalidInput if there is no such GPU, or if its compute capability is
+  // below 8.0.
   explicit CudaDevice(int ordinal);
   ~CudaDevice() override;
 
-  // Casts `device` to a CudaDevice. Throws InvalidInput if it is a CPU; `op` names the caller in the message.
+  // Casts `device` to a CudaDevice. Throws InvalidInput if `device` is a CPU; `op` names the caller in the
+  // message.
   static CudaDevice& Of(Device& device, const char* op);
 
   void Copy(void* target, const void* source, size_t bytes) override;
   void Zero(void* target, size_t bytes) override;
   void Synchronize() override;
 
-  // Each member is the position plus one, in the flattened array of token ids (`id`) or of targets
-  // (`target`), of an entry that a kernel found to be outside of the vocabulary; 0 if there is none. The
-  // struct is in pinned CPU memory, which kernels can write.
+  // `id` is 0, or a kernel has found a token id outside of the vocabulary; then `id` is the position of this
+  // token id in the flattened array of ids, plus one. `target` is the same for targets. The struct is in
+  // pinned CPU memory, which kernels can write.
   struct WrongIndices {
     int64_t id, target;
   };
