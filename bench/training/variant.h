@@ -113,10 +113,11 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
 // not "gloo", such as "nccl". If there is no such variant, the result is "gloo".
 std::string PeerBackend(std::span<const TrainingVariant> variants);
 // Returns the PyTorch strategies with which `variants` can be compared (Traits::pytorch_twin), in all
-// `modes`: eager, compiled or both. No strategy occurs twice in one mode. A variant without such a strategy,
-// or that sets an option that PyTorch's strategy lacks (Option::keeps_twin is false), adds no strategy.
-// Throws InvalidInput, with a message that begins with --with_peers, if a variant that would add a strategy
-// sets clip_norm or learning_rate, which bench/peers/pytorch_training.py does not support.
+// `modes`: eager, compiled or both. Each combination of strategy, bucket size and mode occurs once. A variant
+// without such a strategy, or that sets an option that PyTorch's strategy lacks (Option::keeps_twin is
+// false), adds no strategy. Throws InvalidInput, with a message that begins with --with_peers, if a variant
+// that would add a strategy sets clip_norm or learning_rate, which bench/peers/pytorch_training.py does not
+// support.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);
 

@@ -8,7 +8,7 @@
 #include "comm/queue/chunks.h"
 #include "comm/queue/request.h"
 
-// Functions that run the collectives of backend gloo over the TCP connections of a GlooMesh.
+// RunCollective runs the collectives of backend gloo over the TCP connections of a GlooMesh.
 //
 // In an all-reduce of short vectors, every rank sends its whole vector to every other rank, and reduces the
 // vectors of all ranks itself. This all-reduce takes the delay of one message for vectors of up to 4 KiB. It

@@ -16,9 +16,9 @@
 namespace gradsync::comm {
 
 // Exchanges short messages between all ranks of a process group, over TCP connections of its own, without
-// gloo. The thread that calls Exchange writes and reads the messages itself, so it needs not wake another
-// thread. Use ShortMessages only for collectives that run one at a time, in the order in which they were
-// issued.
+// gloo. The thread that calls Exchange writes and reads the messages itself, so it does not need to wake
+// another thread. Use ShortMessages only for collectives that run one at a time, in the order in which they
+// were issued.
 class ShortMessages {
  public:
   // The largest number of ranks for which a process group of backend gloo uses ShortMessages. With more ranks
