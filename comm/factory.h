@@ -16,32 +16,32 @@ namespace gradsync::comm {
 std::vector<std::string> BackendNames();
 
 // Throws InvalidInput for an unknown backend, option or value of an option, and for a backend that does not
-// support this type of device or these ranks (`world`), or is not in this build. MakeProcessGroup makes the
-// same checks.
+// support devices of type `device` or the ranks of `world`, or is not in this build. MakeProcessGroup makes
+// the checks of CheckBackend too.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
 // Checks only that the backend and its options exist, and not whether they suit a device, ranks or this
 // build. Throws InvalidInput with a text such as "backend gloo has no option 'x'" or "backend hierarchical:
 // inner is 'x', expected one of: shm, gloo, mpi".
 void CheckBackendOptions(const std::string& backend, const BackendOptions& options);
-// For backend nccl, which needs a GPU for each rank. Throws InvalidInput, whose text has both numbers, if
-// this host has fewer GPUs (`num_gpus`) than ranks. Checks nothing if `share_gpu` is true, or if a launcher
-// such as torchrun started the ranks and one GPU is visible: the launcher may show a different GPU to each
-// rank.
+// Checks that this host has a GPU for each of its ranks, as backend nccl needs. Throws InvalidInput if the
+// host has fewer GPUs (`num_gpus`) than ranks. The text of the exception has both numbers. Checks nothing if
+// `share_gpu` is true, or if a launcher such as torchrun started the ranks and one GPU is visible: the
+// launcher may show a different GPU to each rank.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
 // Properties of a backend of collectives, such as "gloo", that are known before it makes a process group.
 struct BackendTraits {
-  // If true, a collective with this backend that computes sums adds the ranks' values of an element in rank
-  // order. Sums of bf16 elements are computed in f32 and then rounded to bf16. A mean is the sum divided by
-  // the number of ranks; means of f32 elements are computed in f64 and then rounded to f32. Backend
-  // hierarchical first adds the elements of each host's ranks, and then adds the hosts' sums. Its mean is the
-  // mean of the hosts' means.
+  // If reduces_in_rank_order is true, a collective with this backend that computes sums adds the ranks'
+  // values of an element in rank order. This backend then computes sums of bf16 elements in f32, and rounds
+  // them to bf16. A mean is the sum divided by the number of ranks; means of f32 elements are computed in f64
+  // and then rounded to f32. Backend hierarchical first adds the elements of each host's ranks, and then adds
+  // the hosts' sums. The mean of backend hierarchical is the mean of the hosts' means.
   //
-  // If false, a library's algorithm (in backends gloo_own, mpi and nccl) chooses the order of the additions,
-  // at least in all-reduces, and may round after each addition. In gloo_own and mpi, a mean is the rounded
-  // sum divided by the number of ranks. NCCL instead multiplies each element by the rounded reciprocal of the
-  // number of ranks before it adds.
+  // If reduces_in_rank_order is false, a library's algorithm (in backends gloo_own, mpi and nccl) chooses the
+  // order of the additions, at least in all-reduces, and may round after each addition. In gloo_own and mpi,
+  // a mean is the rounded sum divided by the number of ranks. NCCL instead multiplies each element by the
+  // rounded reciprocal of the number of ranks before it adds.
   bool reduces_in_rank_order = true;
   bool needs_mpirun = false;     // mpirun or srun must start the ranks
   bool shares_memory = false;    // the ranks of a host can share tensors (AllocateShared)

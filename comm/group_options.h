@@ -19,18 +19,21 @@ struct GroupOptions {
   std::string backend = "gloo";
   BackendOptions backend_options{};
   World world;
-  // Longest wait for a rank that makes no progress, when the ranks connect and in a collective. With several
-  // ranks on each host, backend hierarchical waits twice as long for ranks of other hosts.
+  // `timeout` is the longest time for which a rank waits for another rank that makes no progress, while the
+  // ranks connect and in a collective. With several ranks on each host, backend hierarchical waits twice as
+  // long for ranks of other hosts.
   std::chrono::milliseconds timeout{60000};
-  // Number of communication threads, which is the number of collectives that can progress concurrently.
-  // Backends shm and nccl do not use it; with backend hierarchical, only its outer backend uses it.
+  // `num_threads` is the number of communication threads, and so the number of collectives that can progress
+  // concurrently. Backends shm and nccl do not use num_threads; in backend hierarchical, only the outer
+  // backend uses it.
   int num_threads = 2;
-  // A network interface ("eth0") or an address of this host, for gloo's connections to other ranks. Backends
-  // shm, mpi and nccl do not use it. If it is empty and all ranks are on one host, gloo uses loopback. If it
-  // is empty and ranks are on several hosts, gloo uses this host's address towards other hosts. With a
-  // rendezvous (World::rendezvous) of the form tcp://, that is the address from which this host sends to the
-  // rendezvous, or, on the rendezvous's own host, to another host. With one of the form file://, it is the
-  // address to which this host's name resolves, or, if that is loopback, the address of the default route.
+  // `interface_or_address` is a network interface ("eth0") or an address of this host, for gloo's connections
+  // to other ranks. Backends shm, mpi and nccl do not use it. If interface_or_address is empty and all ranks
+  // are on one host, gloo uses loopback. If it is empty and ranks are on several hosts, gloo uses this host's
+  // address towards other hosts. With a rendezvous (World::rendezvous) of the form tcp://, this is the
+  // address from which this host sends to the rendezvous, or, on the rendezvous's own host, to another host.
+  // With a rendezvous of the form file://, gloo uses the address to which this host's name resolves, or, if
+  // that is loopback, the address of the default route.
   std::string interface_or_address{};
 };
 
@@ -38,10 +41,10 @@ class FirstCause;  // comm/queue/first_cause.h
 
 // The type of the functions that make process groups; each backend has one such function. The argument
 // `first_cause` is an object that, after a failure, finds the rank that failed first. Backend hierarchical
-// passes its own FirstCause if it makes both an inner and an outer group. Else `first_cause` is null, and the
-// function makes a FirstCause if it needs one. The function returns when the ranks are connected. It throws
-// InvalidInput for bad options, and CollectiveError if ranks are missing. It does not check whether the
-// backend supports the device; MakeProcessGroup does so before it calls the function.
+// passes its own FirstCause if it makes both an inner and an outer group. In all other cases `first_cause` is
+// null, and the function makes a FirstCause if it needs one. The function returns when the ranks are
+// connected. It throws InvalidInput for bad options, and CollectiveError if ranks are missing. It does not
+// check whether the backend supports the device; MakeProcessGroup does so before it calls the function.
 using GroupMaker = std::unique_ptr<ProcessGroup>(const GroupOptions& options, const model::DevicePtr& device,
                                                  std::shared_ptr<FirstCause> first_cause);
 

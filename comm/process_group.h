@@ -12,7 +12,7 @@
 
 #include "model/tensor/tensor.h"
 
-// The interface (ProcessGroup) through which strategies of gradient synchronisation call communication
+// Defines ProcessGroup, the interface through which strategies of gradient synchronisation call communication
 // backends.
 namespace gradsync::comm {
 
@@ -22,15 +22,15 @@ std::string_view Name(ReduceOp op);  // "sum", "mean", "max", "min"
 enum class Collective { kAllReduce, kBroadcast, kReduceScatter, kAllGather, kBarrier };
 std::string_view Name(Collective collective);  // "all_reduce", "broadcast", ...
 
-// The argument `waits` of a collective tells when the caller will call Work::Wait for it: later or at once.
-// All ranks must pass the same value for one collective. kAtOnce promises that the caller calls Work::Wait
-// directly after it has issued the collective. A backend may then run the collective on the thread that calls
-// Work::Wait; backend shm may also do so with kLater.
+// The argument `waits` of a collective tells when the caller will call Work::Wait for the collective: later
+// or at once. All ranks must pass the same value for one collective. kAtOnce promises that the caller calls
+// Work::Wait directly after it has issued the collective. A backend may then run the collective on the thread
+// that calls Work::Wait; backend shm may also do so with kLater.
 enum class Waits { kLater, kAtOnce };
 
-// The start and the end of a collective on this rank, in nanoseconds on the clock that Now() reads. The
-// interval starts when a thread or CUDA stream starts to run the collective, includes waits for late ranks,
-// and ends when data is moved and reduced.
+// An Interval has the start and the end of a collective on this rank, in nanoseconds on the clock that Now()
+// reads. The interval starts when a thread or CUDA stream starts to run the collective, includes waits for
+// late ranks, and ends when the data has been moved and reduced.
 struct Interval {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
@@ -50,9 +50,9 @@ class CollectiveError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A handle of a collective in flight. Destroying the handle does not cancel the collective. The collective
-// keeps its tensors alive until it has ended or Wait() has returned. The call that issues a collective does
-// not report its failure: Wait() and interval() throw CollectiveError.
+// A Work object is a handle of a collective in flight. Destroying the handle does not cancel the collective.
+// The collective keeps its tensors alive until it has ended or Wait() has returned. The call that issues a
+// collective does not report a failure of the collective: Wait() and interval() throw CollectiveError.
 class Work {
  public:
   class State {
@@ -69,12 +69,12 @@ class Work {
   // Waits for the result of the collective: blocks the calling thread until the result is in the tensors.
   // Backend nccl instead makes later work of the GPU's compute stream wait for the collective; it blocks the
   // calling thread only for a barrier, or while the GPU's queue is full. Throws CollectiveError if the
-  // collective has failed (with nccl: if this is already known).
+  // collective has failed (with nccl: if the failure is already known).
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
   // Returns the time during which the collective ran. Blocks the calling thread until the collective has
-  // ended. Throws CollectiveError if it has failed.
+  // ended. Throws CollectiveError if the collective has failed.
   Interval interval() { return state_ == nullptr ? Interval{} : state_->interval(); }
   // Returns true after the collective has ended, also if it has failed. Does not block.
   bool Done() const { return state_ == nullptr || state_->Done(); }
@@ -91,7 +91,8 @@ struct Request {
   Waits waits = Waits::kLater;
   int64_t sequence = 0;      // number of the collective in its process group, from 0; set by the backend
   bool within_host = false;  // true if a HostGroup issues the collective
-  // In an all-reduce or broadcast, `input` and `output` are one tensor. In a barrier, both are undefined.
+  // In an all-reduce or broadcast, `input` and `output` are one tensor. In a barrier, both tensors are
+  // undefined.
   model::Tensor input{};
   model::Tensor output{};
   // The backend runs the request when the earlier collective `after` has ended; if `after` has failed, the
@@ -117,25 +118,26 @@ struct GroupFacts {
   int receivers = 0;
   std::string_view link = "other";  // the medium: memory, a network (other) or none
   std::string interface = {};       // name of the network interface; empty if unknown
-  // A bus bandwidth, in bytes per second, that no collective of this group can reach. The tables of benchmark
-  // results warn if a measured bus bandwidth is higher than this number, because the measurement is then
-  // wrong. The default value is for ranks that exchange data in the memory of their host; backends gloo and
-  // nccl set other values.
+  // `limit_per_second` is a bus bandwidth, in bytes per second, that no collective of this group can reach.
+  // The tables of benchmark results warn if a measured bus bandwidth is higher than this number, because the
+  // measurement is then wrong. The default value is for ranks that exchange data in the memory of their host;
+  // backends gloo and nccl set other values.
   double limit_per_second = 400e9;
   std::vector<std::pair<std::string, std::string>> more = {};  // more facts, as names and values
 };
 
-// One rank's access to the group of ranks that train a model together: the functions for the collectives
-// between these ranks.
+// A ProcessGroup is one rank's access to the group of ranks that train a model together: it has the functions
+// for the collectives between these ranks.
 //
 // Every rank must issue the same collectives in the same order, from one thread at a time. AllReduce,
 // Broadcast, ReduceScatter and AllGather usually return before the collective has ended, so several
-// collectives may be in flight. Before they send anything, these four functions throw InvalidInput, which
-// names the collective, for bad arguments on this rank: an undefined tensor, a tensor on another device, a
-// mean of integers, a root that is not a rank, or numbers of elements or dtypes of `input` and `output` that
-// do not match. Tensors are contiguous. Backends may work directly in a tensor's memory, so no other code may
-// access the tensor until Wait() has returned. On a GPU, a collective with tensors starts when the compute
-// stream (the CUDA stream of the model's computations) has done the work that was on it before the call.
+// collectives may be in flight. These four functions check their arguments on this rank before they send
+// anything. They throw InvalidInput, which names the collective, for an undefined tensor, a tensor on another
+// device, a mean of integers, a root that is not a rank, or numbers of elements or dtypes of `input` and
+// `output` that do not match. Tensors are contiguous. Backends may work directly in a tensor's memory, so no
+// other code may access the tensor until Wait() has returned. On a GPU, a collective with tensors starts when
+// the compute stream (the CUDA stream of the model's computations) has done the work that was on it before
+// the call.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -168,10 +170,10 @@ class ProcessGroup {
   }
   // Returns one tensor in memory that all ranks share: when a collective has ended, every rank sees what any
   // rank wrote into the tensor before the collective. Returns an undefined tensor on all ranks if the backend
-  // shares no memory between them (only shm does, alone or in hierarchical), for a group of one rank, and for
-  // 0 bytes. The tensor must not be an argument of collectives. All ranks must call AllocateShared in the
-  // same order with equal shape and dtype; it throws the same errors as Allocate. The tensor counts once in
-  // the memory statistics of all ranks together: each rank counts an equal share of its bytes.
+  // shares no memory between the ranks (only shm does, alone or in hierarchical), for a group of one rank,
+  // and for 0 bytes. The tensor must not be an argument of collectives. All ranks must call AllocateShared in
+  // the same order with equal shape and dtype; it throws the same errors as Allocate. The tensor counts once
+  // in the memory statistics of all ranks together: each rank counts an equal share of its bytes.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {
     return {};
@@ -194,12 +196,12 @@ class ProcessGroup {
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
   // Makes all unfinished and later collectives of this group fail, on this rank and on the other ranks. With
-  // backend mpi the other ranks notice it only at their timeout. Abort may be called from any thread. It does
-  // nothing in a process group of backend nccl, and in a HostGroup.
+  // backend mpi, the collectives of the other ranks fail only at their timeout. Abort may be called from any
+  // thread. It does nothing in a process group of backend nccl, and in a HostGroup.
   virtual void Abort() {}
 
   // Starts the collective that `request` describes, without a check of its arguments. AllReduce, Broadcast,
-  // ReduceScatter and AllGather check their arguments, and then call this function.
+  // ReduceScatter and AllGather check their arguments, and then call Issue.
   virtual Work Issue(Request request) = 0;
 
  protected:
@@ -245,17 +247,17 @@ class GroupDecorator : public ProcessGroup {
   std::unique_ptr<ProcessGroup> owned_;
 };
 
-// The process group of the ranks on this rank's host, made from the process group of all ranks. A sharding
-// strategy divides vectors, such as the parameters, among the ranks of its group. With a HostGroup, each host
-// has a whole copy of these vectors, and each rank of the host stores one part of the copy. ReduceScatter
-// reduces over the ranks of all hosts: first within each host, then between the ranks of different hosts that
-// have the same part. For bf16 tensors, the sum over a host's ranks is rounded to bf16 before it is reduced
-// between hosts. AllReduce, Broadcast, AllGather and Barrier of a HostGroup exchange data only between the
-// ranks of one host.
+// A HostGroup is the process group of the ranks on this rank's host, made from the process group of all
+// ranks. A sharding strategy divides vectors, such as the parameters, among the ranks of its group. With a
+// HostGroup, each host has a whole copy of these vectors, and each rank of the host stores one part of the
+// copy. ReduceScatter reduces over the ranks of all hosts: first within each host, then between the ranks of
+// different hosts that have the same part. For bf16 tensors, the sum over a host's ranks is rounded to bf16
+// before it is reduced between hosts. AllReduce, Broadcast, AllGather and Barrier of a HostGroup exchange
+// data only between the ranks of one host.
 class HostGroup : public ProcessGroup {
  public:
-  // `all` is the process group of all ranks; its host_group() must not be null, and it must outlive this
-  // object.
+  // `all` is the process group of all ranks, which must outlive this object; all.host_group() must not be
+  // null.
   explicit HostGroup(ProcessGroup& all) : HostGroup(all, *all.host_group()) {}
 
   std::string_view backend() const override { return all_.backend(); }

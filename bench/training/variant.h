@@ -37,33 +37,34 @@ constexpr std::string_view Name(OptimizerKind kind) { return kOptimizerWords[1 +
 //   bucket_elements  in elements of gradients
 //   published_size   in the published experiment's unit: bytes for `core` and `core_update`, else elements
 struct TrainingVariant : Variant {
-  // The fixed properties of the variant's strategy. For a strategy of PyTorch, they are those of the gradsync
-  // strategy with which it is compared.
+  // `traits` points to the properties of the variant's strategy (see ddp::Traits). For a strategy of PyTorch,
+  // they are the properties of the gradsync strategy with which it is compared.
   const ddp::Traits* traits = nullptr;
   std::string floor = {};  // name of the strategy without communication; costs are measured from its time
-  // The values of the variant's options by name, without the size of buckets and without options that have
-  // their default value. If an option takes words instead of numbers, its value here is the word's index in
-  // Option::words.
+  // `values` maps the name of each option of the variant to its value. It lacks the size of buckets and
+  // options that have their default value. If an option takes words instead of numbers, its value here is the
+  // word's index in Option::words.
   std::map<std::string, double, std::less<>> values = {};
   int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets
   // The names of the options that the variant's text sets, also of those that it sets to their default.
   std::set<std::string, std::less<>> named = {};
 
-  // These three functions return the values of the variant's options clip_norm, learning_rate and optimizer.
+  // clip_norm(), learning_rate() and optimizer() return the values of the variant's options with these names.
   // For an option with its default value, clip_norm() returns infinity, learning_rate() 0, and optimizer()
   // nullopt.
   double clip_norm() const;
   double learning_rate() const;
   std::optional<OptimizerKind> optimizer() const;
   ddp::StrategyOptions strategy_options() const;
-  // Returns the number of steps between two averages over the ranks: the option `period` of local SGD and
-  // DiLoCo, which average weights only every few steps; 1 for all other strategies.
+  // Returns after how many training steps the ranks' weights are averaged again: for local SGD and DiLoCo,
+  // the value of the option `period`. Returns 1 for all other strategies.
   int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
-  // A benchmark measures a variant in turns. In a turn, the variant takes lead_in_steps() untimed and then
-  // turn_steps() timed steps, without barriers between them. The mean time of the timed steps is one sample.
-  // A turn has several steps if the strategy averages weights only every few steps. It also has several steps
-  // if carries() is true: such a strategy ends a step before it has gathered the new weights. The gathers
-  // then delay the next step's forward, and the timed steps include this delay.
+  // A benchmark measures a variant several times, and each of these measurements is called a turn. In a turn,
+  // the variant takes lead_in_steps() untimed and then turn_steps() timed steps, without barriers between
+  // them. The mean time of the timed steps is one sample. A turn has several steps if the strategy averages
+  // weights only every few steps. A turn also has several steps if carries() is true: the strategy then ends
+  // a step before it has gathered the new weights. These gathers delay the next step's forward, and the timed
+  // steps include this delay.
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::ValueOf(*traits, ddp::Option::Role::kCarry, strategy_options()) != 0; }
@@ -108,14 +109,15 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
                                           const VariantDefaults& defaults);
 
 // Returns the backend of torch.distributed over which PyTorch's strategies communicate when they are compared
-// with these variants. This is BackendTraits::pytorch_backend of the first variant for which it is not
-// "gloo", such as "nccl"; else "gloo".
+// with `variants`. The result is BackendTraits::pytorch_backend of the first variant whose pytorch_backend is
+// not "gloo", such as "nccl". If there is no such variant, the result is "gloo".
 std::string PeerBackend(std::span<const TrainingVariant> variants);
-// Returns, each once, the PyTorch strategies with which these variants can be compared
-// (Traits::pytorch_twin), in all `modes`: eager, compiled or both. A variant without such a strategy, or that
-// sets an option that PyTorch's strategy lacks (Option::keeps_twin is false), adds none. Throws InvalidInput,
-// with a message that begins with --with_peers, if a variant that would add one sets clip_norm or
-// learning_rate, which PyTorch's strategies here (bench/peers/pytorch_training.py) do not support.
+// Returns the PyTorch strategies with which `variants` can be compared (Traits::pytorch_twin), in all
+// `modes`: eager, compiled or both. Each combination of strategy, bucket size and mode occurs once. A variant
+// without such a strategy, or that sets an option that PyTorch's strategy lacks (Option::keeps_twin is
+// false), adds no strategy. Throws InvalidInput, with a message that begins with --with_peers, if a variant
+// that would add a strategy sets clip_norm or learning_rate, which bench/peers/pytorch_training.py does not
+// support.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);
 

@@ -10,8 +10,8 @@
 namespace gradsync::comm {
 
 // Waits until the GPU has done the work that precedes `event`. The thread sleeps between queries of the
-// event, so that other threads can use its CPU core. Throws std::runtime_error if the GPU has not done this
-// work within the timeout, and CudaError if CUDA reports an error.
+// event, so that other threads can use its CPU core. Throws std::runtime_error if the GPU has not done the
+// work that precedes `event` within the timeout, and CudaError if CUDA reports an error.
 void WaitOnHost(const model::CudaEvent& event, std::chrono::milliseconds timeout);
 
 // Runs collectives on tensors of a GPU with a backend that uses only host memory: copies the tensors through
@@ -19,16 +19,17 @@ void WaitOnHost(const model::CudaEvent& event, std::chrono::milliseconds timeout
 // CudaStaging object.
 class CudaStaging {
  public:
-  // `timeout` limits the time of each copy between GPU and host. The constructor throws CudaError.
+  // `timeout` limits the time of each copy between GPU and host. The constructor throws CudaError if CUDA
+  // reports an error.
   CudaStaging(std::shared_ptr<model::CudaDevice> device, std::chrono::milliseconds timeout);
 
   // Runs the collective that `request` describes: copies its input to host memory, calls `collective` with a
   // request on tensors in host memory, copies the output to the GPU, and returns when this copy is done. Does
-  // nothing for a request of 0 bytes. Before this call, the GPU must have finished all work on the request's
-  // tensors. If `collective` throws, waits until no copy uses the tensors, and then rethrows the exception.
-  // Throws CudaError or CudaOutOfMemory if CUDA reports an error, and std::runtime_error if a copy takes
-  // longer than the timeout. If this copy still runs when the timeout has passed a second time, the tensors
-  // on the GPU and in host memory are never freed, because the GPU may still use them.
+  // nothing for a request of 0 bytes. Before the call of Run, the GPU must have finished all work on the
+  // request's tensors. If `collective` throws, waits until no copy uses the tensors, and then rethrows the
+  // exception. Throws CudaError or CudaOutOfMemory if CUDA reports an error, and std::runtime_error if a copy
+  // takes longer than the timeout. If this copy still runs when the timeout has passed a second time, the
+  // tensors on the GPU and in host memory are never freed, because the GPU may still use them.
   void Run(const Request& request, const std::function<void(const Request&)>& collective);
 
  private:
@@ -38,7 +39,7 @@ class CudaStaging {
   // `buffer`. If `buffer` is too small, replaces it by a larger one.
   model::Tensor OnHost(const model::Tensor& tensor, Buffer& buffer) const;
   // Returns when all copies between GPU and host that this object has started (on stream_) are done. Throws
-  // CudaError, or std::runtime_error if they take longer than the timeout.
+  // CudaError, or std::runtime_error if the copies take longer than the timeout.
   void WaitForCopies() const;
   bool IsIdle() const;
 

@@ -8,21 +8,21 @@
 #include "comm/queue/chunks.h"
 #include "comm/queue/request.h"
 
-// The algorithms by which backend gloo runs collectives over the TCP connections of a GlooMesh.
+// RunCollective runs the collectives of backend gloo over the TCP connections of a GlooMesh.
 //
-// All-reduce of short vectors: every rank sends its whole vector to every other rank, and reduces the vectors
-// of all ranks itself. This all-reduce takes the delay of one message for vectors of up to 4 KiB. It takes
-// the delay of two messages for longer vectors, because each rank then also sends a confirmation that it has
-// received everything. Vectors of up to ShortMessages::kMaxBytes (4 KiB) are exchanged over other
-// connections, without gloo (ShortMessages), if the mesh has short_messages(), and the caller waits for the
-// result immediately after it issued the collective (Waits::kAtOnce).
+// In an all-reduce of short vectors, every rank sends its whole vector to every other rank, and reduces the
+// vectors of all ranks itself. This all-reduce takes the delay of one message for vectors of up to 4 KiB. It
+// takes the delay of two messages for longer vectors, because each rank then also sends a confirmation that
+// it has received everything. Vectors of up to ShortMessages::kMaxBytes (4 KiB) are exchanged without gloo,
+// by the class ShortMessages, if two conditions hold. The mesh must have short_messages(), and the caller
+// must wait for the result immediately after it issued the collective (Waits::kAtOnce).
 //
-// All-reduce of long vectors: the vector is cut into one part per rank. A rank receives its part from all
-// other ranks, reduces it, and sends the result to all other ranks. A part is sent in segments: while one
-// segment is reduced, the next segment is received and the result of the previous segment is sent. In this
-// algorithm a rank sends as many bytes as in a ring all-reduce (Patarasuk and Yuan, 2009): 2 (size - 1) /
-// size times the bytes of the vector, where `size` is the number of ranks. But it takes two steps, one after
-// the other, where a ring takes 2 (size - 1).
+// In an all-reduce of a long vector, the vector is cut into one part for each rank. A rank receives its part
+// of the vectors of all other ranks, reduces it, and sends the result to all other ranks. A part is sent in
+// segments: while one segment is reduced, the next segment is received and the result of the previous segment
+// is sent. In this algorithm a rank sends as many bytes as in a ring all-reduce (Patarasuk and Yuan, 2009): 2
+// (size - 1) / size times the bytes of the vector, where `size` is the number of ranks. But the algorithm
+// takes two steps, one after the other; a ring takes 2 (size - 1) steps.
 //
 // A barrier and a broadcast take at most log2(size) steps, rounded up. If the mesh has short_messages(), a
 // barrier whose caller waits immediately takes one step: each rank sends a short message to each other rank.
@@ -71,11 +71,11 @@ uint64_t BaseSlot(const Request& request);
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch);
 
 // Runs the all-reduce of backend `gloo_own`: gloo's own ring algorithm, which PyTorch's gloo backend also
-// uses, over the connections of `mesh`. It exists so that benchmarks can compare gloo's all-reduce with that
-// of RunCollective. In each of size - 1 steps, each rank adds a part of its vector to the part that it has
-// received, and rounds the sum. If a connection breaks within a message, this rank may notice it only when
-// the timeout has passed. Throws PeerError, which names no rank. Backend `gloo_own` runs all other
-// collectives with RunCollective.
+// uses, over the connections of `mesh`. RunOwnAllReduce exists so that benchmarks can compare gloo's
+// all-reduce with that of RunCollective. In each of size - 1 steps, where `size` is the number of ranks, each
+// rank adds a part of its vector to the part that it has received, and rounds the sum. If a connection breaks
+// within a message, this rank may notice it only when the timeout has passed. If communication fails, throws
+// PeerError, which names no rank. Backend `gloo_own` runs all other collectives with RunCollective.
 void RunOwnAllReduce(GlooMesh& mesh, const Request& request);
 
 }  // namespace gradsync::comm

@@ -23,9 +23,9 @@
 
 namespace gradsync::comm {
 
-// Blocks the signal SIGPIPE, while the object exists, for the thread that makes it and for threads that this
-// thread starts. gloo writes to sockets that may be closed, and SIGPIPE would end the process. The destructor
-// drops a SIGPIPE that has arrived meanwhile.
+// A BlockSigpipe object blocks the signal SIGPIPE while it exists, for the thread that makes it and for
+// threads that this thread starts. gloo writes to sockets that may be closed, and SIGPIPE would end the
+// process. The destructor drops a SIGPIPE that has arrived while the object existed.
 struct BlockSigpipe : BlockSignals {
   BlockSigpipe() : BlockSignals(SetOf({SIGPIPE})) {}
   ~BlockSigpipe() {
@@ -38,9 +38,9 @@ struct BlockSigpipe : BlockSignals {
 // A rank's TCP connections to all other ranks of a process group, made by gloo.
 //
 // Each pair of ranks has two connections, one for each direction. gloo locks a socket while it sends, so with
-// one connection its receiving thread would spin on the lock. Each message carries a 64-bit tag, which gloo
-// calls slot. A message is sent only after its receiver has asked for a message with this slot. So a message
-// that the receiver does not expect yet cannot block other messages.
+// one connection per pair gloo's receiving thread would spin on the lock. Each message carries a 64-bit tag,
+// which gloo calls slot. A message is sent only after its receiver has asked for a message with this slot. So
+// a message that the receiver does not expect yet cannot block other messages.
 //
 // If a peer sends a message that this rank has not asked for, gloo ends this process. Such a message cannot
 // overwrite memory: all buffers are of gloo's class UnboundBuffer, into which gloo writes only messages that
@@ -53,8 +53,8 @@ class GlooMesh {
   // sends, this rank first proves that it belongs to the job. The proof is an HMAC, keyed with the job's
   // secret, of this rank's number and a random number that the receiver published at the rendezvous. The
   // signal SIGPIPE is blocked in the threads that gloo starts. Throws CollectiveError if ranks cannot
-  // connect, which names the rank that failed first if it is known; InvalidInput for an interface or address
-  // that is unknown or that gloo cannot use, and for loopback if there are several hosts.
+  // connect; the error names the rank that failed first if it is known. Throws InvalidInput for an interface
+  // or address that is unknown or that gloo cannot use, and for loopback if there are several hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -65,7 +65,8 @@ class GlooMesh {
   // Returns, for error messages, the number that rank `rank` of the mesh has in the whole job.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
-  // Returns the other ranks, starting after this one, so that ranks do not all send to one rank first.
+  // Returns the numbers of the other ranks, from this rank's number + 1 on and then from 0, so that ranks do
+  // not all send to one rank first.
   const std::vector<int>& others() const { return others_; }
   // Returns the shortest timeout that any rank of the mesh passed to its constructor. It limits each wait for
   // a message. Vectors are sent in segments, whose length depends on the timeout and must be equal on all
@@ -74,12 +75,12 @@ class GlooMesh {
   // Returns the network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
 
-  // A barrier: returns when all ranks of the mesh have called this. All ranks must pass the same `slot`, the
-  // tag of the barrier's messages. Throws PeerError if a connection is lost or if a rank does not arrive
-  // within the timeout.
+  // Returns when all ranks of the mesh have called WaitForOthers, which is a barrier. All ranks must pass the
+  // same `slot`, the tag of the barrier's messages. Throws PeerError if a connection is lost or if a rank
+  // does not arrive within the timeout.
   void WaitForOthers(uint64_t slot);
-  // Returns the separate connections for short messages; null if there are more than ShortMessages::kMaxRanks
-  // ranks, or if `with_short_messages` was false in the constructor.
+  // Returns the object that exchanges short messages over connections of its own; null if there are more than
+  // ShortMessages::kMaxRanks ranks, or if `with_short_messages` was false in the constructor.
   ShortMessages* short_messages() const { return short_messages_.get(); }
 
   // Returns the gloo context (a set of one connection for each pair of ranks) on which rank `from` sends to
@@ -129,16 +130,17 @@ class GlooMesh {
   std::unique_ptr<ShortMessages> short_messages_;
 };
 
-// Sends messages with one slot (tag) to one other rank (peer), where they arrive in the order of Send.
+// Sends messages with one slot (tag) to one other rank (peer), where they arrive in the order of the calls of
+// Send.
 //
-// If a connection breaks within a message, gloo reports this neither to the sender nor to a receiver whose
-// last expected message it is: both would wait until the timeout has passed. So an algorithm that sends long
-// messages follows two rules:
+// If a connection breaks within a message, gloo does not report this to the sender, nor to a receiver that
+// expects no message after this one. Both would wait until the timeout has passed. So an algorithm that sends
+// long messages follows two rules:
 // - It ends every stream of messages with an empty message, so that a receiver of data always expects one
 //   more.
-// - It waits for its own messages to leave only after the peer's empty message has confirmed their arrival.
-//   An empty message may be queued behind messages of another collective. If that other collective fails,
-//   its error handler calls Abort, which ends all waits of this rank.
+// - The algorithm calls Wait for the messages that it sent only after the peer's empty message has confirmed
+//   their arrival. An empty message may be queued behind messages of another collective. If that other
+//   collective fails, its error handler calls Abort, which ends all waits of this rank.
 class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);

@@ -20,12 +20,13 @@ namespace gradsync::comm {
 // rank.
 //
 // Collectives on tensors of a GPU copy these tensors through host memory (comm/gloo/cuda_staging.h). A
-// collective on such tensors starts when the GPU has done the work that was on the compute stream when the
-// collective was issued. When Work::Wait returns, the result is in the GPU's memory.
+// collective on such tensors starts when the GPU has done the work that was on the compute stream (the CUDA
+// stream of the model's computations) when the collective was issued. When Work::Wait returns, the result is
+// in the GPU's memory.
 //
 // Backend "gloo_own" differs from "gloo" only in its all-reduce, which uses gloo's own ring algorithm
 // (RunOwnAllReduce). The comment of GroupMaker (comm/group_options.h) describes the argument `first_cause`
-// and the exceptions.
+// and the exceptions of MakeGlooGroup.
 std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,

@@ -16,8 +16,9 @@
 namespace gradsync::comm {
 
 // Exchanges short messages between all ranks of a process group, over TCP connections of its own, without
-// gloo. The thread that calls Exchange writes and reads the messages itself, so no other thread must be
-// woken. Use it only for collectives that run one at a time, in the order in which they were issued.
+// gloo. The thread that calls Exchange writes and reads the messages itself, so it does not need to wake
+// another thread. Use ShortMessages only for collectives that run one at a time, in the order in which they
+// were issued.
 class ShortMessages {
  public:
   // The largest number of ranks for which a process group of backend gloo uses ShortMessages. With more ranks
@@ -28,17 +29,17 @@ class ShortMessages {
 
   // Connects to all other ranks. Each rank listens at an address of its host; `address` is that of this rank.
   // Both sides of a connection prove that they belong to the job. The proof is an HMAC, keyed with the job's
-  // secret, of the prover's rank and a text that the other side published at the rendezvous and only ranks
-  // can read. Throws PeerError if a rank does not connect within the timeout, closes its connection or gives
-  // a wrong proof; CollectiveError if the rendezvous fails; std::runtime_error if this rank cannot listen or
-  // accept connections.
+  // secret, of the prover's rank and a text that the other side published at the rendezvous and that only
+  // ranks can read. Throws PeerError if a rank does not connect within the timeout, closes its connection or
+  // gives a wrong proof; CollectiveError if the rendezvous fails; std::runtime_error if this rank cannot
+  // listen or accept connections.
   ShortMessages(const World& world, const std::string& address, std::chrono::milliseconds timeout,
                 Rendezvous& rendezvous);
 
   // Sends `bytes` bytes of `data` to all other ranks, and receives equally many bytes from each. `bytes` must
   // be at most kMaxBytes. Returns pointers to the data of all ranks, in rank order: `data` itself for this
   // rank, and for the others memory that is valid until the next call of Exchange. `slot` is a number that
-  // identifies the collective; it is sent before the data. Throws PeerError if this takes longer than the
+  // identifies the collective; it is sent before the data. Throws PeerError if Exchange takes longer than the
   // timeout or if a rank closes its connection; std::runtime_error if another rank's slot differs from
   // `slot`.
   std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);

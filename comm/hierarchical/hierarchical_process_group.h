@@ -18,9 +18,9 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 
 // Makes a process group for ranks of several hosts from two backends: an inner backend within each host, and
 // an outer backend between hosts. Its collectives accept only tensors on the CPU. An all-reduce has three
-// steps (Mikami et al., 2018: a torus of two dimensions). First each rank reduces one share of the vectors of
-// its host's ranks. Then the ranks that have the same number on their hosts reduce this share between the
-// hosts. Finally the ranks of each host gather all shares. With L ranks on each host, the network between
+// steps (Mikami et al., 2018: a torus of two dimensions). First each rank reduces one part of the vectors of
+// its host's ranks. Then the ranks that have the same local rank on their hosts reduce this part between the
+// hosts. Finally the ranks of each host gather all parts. With L ranks on each host, the network between
 // hosts carries, for a long all-reduce, 1/L of the bytes that it carries if backend gloo alone connects all
 // ranks. In collectives of all ranks, long vectors are divided into chunks, so that the network carries one
 // chunk while other chunks are reduced within the hosts. A collective is divided when it is issued: all
@@ -32,11 +32,12 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // f32, because a host's sum must not be rounded before the hosts' sums are added. These sums have 4 bytes per
 // element instead of 2, so for bf16 the network carries 2/L of the bytes that gloo alone would send.
 //
-// The inner and the outer group detect ranks that are late or lost as their backends do elsewhere. But the
-// outer group's timeout is twice options.timeout: a rank of another host may be late because it waits for a
-// rank of its own host, and the error must blame the latter. ProcessGroup::Allocate returns memory of the
-// inner group. With one host only the inner backend is used, and with one rank on each of several hosts only
-// the outer backend. Error messages and the memory of Allocate then come from this one backend.
+// The inner and the outer group detect ranks that are late or lost as their backends do in groups that are
+// not hierarchical. But the outer group's timeout is twice options.timeout: a rank of another host may be
+// late because it waits for a third rank, on its own host, and the error must blame this third rank.
+// ProcessGroup::Allocate returns memory of the inner group. If all ranks are on one host, only the inner
+// backend is used. If each of several hosts has one rank, only the outer backend is used. In both cases,
+// error messages and the memory of Allocate come from the only backend.
 //
 // options.backend_options must contain "inner" and "outer", the names of the two backends. Throws the
 // exceptions that these backends throw when they make a group; also InvalidInput if the hosts have different

@@ -23,9 +23,10 @@ inline constexpr char kWithoutMpi[] =
 //
 // A collective fails if MPI reports an error, or if, for the length of options.timeout, none of this rank's
 // running collectives ends. Then all unfinished and later collectives of this rank also fail. MPI does not
-// report which rank is late. Collectives that MPI has started cannot be cancelled, so this process keeps the
-// tensors of those that have not ended, and does not call MPI_Finalize. When this process ends without a call
-// of MPI_Finalize, mpirun ends the other ranks. If a rank dies, mpirun's error message names it.
+// report which rank is late. Collectives that MPI has started cannot be cancelled, so after a failure this
+// process keeps the tensors of collectives that have not ended, and does not call MPI_Finalize. When this
+// process ends without a call of MPI_Finalize, mpirun ends the other ranks. If a rank dies, mpirun's error
+// message names it.
 //
 // MPI can be initialised only once in a process, and stays initialised until the process ends, so ranks
 // cannot be threads. MPI_Init waits for all ranks of the job, so when one rank makes its first MPI group, all

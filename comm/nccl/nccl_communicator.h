@@ -23,11 +23,11 @@ class NcclError : public std::runtime_error {
 };
 
 // An NCCL communicator in nonblocking mode: NCCL's functions do not wait for other ranks, and after each call
-// this class asks NCCL again and again whether the operation is done, until it is or the timeout ends.
-// However, NCCL's call that launches a collective blocks while the CUDA stream's queue is full, forever if
-// another rank is dead. Therefore this class holds no lock during a call of NCCL, so that another thread can
-// call Abort, as NCCL allows. The abort ends NCCL's kernels, so the stream becomes empty, and the blocked
-// function of this class throws NcclError.
+// this class asks NCCL again and again whether the operation is done, until the operation is done or the
+// timeout has passed. However, NCCL's call that launches a collective blocks while the CUDA stream's queue is
+// full. If another rank is dead, the call blocks forever. Therefore this class holds no lock during a call of
+// NCCL, so that another thread can call Abort, as NCCL allows. The abort ends NCCL's kernels, so the stream
+// becomes empty, and the blocked function of this class throws NcclError.
 class NcclCommunicator {
  public:
   // The constructor connects this rank to the other ranks, and returns when all are connected. Throws
@@ -40,8 +40,8 @@ class NcclCommunicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   // Enqueues the collective of `request` on the CUDA stream `stream`. Usually returns before the GPU has run
-  // it. The first call of Launch for each kind of collective blocks until the other ranks also make it; a
-  // barrier is an all-reduce here. Throws NcclError.
+  // the collective. The first call of Launch for each kind of collective blocks until the other ranks also
+  // make this call. Launch runs a barrier as an all-reduce. Throws NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
   // Throws NcclError if NCCL has reported an asynchronous error. The function does nothing after Abort, and
   // while another thread is in a call of NCCL.
@@ -59,8 +59,8 @@ class NcclCommunicator {
   // NcclError.
   void Run(const std::function<ncclResult_t(ncclComm_t)>& call);
   // Calls `call`, which calls one function of NCCL, and returns its result, without waiting for the
-  // operation's end. The caller holds `lock` (on mutex_), which is released during the call. Throws NcclError
-  // if the communicator has been aborted.
+  // operation's end. The caller holds `lock` (on mutex_), which CallOnce releases while NCCL's function runs.
+  // Throws NcclError if the communicator has been aborted.
   ncclResult_t CallOnce(std::unique_lock<std::mutex>& lock,
                         const std::function<ncclResult_t(ncclComm_t)>& call);
   [[noreturn]] void Throw(ncclResult_t result);

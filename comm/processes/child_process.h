@@ -11,7 +11,7 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// The class ChildProcess, with which the C++ code of this repository starts programs.
+// Defines ChildProcess, the class with which the C++ code of this repository starts programs.
 namespace gradsync::comm {
 
 class ProcessEnd {
@@ -34,23 +34,25 @@ std::string SignalName(int signal);
 // Returns a text such as "exited with status 7" or "was killed by signal 9 (SIGKILL)".
 std::string ToString(const ProcessEnd& end);
 
-// Differences between a child process's environment and this process's environment. The key is a variable's
-// name, and the value is its value in the child; nullopt removes the variable.
+// An EnvironmentChanges map has the differences between a child process's environment and this process's
+// environment. The key is a variable's name, and the value is its value in the child; nullopt removes the
+// variable.
 using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
 struct ChildOptions {
   // The program to execute, by name or path; if empty, ChildProcess executes the first word of `command`.
   std::string program{};
   EnvironmentChanges environment{};
-  // Descriptors of this process that become the child's standard input, output and error. The caller still
-  // owns these descriptors. If one is an end of a pipe, the caller must close it after the start, so that the
-  // process at the other end notices when the child has closed its copy.
+  // stdin_fd, stdout_fd and stderr_fd are descriptors of this process that become the child's standard input,
+  // output and error. The caller still owns these descriptors. If a descriptor is an end of a pipe, the
+  // caller must close it after the child has started, so that the process at the other end notices when the
+  // child has closed its copy.
   int stdin_fd = STDIN_FILENO;
   int stdout_fd = STDOUT_FILENO;
   int stderr_fd = STDERR_FILENO;
-  // If true, the child becomes the leader of a new process group, so that ChildProcess::Signal and Kill also
-  // reach the programs that it starts. The signal of a terminal's Ctrl-C does not reach such a child: the
-  // caller must pass signals on to it (comm/processes/stop_signals.h).
+  // If own_group is true, the child becomes the leader of a new process group, so that ChildProcess::Signal
+  // and Kill also reach the programs that it starts. The signal of a terminal's Ctrl-C does not reach a child
+  // in its own process group: the caller must pass signals on to it (comm/processes/stop_signals.h).
   bool own_group = false;
   // If true, the kernel kills the child when the thread that started it ends for any reason.
   bool dies_with_parent = true;
@@ -63,9 +65,9 @@ class ChildProcess {
   using Clock = std::chrono::steady_clock;
 
   // Executes options.program, or, if that is empty, the first word of `command`. A program whose name has no
-  // slash is looked up in PATH. All words of `command` become the program's arguments, the first one argv[0].
-  // The constructor returns when the program has started. Throws std::system_error, which names the first
-  // word of `command`, if the program cannot start.
+  // slash is looked up in PATH. All words of `command` become the program's arguments; the first word becomes
+  // argv[0]. The constructor returns when the program has started. Throws std::system_error, which names the
+  // first word of `command`, if the program cannot start.
   explicit ChildProcess(const std::vector<std::string>& command, const ChildOptions& options = {});
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;

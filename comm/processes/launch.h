@@ -7,45 +7,48 @@ namespace gradsync::comm {
 
 struct LaunchOptions {
   int world_size = 2;
-  // If true, Open MPI's mpirun starts the ranks. LaunchSelf then lets mpirun start more ranks than cores, and
-  // run as root.
+  // If with_mpirun is true, Open MPI's mpirun starts the ranks. LaunchSelf then lets mpirun start more ranks
+  // than cores, and run as root.
   bool with_mpirun = false;
-  // Time from the first failure of a rank until LaunchSelf sends SIGTERM to the other ranks. In this time the
-  // other ranks may print the cause of the failure. LaunchSelf returns earlier if all ranks end earlier.
+  // `settle` is the time from the first failure of a rank until LaunchSelf sends SIGTERM to the other ranks.
+  // In this time the other ranks may print the cause of the failure. If all ranks end before this time has
+  // passed, LaunchSelf does not wait for the rest of it.
   std::chrono::milliseconds settle{1000};
-  // Longest time from the end of the first rank to the end of the last rank; after it LaunchSelf stops the
-  // ranks that still run. So a launch ends even if one rank hangs after all others have exited with 0.
-  // `finish` has no effect if with_mpirun is true.
+  // `finish` is the longest time from the end of the first rank to the end of the last rank. When it has
+  // passed, LaunchSelf stops the ranks that still run. So a launch ends even if one rank hangs after all
+  // others have exited with 0. `finish` has no effect if with_mpirun is true.
   std::chrono::milliseconds finish{60'000};
-  // Time from the signal that asks the ranks to stop (SIGTERM, or the signal that this process received)
-  // until LaunchSelf kills the ranks that still run. If this process receives a second signal, LaunchSelf
-  // kills the ranks at once. `grace` is also the longest time for which LaunchSelf waits to write its last
-  // line to stderr, for example if stderr is a full pipe.
+  // `grace` is the time from the signal that asks the ranks to stop (SIGTERM, or the signal that this process
+  // received) until LaunchSelf kills the ranks that still run. If this process receives a second signal,
+  // LaunchSelf kills the ranks at once. `grace` is also the longest time for which LaunchSelf waits to write
+  // its last line to stderr, for example if stderr is a full pipe.
   std::chrono::milliseconds grace{2000};
 };
 
 // Starts world_size processes of this program with the arguments argv (argv[0] included). LaunchSelf tells
 // each process its rank by environment variables; if with_mpirun is true, mpirun does so by its own
-// variables. In both cases WorldFromEnvironment() (comm/rendezvous/world.h) returns, in such a process, a
-// World with its rank and the launcher "self". The ranks find each other by files in a new directory under
-// TMPDIR (else /tmp), which LaunchSelf removes at the end. LaunchSelf waits for all ranks. If SIGINT, SIGTERM
-// or SIGHUP arrives meanwhile, it stops all ranks, and then this process ends by the same signal. Otherwise
-// it returns the exit status for main:
+// variables. In both cases WorldFromEnvironment() (comm/rendezvous/world.h) returns, in each of these
+// processes, a World with its rank and the launcher "self". The ranks find each other by files in a new
+// directory under TMPDIR (else /tmp), which LaunchSelf removes at the end. LaunchSelf waits for all ranks. If
+// SIGINT, SIGTERM or SIGHUP arrives while LaunchSelf waits, LaunchSelf stops all ranks, and then this process
+// ends by the same signal. Otherwise LaunchSelf returns the exit status for main:
 //
 //   0  every rank exited with 0
 //   1  a rank failed, or did not end in time: the others were stopped, and the last line on stderr names the
 //      first cause (with_mpirun: names mpirun)
 //   2  the first cause is a rank, or mpirun, that exited with 2 (bad arguments): the others were stopped
 //
-// The first cause is the first rank that a signal killed before LaunchSelf stopped the ranks. If there is
-// none, it is the first rank that exited with a status other than 0 and 1, because a rank that exits with 1
-// has printed a cause, perhaps the failure of another rank. If there is no such rank either, it is the rank
-// that failed first, or, if none failed, the lowest-numbered rank that did not end in time.
+// The first cause is the first rank that a signal killed before LaunchSelf stopped the ranks. If no signal
+// killed a rank, the first cause is the first rank that exited with a status other than 0 and 1, because a
+// rank that exits with 1 has printed a cause, perhaps the failure of another rank. If no rank exited with
+// such a status, the first cause is the rank that failed first, or, if none failed, the lowest-numbered rank
+// that did not end in time.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
-// A rank that finds bad arguments calls this function, so that only one rank of a launch prints the error. A
-// rank prints the error only if the function returns true, and exits with status 2 in any case. It returns
-// true for the first rank of a launch that calls it, and for every process that LaunchSelf did not start.
+// A rank that finds bad arguments calls IsFirstToReport, so that only one rank of a launch prints the error.
+// A rank prints the error only if the function returns true, and exits with status 2 in any case.
+// IsFirstToReport returns true for the first rank of a launch that calls it, and for every process that
+// LaunchSelf did not start.
 bool IsFirstToReport();
 
 }  // namespace gradsync::comm

@@ -5,8 +5,9 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// Memory that several processes of one host share. It belongs to no path in a file system, so the kernel
-// frees it when the last process that uses it ends for any reason, and no file system limits its size.
+// Defines SharedMemory: memory that several processes of one host share. The memory belongs to no path in a
+// file system, so the kernel frees it when the last process that uses it ends for any reason, and no file
+// system limits its size.
 namespace gradsync::comm {
 
 // Makes a file in memory with `bytes` zero bytes (memfd_create). Throws std::system_error on failure.

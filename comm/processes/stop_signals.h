@@ -11,8 +11,8 @@ namespace gradsync::comm {
 
 sigset_t SetOf(std::initializer_list<int> signals);
 
-// Blocks the signals `signals` for the thread that constructs this object, until the destructor runs. A
-// thread that this thread starts in the meantime starts with these signals blocked.
+// A BlockSignals object blocks the signals `signals` for the thread that constructs it, until the destructor
+// runs. A thread that this thread starts before the destructor runs starts with these signals blocked.
 class BlockSignals {
  public:
   explicit BlockSignals(const sigset_t& signals) { pthread_sigmask(SIG_BLOCK, &signals, &old_mask_); }
@@ -24,11 +24,11 @@ class BlockSignals {
   sigset_t old_mask_{};
 };
 
-// Receives the signals SIGINT, SIGTERM and SIGHUP in a program whose child processes do the work. While this
-// object exists, these signals do not end the program. The program must read them with Next, send them to its
-// children, wait for the children, and then end. A signal that was ignored when this process started (nohup,
-// a shell's background job) stays ignored. After the destructor has run, signals that have arrived but that
-// Next has not returned have their usual effect: they end this process.
+// Receives the signals SIGINT, SIGTERM and SIGHUP in a program whose child processes do the work. While a
+// StopSignals object exists, these signals do not end the program. The program must read them with Next, send
+// them to its children, wait for the children, and then end. A signal that was ignored when this process
+// started (nohup, a shell's background job) stays ignored. After the destructor has run, signals that have
+// arrived but that Next has not returned have their usual effect: they end this process.
 class StopSignals {
  public:
   // Construct a StopSignals while the process has only one thread: other threads that already run would not

@@ -8,9 +8,9 @@
 
 namespace gradsync::comm {
 
-// A new directory under TMPDIR (default /tmp) that only this user can read. The destructor removes the
-// directory with its contents. If this process ends without running the destructor (it was killed), a shell
-// process, which the constructor starts for this purpose, removes the directory.
+// A TemporaryDirectory is a new directory under TMPDIR (default /tmp) that only this user can read. The
+// destructor removes the directory with its contents. If this process ends without running the destructor (it
+// was killed), a shell process, which the constructor starts for this purpose, removes the directory.
 class TemporaryDirectory {
  public:
   // The constructor throws InvalidInput if it cannot make the directory, and std::system_error if it cannot

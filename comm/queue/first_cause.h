@@ -59,11 +59,11 @@ class PeerClosed : public PeerError {
 // there is none, it blames a rank that has written no note.
 //
 // The store, which holds the notes, is in rank 0's process (comm/rendezvous/store.h). After rank 0 has read
-// the notes, it calls Store::Fail, which makes the job fail with the cause that rank 0 found, unless ranks
-// blame each other in a circle; ranks that fail later then report this cause. If rank 0's process ends before
-// it has called Store::Fail, the store ends with it. A rank that then loses a connection cannot write its
-// note, and its error message says that rank 0 closed the connection. If a rank blames another rank, and the
-// store does not answer within five seconds, the rank's error message says that rank 0 made no progress.
+// the notes, it calls Store::Fail, unless ranks blame each other in a circle. Store::Fail makes the job fail
+// with the cause that rank 0 found, and ranks that fail later report this cause. If rank 0's process ends
+// before it has called Store::Fail, the store ends with it. A rank that then loses a connection cannot write
+// its note, and its error message says that rank 0 closed the connection. If a rank blames another rank, and
+// the store does not answer within five seconds, the rank's error message says that rank 0 made no progress.
 // Ranks that have not joined a job (World::job is null) have no store, so each of them reports only the
 // failure that it has seen itself.
 //
@@ -97,12 +97,12 @@ class FirstCause {
   // returns true. Throws JobFailed if the job has failed (Store::Fail), and std::runtime_error if rank 0
   // cannot be reached.
   bool Follow(Deadline deadline);
-  // For a note of this rank that blames another rank of unknown number: sets the member first_, the text of
-  // the first cause. Reads the notes of the other ranks in the order of their numbers, and copies the cause
-  // from the first note that blames no rank. If there is no such note, and the cause in this rank's own note
-  // starts with kAnotherRank ("another rank"), first_ becomes this cause with "rank N" in place of this text;
-  // N is the lowest-numbered rank that has written no note. Throws JobFailed if the job has failed, and
-  // std::runtime_error if rank 0 cannot be reached.
+  // Call FindSilent if this rank's note blames another rank whose number is unknown. Sets the member first_,
+  // the text of the first cause. Reads the notes of the other ranks in the order of their numbers, and copies
+  // the cause from the first note that blames no rank into first_. If there is no such note, and the cause in
+  // this rank's own note starts with kAnotherRank ("another rank"), first_ becomes this cause with "rank N"
+  // in place of this text; N is the lowest-numbered rank that has written no note. Throws JobFailed if the
+  // job has failed, and std::runtime_error if rank 0 cannot be reached.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

@@ -28,8 +28,8 @@ class RecordingProcessGroup : public GroupDecorator {
     int64_t issue_ns = 0;  // time when the call was made, on the clock of Now()
     Interval interval{};   // time during which the data moved
   };
-  // The log of one call of Work::Wait. A caller may wait for one collective several times; each call has its
-  // own WaitEntry.
+  // A WaitEntry is the log of one call of Work::Wait. A caller may wait for one collective several times;
+  // each call has its own WaitEntry.
   struct WaitEntry {
     int64_t sequence = 0;  // of the collective, as in its Entry
     Collective collective = Collective::kBarrier;

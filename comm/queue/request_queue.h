@@ -26,56 +26,60 @@ struct RequestQueueOptions {
 
   int rank = 0;
   std::string_view backend;
-  // A function that only backend hierarchical sets: it divides a request into requests to the group within a
-  // host and the group between hosts, and returns the Work that ends when these have ended. A queue with
-  // `divide` has no communication threads (threads that run requests), and never calls `run`.
-  // RequestQueue::Issue calls `divide`, unless the queue has failed.
+  // `divide` is a function that only backend hierarchical sets. It divides a request into requests to the
+  // group within a host and the group between hosts, and returns the Work that ends when these requests have
+  // ended. A queue with `divide` has no communication threads (threads that run requests), and never calls
+  // `run`. RequestQueue::Issue calls `divide`, unless the queue has failed.
   std::function<Work(const Request& request)> divide = {};
-  // Number of communication threads, which run the queue's requests; a queue with `divide` has none. At most
-  // this many requests run at one time, on these threads and on callers' threads in Work::Wait together.
+  // `num_threads` is the number of communication threads, which run the queue's requests; a queue with
+  // `divide` has none. At most num_threads requests run at one time, on communication threads and on callers'
+  // threads in Work::Wait together.
   int num_threads = 1;
-  // The backend's function that runs a request to its end; it throws an exception if the request fails.
-  // `thread` is the number, from 0, of the communication thread that calls this function, or kCaller (-1) for
-  // any other thread.
+  // `run` is the backend's function that runs a request to its end; it throws an exception if the request
+  // fails. `thread` is the number, from 0, of the communication thread that calls this function, or kCaller
+  // (-1) for any other thread.
   std::function<void(const Request& request, int thread)> run;
-  // The backend's function that makes the requests that run in this process group fail on this rank. Backends
-  // gloo and shm do so by closing the group's connections, so running requests of the other ranks fail too.
+  // `abort` is the backend's function that makes the requests that run in this process group fail on this
+  // rank. Backends gloo and shm do so by closing the group's connections, so running requests of the other
+  // ranks fail too.
   std::function<void()> abort;
-  // The object that writes a note about this rank's failure for the other ranks, and finds the rank that
-  // failed first. `is_part` is true if this group is inside a group of backend hierarchical: this group's
-  // queue then only writes the note, and the queue of the larger group finds the rank that failed first.
+  // `first_cause` is the object that writes a note about this rank's failure for the other ranks, and finds
+  // the rank that failed first. `is_part` is true if this group is inside a group of backend hierarchical:
+  // this group's queue then only writes the note, and the queue of the larger group finds the rank that
+  // failed first.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // The backend's function that says, by returning true, that the thread that calls Work::Wait should run the
-  // request, for example because that takes less time than waking a communication thread. `begin` may be
-  // empty. RequestQueue::Issue calls `begin` only if no other request is unfinished, the queue has not
-  // failed, and the request can start at once: its member `prepare` is empty, and its `after` has ended.
-  // `begin` may do the part of the request for which other ranks wait, such as sending this rank's data. If
-  // it returns true, Issue wakes no communication thread: the thread that calls Work::Wait runs the request,
-  // unless a communication thread starts it earlier.
+  // `begin` is the backend's function that returns true if the thread that calls Work::Wait should run the
+  // request, for example because waking a communication thread takes longer. `begin` may be empty.
+  // RequestQueue::Issue calls `begin` only if no other request is unfinished, the queue has not failed, and
+  // the request can start at once: its member `prepare` is empty, and its `after` has ended. `begin` may do
+  // the part of the request for which other ranks wait, such as sending this rank's data. If `begin` returns
+  // true, Issue wakes no communication thread: the thread that calls Work::Wait runs the request, unless a
+  // communication thread starts it earlier.
   std::function<bool(const Request& request)> begin = {};
-  // If true, a thread in Work::Wait runs queued requests, in order, until the request for which it waits is
-  // done or no further request can start (none is queued, or num_threads requests are running). If false, a
-  // thread in Work::Wait runs requests only if `begin` returned true for the request for which it waits, or
-  // if the queue has `divide`.
+  // If waiters_help is true, a thread in Work::Wait runs queued requests, in order, until the request for
+  // which it waits is done or no further request can start (none is queued, or num_threads requests are
+  // running). If waiters_help is false, a thread in Work::Wait runs requests only if `begin` returned true
+  // for the request for which it waits, or if the queue has `divide`.
   bool waiters_help = false;
 };
 
 // Returns options for the queue of a backend; the caller must still set the functions `run` and `abort`, and
 // may set `begin`. `first_cause` is null, or, for a group inside a group of backend hierarchical, the
 // FirstCause object that both groups share. If `first_cause` is null, the options get a new FirstCause; else
-// their member `is_part` is true.
+// the member `is_part` of the options is true.
 RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
                                      std::shared_ptr<FirstCause> first_cause);
 
-// A queue of the collectives of one rank in one process group, in the order of issue, with the threads that
-// run them. When a collective fails, all unfinished and later collectives of this queue also fail, and their
-// errors name the failed collective and its cause.
+// A RequestQueue holds the collectives of one rank in one process group, in the order of issue, with the
+// threads that run them. When a collective fails, all unfinished and later collectives of this queue also
+// fail, and their errors name the failed collective and its cause.
 class RequestQueue {
  public:
   explicit RequestQueue(RequestQueueOptions options);
-  // If a collective has not ended, the destructor calls Abort, so that unfinished requests fail. It waits
-  // until no thread runs a request any more, neither a communication thread nor a thread in Work::Wait.
+  // If a collective has not ended, the destructor calls Abort, so that unfinished requests fail. The
+  // destructor waits until no thread runs a request any more, neither a communication thread nor a thread in
+  // Work::Wait.
   ~RequestQueue();
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
@@ -105,9 +109,9 @@ class RequestQueue {
   // mutex_ before and after the call, but not while the request runs.
   void RunNext(std::unique_lock<std::mutex>& lock, int thread);
   // Runs queued requests on the calling thread until the request `item` is done, or, in a queue with
-  // communication threads, until no further request can start. Meanwhile other threads may run requests of
-  // the queue too. The caller must add 1 to num_helpers_, the number of threads in RunUpTo, before the call;
-  // RunUpTo subtracts 1 when it ends.
+  // communication threads, until no further request can start. While RunUpTo runs, other threads may run
+  // requests of the queue too. The caller must add 1 to num_helpers_, the number of threads in RunUpTo,
+  // before the call; RunUpTo subtracts 1 when it ends.
   void RunUpTo(const Item& item);
   void ThrowIfFailed();
 

@@ -27,14 +27,15 @@ class Verifier {
 
   // Call SpotCheck after the variant of `stepper` has taken its training steps in the timed round with the
   // number `round`. Compares the ranks' gradients bitwise, or, for a strategy that shards the optimizer's
-  // state, the ranks' whole weights. Returns true if they are equal on all ranks. If they differ, returns
-  // false for a strategy that lets ranks' weights differ by design, and throws std::runtime_error on all
-  // ranks for any other strategy. All ranks must call SpotCheck, and never for a strategy of PyTorch.
+  // state, the ranks' whole weights. Returns true if the compared tensors are equal on all ranks. If they
+  // differ, returns false for a strategy that lets ranks' weights differ by design, and throws
+  // std::runtime_error on all ranks for any other strategy. All ranks must call SpotCheck, and never for a
+  // strategy of PyTorch.
   bool SpotCheck(Stepper& stepper, int64_t round);
 
   // Takes training steps on a fixed batch of each rank, compares the gradients, the weights or both with the
-  // expected ones, and returns the errors for the benchmark's record. Takes no step if --verify=false, or for
-  // a strategy of PyTorch for which no largest allowed error is known. If the result is wrong, calls
+  // expected values, and returns the errors for the benchmark's record. Takes no step if --verify=false, or
+  // for a strategy of PyTorch for which no largest allowed error is known. If the result is wrong, calls
   // Rank::AddFault, so that the program ends with an error after its last measurement. Accepts any result of
   // strategy `none`, which does not communicate. All ranks must call Check.
   CheckFields Check(Stepper& stepper);
@@ -48,11 +49,11 @@ class Verifier {
   BatchSource& source_;
   Trainer& trainer_;
   Rank& rank_;
-  // This struct has all that the expected gradients in reference_ depend on. If the next strategy's check has
-  // an equal key, it uses the gradients in reference_ again; otherwise they are computed anew. `loss_scale`
-  // is Stepper::loss_scale(), by which the loss is multiplied before backward. If the number of ranks is a
-  // power of two, `loss_scale` is 1 for all strategies: scaling by a power of two rounds nothing, so the same
-  // expected gradients are right for all of them.
+  // A ReferenceKey has all values on which the expected gradients in reference_ depend. If the next
+  // strategy's check has an equal key, it uses the gradients in reference_ again. If its key differs, it
+  // computes them anew. `loss_scale` is Stepper::loss_scale(), by which the loss is multiplied before
+  // backward. If the number of ranks is a power of two, `loss_scale` is 1 for all strategies: scaling by a
+  // power of two rounds nothing, so the same expected gradients are right for all of them.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
@@ -67,9 +68,10 @@ class Verifier {
 
 // Compares a strategy with a simple implementation of its paper's equation (ddp/lossy/reference.h). The
 // strategy and this implementation start from the same initial weights. The comparison takes two steps, or,
-// if the strategy averages weights after several steps, the steps until the second average. So what the
-// strategy remembers of the first step or average, such as a compression error, is checked too. All ranks
-// must call CheckEquation. Each rank takes all its steps on its own `batch`.
+// if the strategy averages weights after several steps, the steps until the second average. The second step
+// or average depends on what the strategy remembers of the first one, such as a compression error, so the
+// comparison also checks this memory. All ranks must call CheckEquation. Each rank takes all its steps on its
+// own `batch`.
 //
 // For a strategy that changes gradients, compares the gradients of each step with those that the equation
 // gives, and the final weights with what the optimizer makes of the strategy's gradients. For a strategy that

@@ -21,12 +21,12 @@ std::vector<model::Tensor> ValuesOf(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params);
 
-// How well a strategy's gradients and weights agree with the expected ones. The error of a tensor is |found -
-// expected| / |expected| in Euclidean norms, and infinite if a number is not finite. |expected| is replaced
-// by 0.01 r sqrt(n) if that is larger, where n is the tensor's number of elements and r the root mean square
-// of all elements of all expected tensors. So a gradient that should be zero, and is not because of rounding,
-// does not count as wrong. `grad_rel_error` is the largest error of the gradients on all ranks, and
-// `param_rel_error` that of the parameters.
+// Tells how well a strategy's gradients and weights agree with the expected gradients and weights. The error
+// of a tensor is |found - expected| / |expected| in Euclidean norms, and infinite if a number is not finite.
+// |expected| is replaced by 0.01 r sqrt(n) if that is larger, where n is the tensor's number of elements and
+// r the root mean square of all elements of all expected tensors. So a gradient that should be zero, and is
+// not because of rounding, does not count as wrong. `grad_rel_error` is the largest error of the gradients on
+// all ranks, and `param_rel_error` that of the parameters.
 //
 // The function Verify compares gradients with those that one process computes from the batches of all ranks.
 // It compares a parameter with what the optimizer makes of the strategy's own gradients, and not of the
@@ -38,7 +38,8 @@ struct Agreement {
   std::string worst_param = {};
   bool replicas_equal = false;  // parameters, and gradients if compared, are bitwise equal on all ranks
   double tolerance = 0;         // the largest allowed error
-  // These texts name what gradients and parameters were compared with; DescribeFault puts them into its text.
+  // `grad_source` and `param_source` name what the gradients and the parameters were compared with.
+  // DescribeFault puts both names into its text.
   const char* grad_source = "a single process's";
   const char* param_source = "what the optimizer makes of its gradient";
 
@@ -51,8 +52,8 @@ void SetChecks(const Agreement& agreement, CheckFields& checks);
 
 // Returns an error message of one line: the variant, the parameter whose gradient has the largest error, and
 // this error. If all gradients are right but a parameter is wrong, the line instead has the parameter with
-// the largest error. If both are right but not bitwise equal on all ranks, the line says so. Returns an empty
-// text if agreement.passed().
+// the largest error. If all gradients and parameters are right but not bitwise equal on all ranks, the line
+// says so. Returns an empty text if agreement.passed().
 std::string DescribeFault(const std::string& variant, const Agreement& agreement);
 
 // Returns the ranks whose tensors differ from those that most ranks have. If several versions of the tensors
@@ -75,27 +76,29 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
 }
 
 // Call Verify after a training step. Compares the gradients of `params` with the expected gradients
-// `reference`. Then calls `step_again`, and compares the values that `params` had before this call with those
-// after it, which are the expected ones. `step_again` must restore the weights that `params` had before the
-// step, and repeat the optimizer's step with the gradients in `params`. Returns the same errors on all ranks.
-// Throws CollectiveError if communication fails, and InvalidInput if `params` is empty.
+// `reference`. Then calls `step_again`, and compares the values of `params` from before the call with the
+// values after the call. The values after the call are the expected ones. `step_again` must restore the
+// weights that `params` had before the step, and repeat the optimizer's step with the gradients in `params`.
+// Returns the same errors on all ranks. Throws CollectiveError if communication fails, and InvalidInput if
+// `params` is empty.
 Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                  const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
-// Returns the largest relative error that checks allow a gradsync strategy, compared with a single process.
-// The single process computes each rank's gradient with the same kernels, so only the order in which these
-// gradients are added differs. The rounding error of a sum of n terms grows like u sqrt(n), where n is
-// `num_terms`, the number of backward passes of all ranks in a step. The unit roundoff u is 2^-53 for
-// gradients in f64 and 2^-24 in f32; gradients are f32 if `dtype`, that of the activations, is f32 or bf16.
-// The result is 512 u sqrt(n): the factor 512 covers gradients that nearly cancel, and AdamW, which divides
-// by the gradient's size. By comparison, a gradient that is zero or twice the expected one has an error of 1.
+// Returns the largest relative error that checks allow in the gradients and weights of a gradsync strategy,
+// compared with those of a single process. The single process computes each rank's gradient with the same
+// kernels, so only the order in which these gradients are added differs. The rounding error of a sum of n
+// terms grows like u sqrt(n), where n is `num_terms`, the number of backward passes of all ranks in a step.
+// The unit roundoff u is 2^-53 for gradients in f64 and 2^-24 in f32; gradients are f32 if `dtype` (the type
+// of the activations) is f32 or bf16. The result is 512 u sqrt(n): the factor 512 covers gradients that
+// nearly cancel, and AdamW, which divides by the gradient's size. By comparison, a gradient that is zero or
+// twice the expected one has an error of 1.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
 // Returns the largest relative error that rounding may cause in a strategy of PyTorch, whose kernels add
-// products in another order than gradsync's. For models of images, and for some strategies, the class
-// Verifier allows more. A gradient is a sum over the `positions` (tokens or images) of all ranks' batches,
-// and PyTorch adds its terms in another order than gradsync. So the result in f32 and f64 is Tolerance for
-// this number of terms.
+// products in another order than gradsync's. The class Verifier allows larger errors for models of images and
+// for some strategies. A gradient is a sum over the `positions` (tokens or images) of all ranks' batches, and
+// PyTorch adds the terms of this sum in another order than gradsync. So the result in f32 and f64 is
+// Tolerance(dtype, positions).
 //
 // With activations in bf16, the largest errors come from rounding the gradients of activations after each
 // operation, by at most u = 2^-8 with a random sign. The errors of n operations add up to sqrt(n) u; about
