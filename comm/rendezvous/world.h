@@ -27,16 +27,17 @@ struct World {
   // if `size` is 1.
   std::string rendezvous{};
   // The program that started the ranks: "self" (LaunchSelf), "torchrun", "mpirun" or "srun"; "mpirun or srun"
-  // if the variables do not tell which; "none" for a process without a launcher.
+  // if the environment variables do not tell which; "none" for a process without a launcher.
   std::string launcher = "none";
   std::string job_name{};    // the name of the job (see WorldFromEnvironment); may be empty
   std::string job_secret{};  // GRADSYNC_SECRET, which only the job's ranks know; empty if it is not set
   // A text that identifies this host (GRADSYNC_HOST). If this member is empty, HostOf makes such a text.
   std::string host{};
-  // The numbers of this world's ranks in the whole job, which error messages use, if this world is a part of
-  // a larger world (PartOf); else empty.
+  // If this world is a part of a larger world (PartOf), the numbers of this world's ranks in the whole job;
+  // else empty. Error messages use these numbers.
   std::vector<int> members{};
-  // The job that the ranks have joined. If null, the ranks form a new job for every process group.
+  // The job that the ranks have joined. If this pointer is null, the ranks form a new job for every process
+  // group.
   std::shared_ptr<Job> job{};
 
   int NameOf(int index) const { return MemberName(members, index); }

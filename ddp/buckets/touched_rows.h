@@ -32,14 +32,15 @@ class TouchedRows {
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
-  // Returns the bytes of the messages of all ranks together, which an all-gather gives to each rank.
+  // Returns the size in bytes of the messages of all ranks together. An all-gather gives these messages to
+  // each rank.
   size_t bytes() const { return everyones_.nbytes(); }
 
   // Call these in each step, on all ranks:
   //
-  // Begin zeroes the gradient, so that backward can add to it. Call it before forward. The gradient's memory
-  // must stay the same in all steps, and only backward and this object may write to it: after a step that
-  // sent rows, Begin zeroes only the rows that ranks sent.
+  // Begin zeroes the gradient, so that backward can add to it. Call Begin before forward. The gradient's
+  // memory must stay the same in all steps, and only backward and this object may write to it: after a step
+  // that sent rows, Begin zeroes only the rows that ranks sent.
   void Begin();
   // Starts an all-gather of the messages of all ranks, and does not wait for it. A rank's message has the
   // rows of the gradient that were touched in this step, or says that the whole gradient must be sent. Call

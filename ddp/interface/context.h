@@ -46,14 +46,15 @@ inline double ValueOf(const Traits& traits, std::string_view option, const Strat
   return given == options.values.end() ? traits.FindOption(option)->default_value : given->second;
 }
 
-// Returns the value of the strategy's option that has this role, or 0 if there is no such option.
+// Returns the value of the strategy's option whose role (what the option controls, see Option::Role) is
+// `role`, or 0 if the strategy has no such option.
 inline double ValueOf(const Traits& traits, Option::Role role, const StrategyOptions& options) {
   const std::string_view option = traits.OptionFor(role);
   return option.empty() ? 0 : ValueOf(traits, option, options);
 }
 
-// Returns the value of the option `period` of the strategies local SGD and DiLoCo, the number of steps from
-// one synchronisation to the next; 1 for other strategies.
+// Returns the number of steps from one synchronisation to the next: for the strategies local SGD and DiLoCo
+// the value of their option `period`, for other strategies 1.
 inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
   return std::max<int64_t>(1, static_cast<int64_t>(ValueOf(traits, Option::Role::kPeriod, options)));
 }

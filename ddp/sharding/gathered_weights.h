@@ -13,7 +13,7 @@ namespace gradsync::ddp {
 // parameters of one unit each (StrategyContext::units), the last unit first: backward reads them in this
 // order, and forward in reverse order. One more bucket may follow, which AtAnyTime() returns. It holds the
 // parameters that are in no unit, because forward may read these at any time. If some parameters have a bf16
-// copy, it also holds all parameters without a copy.
+// copy, this bucket also holds all parameters without a copy.
 struct PlanOfUnits {
   BucketPlan plan;
   size_t num_in_turn = 0;
@@ -54,7 +54,8 @@ class GatheredWeights {
   // Returns this rank's parts of the weights, one for each bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
   // Call PublishParts after each update of parts(), before the next step. If the gathered weights are bf16,
-  // it rounds the f32 parts() to separate bf16 parts, which the gathers send; otherwise it does nothing.
+  // PublishParts rounds the f32 parts() to separate bf16 parts, which the gathers send. Otherwise
+  // PublishParts does nothing.
   void PublishParts();
 
   // Begins a step: starts to gather the parameters that are in no unit (PlanOfUnits::AtAnyTime). From now on,
@@ -65,8 +66,8 @@ class GatheredWeights {
   void BeginPass();
   // Call Enter in backward for i = 0, 1, ... up to the number of units, when backward has finished with
   // bucket i - 1, and before it reads bucket i. Enter(0) ends forward. For i > 0, Enter lets other buckets
-  // use the memory of bucket i - 1 and starts the gather of bucket i + window - 1, if this is a unit. Use(i)
-  // waits until the weights of bucket i are gathered.
+  // use the memory of bucket i - 1 and starts the gather of bucket i + window - 1, if that bucket is a unit.
+  // Use(i) waits until the weights of bucket i are gathered.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 
@@ -82,12 +83,13 @@ class GatheredWeights {
  private:
   // Parameter::ForwardValue calls Read before it reads `param`, which is in bucket i. If bucket i is a unit,
   // Read starts the gathers of this unit and of the `window` - 1 units that forward reads next, if they have
-  // not begun. Then it waits for the gather of bucket i. It throws std::logic_error outside of forward, or if
-  // bucket i is a unit and forward has already read a later unit.
+  // not begun. Then Read waits for the gather of bucket i. Read throws std::logic_error outside of forward,
+  // or if bucket i is a unit and forward has already read a later unit.
   void Read(size_t i, const model::Parameter& param);
   void GatherThrough(size_t i);
   // Lets other units use the memory of unit `left`, and then starts to gather unit `next`. If `left` is the
-  // number of units, there is no such unit; if `next` is, nothing is gathered.
+  // number of units, no memory is given to other units. If `next` is the number of units, nothing is
+  // gathered.
   void Replace(size_t left, size_t next);
   void Gather(size_t i);
 
