@@ -6,8 +6,9 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// TCP addresses and connections. Functions that cannot do their work throw std::runtime_error with a message
-// of one line, unless stated otherwise. A function's deadline also limits its wait for a name server.
+// Functions for TCP addresses and connections. Functions that cannot do their work throw std::runtime_error
+// with a message of one line, unless stated otherwise. A function's deadline also limits its wait for a name
+// server.
 namespace gradsync::comm {
 
 struct HostPort {

@@ -14,8 +14,8 @@ struct Rank0 {
   std::string run;
 };
 
-// How the ranks of a job find rank 0: at tcp://host:port, or at the address that rank 0 writes to a file in
-// the directory file:///directory. In this directory, each job that has a name uses a file of its own.
+// Says how the ranks of a job find rank 0: at tcp://host:port, or at the address that rank 0 writes to a file
+// in the directory file:///directory. In this directory, each job that has a name uses a file of its own.
 class Place {
  public:
   // The constructor throws InvalidInput, which quotes `url`, if `url` is malformed.

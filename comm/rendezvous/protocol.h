@@ -9,9 +9,9 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// Messages between rank 0 and the other ranks. Each message is a frame: its type (1 byte), the length of its
-// payload (4 bytes, big-endian) and the payload: fields separated by newlines. Only the last field may
-// contain newlines.
+// Defines the messages between rank 0 and the other ranks. Each message is a frame: its type (1 byte), the
+// length of its payload (4 bytes, big-endian) and the payload: fields separated by newlines. Only the last
+// field may contain newlines.
 //
 // The secret of a job is never sent. Each side makes a nonce (a random number), and proves that it knows the
 // secret by an HMAC-SHA256, keyed with the secret, of a text that contains both nonces. Rank 0 proves its

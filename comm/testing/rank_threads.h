@@ -49,8 +49,8 @@ struct TestedWorld {
 // Returns the pairs of backend and number of ranks with which a test runs; the backends are those of
 // ThreadBackends(). "local" and each backend whose ranks must be on one host are paired with each number in
 // `in_memory`. Other backends are slower, and are paired with each number in `others`. A backend with
-// ProcessGroup::host_group is only paired with 4 (two ranks on each of two hosts), or with 2 if this machine
-// has no network; such a backend is left out if `others` is empty.
+// ProcessGroup::host_group is only paired with 4 ranks (two on each of two hosts), or with 2 ranks if this
+// machine has no network; such a backend is left out if `others` is empty.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
 // Returns the address from which this host sends to other hosts; empty if there is no network.

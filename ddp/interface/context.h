@@ -20,7 +20,7 @@ inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 struct StrategyOptions {
   // Maximum bytes of a bucket, for strategies with Traits::has_buckets. A larger parameter has its own
-  // bucket. The strategy `owned` exceeds this maximum where larger buckets need less padding.
+  // bucket. The strategy `owned` also makes larger buckets if they need less padding.
   size_t bucket_bytes = kDefaultBucketBytes;
   // If true, OnGradReady searches each gradient of this rank for NaN and infinity before it is averaged, and
   // throws std::runtime_error, which names parameter, rank and step. The search needs time, because it reads
@@ -75,9 +75,9 @@ inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int
   return traits.gradient_copies + more;
 }
 
-// What MakeStrategy needs besides the strategy's name. `params` is in forward order; the strategy does not
-// train frozen parameters. The parameters and the process group `group` must outlive the strategy. All ranks
-// must make the same strategy, with equal options and parameter shapes.
+// The arguments that MakeStrategy needs besides the strategy's name. `params` is in forward order; the
+// strategy does not train frozen parameters. The parameters and the process group `group` must outlive the
+// strategy. All ranks must make the same strategy, with equal options and parameter shapes.
 struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;

@@ -11,9 +11,9 @@ namespace gradsync::ddp {
 // The buckets of sharded weights: one all-gather gives every rank the whole weights of one bucket. Every
 // bucket is padded so that all ranks have parts of equal size. The first `num_in_turn` buckets hold the
 // parameters of one unit each (StrategyContext::units), the last unit first: backward reads them in this
-// order, and forward in reverse order. One more bucket may follow, which AtAnyTime() returns. It holds the
-// parameters that are in no unit, because forward may read these at any time. If some parameters have a bf16
-// copy, this bucket also holds all parameters without a copy.
+// order, and forward in reverse order. One more bucket may follow, which AtAnyTime() returns. This bucket
+// holds the parameters that are in no unit, because forward may read these parameters at any time. If some
+// parameters have a bf16 copy, this bucket also holds all parameters without a copy.
 struct PlanOfUnits {
   BucketPlan plan;
   size_t num_in_turn = 0;
@@ -72,12 +72,13 @@ class GatheredWeights {
   void Use(size_t i) { works_[i].Wait(); }
 
   // Gathers the whole value of every parameter p into new memory, and makes p.value() a view of it. Until the
-  // next BeginStep, reads of parameters wait for nothing. All ranks must call Complete.
+  // next BeginStep, reads of parameters do not wait for gathers. All ranks must call Complete.
   void Complete();
 
   // Returns the collectives of a step of `num_passes` passes, in order: the gathers of weights and the
   // reductions of gradients. `reductions` has the buckets of gradients, in the order in which the strategy
-  // reduces them: each when backward has finished with this bucket.
+  // reduces them. The strategy reduces bucket i of `reductions` when backward has finished with bucket i of
+  // the weights.
   BucketPlan PlanWith(const BucketPlan& reductions, size_t num_passes) const;
 
  private:
