@@ -50,8 +50,8 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 // rank 0 listens on loopback if local_size says that all ranks are on this host. Otherwise rank 0 listens at
 // the address by which other hosts most likely reach this host (OwnAddress). The other ranks connect to rank
 // 0. The two sides of a connection prove to each other that they know the job's secret
-// (comm/rendezvous/protocol.h). Then rank 0 compares the settings of each rank with its own. Rank 0 rejects
-// processes of a job with another name or secret, and a second process of the same rank. With
+// (comm/rendezvous/protocol.h). Then rank 0 compares the settings of each other rank with those of rank 0.
+// Rank 0 rejects processes of a job with another name or secret, and a second process of the same rank. With
 // file:///directory, a process may have read the file of another start (run) of rank 0; rank 0 then tells
 // this process to read the file and connect again.
 class Job {

@@ -77,7 +77,8 @@ class Channel {
   // payload has more than `max_bytes` bytes.
   Frame Receive(size_t max_bytes, Deadline deadline);
   // Shuts down the receiving side of the connection. Receive still returns the frames that had arrived, and
-  // then throws. A call of Receive in which another thread waits does so too. Send still works.
+  // then throws. A call of Receive in which another thread waits also returns and throws in this way. Send
+  // still works.
   void StopReceiving();
   void Close() { socket_.Close(); }
 

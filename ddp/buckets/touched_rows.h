@@ -13,7 +13,7 @@ namespace gradsync::ddp {
 // Sums an embedding's gradient over ranks, but sends only the rows that operations have listed as touched
 // (Parameter::touched_rows); all other rows of the gradient are zero. The ranks' rows are added in rank
 // order, so the result is bitwise equal on all ranks. An all-reduce of whole gradients that adds in rank
-// order has the same result.
+// order gives the same result as a TouchedRows object.
 //
 // All ranks agree once (Agree) on the maximum number of rows in a message, and in each step every rank
 // receives the messages of all ranks. If a rank has more rows than this maximum, or its gradient is dense in

@@ -19,8 +19,9 @@ namespace gradsync::ddp {
 inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 struct StrategyOptions {
-  // Maximum bytes of a bucket, for strategies with Traits::has_buckets. A larger parameter has its own
-  // bucket. The strategy `owned` also makes larger buckets if they need less padding.
+  // Maximum bytes of a bucket, for strategies with Traits::has_buckets. A parameter with more bytes than this
+  // maximum has a bucket with no other parameter. The strategy `owned` also makes larger buckets if they need
+  // less padding.
   size_t bucket_bytes = kDefaultBucketBytes;
   // If true, OnGradReady searches each gradient of this rank for NaN and infinity before it is averaged, and
   // throws std::runtime_error, which names parameter, rank and step. The search needs time, because it reads

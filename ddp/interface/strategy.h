@@ -36,8 +36,8 @@ class Strategy {
   // may make each p.grad() a view of a bucket in BeginStep.
   virtual void BeginStep() {}
   // The caller calls OnGradReady once for each parameter, during backward, as soon as the parameter's
-  // gradient is complete. The caller does so in every pass of a step if needs_every_pass() is true, else only
-  // in the last pass.
+  // gradient is complete. The caller calls OnGradReady in every pass of a step if needs_every_pass() is true,
+  // else only in the last pass.
   virtual void OnGradReady(model::Parameter&) {}
   // Returns whether the caller must pass OnUse as the argument on_use of the function Backward. Backward then
   // calls OnUse before it reads a weight, so that the strategy can wait for this weight. For forward, the
@@ -85,12 +85,12 @@ class Strategy {
   // If Finish leaves a rank only parts of the mean gradient, or returns before its collectives are done,
   // CompleteGradients makes every p.grad() the whole mean over ranks. All ranks must call CompleteGradients,
   // between Finish and Update. CompleteGradients needs time and memory. Training does not need
-  // CompleteGradients: it serves checks of gradients. It does not change what Update computes.
+  // CompleteGradients: it serves checks of gradients. CompleteGradients does not change what Update computes.
   virtual void CompleteGradients() {}
   // Makes every p.value() the whole current value: gathers the parts if each rank has only a part of the
   // weights, and waits for gathers that still run. Removes the functions that the strategy has set by
-  // Parameter::SetOnRead. All ranks must call CompleteValues, between steps. It needs time, and in the
-  // strategy `zero3` it may need memory for the whole weights.
+  // Parameter::SetOnRead. All ranks must call CompleteValues, between steps. CompleteValues needs time, and
+  // in the strategy `zero3` it may need memory for the whole weights.
   virtual void CompleteValues() {}
   // Returns the tensors that the strategy keeps from step to step besides the weights, for saving and
   // loading. These tensors include the optimizer's state only if the strategy shards it; else the caller

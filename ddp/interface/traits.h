@@ -89,7 +89,7 @@ class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
 
-// The properties of a strategy. They tell benchmarks and tests how to run and check it.
+// The properties of a strategy. The properties tell benchmarks and tests how to run and check the strategy.
 struct Traits {
   std::string_view name;     // name of the strategy in files, flags and records
   int position = 0;          // position in lists, which begin with the simplest strategy

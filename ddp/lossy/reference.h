@@ -10,12 +10,12 @@
 #include "model/tensor/tensor.h"
 
 // Strategies with Agreement::kLossy or kDrifts, except `none`, have a Reference, which computes the gradients
-// or weights that the strategy must have. These strategies need one because their results are not those of a
-// single process. A Reference computes the strategy's equations for all ranks in one process, in f64 unless a
-// comment below says otherwise. Tests compare the results of strategies with those of their references. The
-// benchmarks of training steps also compare results with references, after timing, unless their flag --verify
-// is false. References compute nothing with the code of strategies, except that both fill PowerSGD's first Q
-// with FillTruncatedNormal.
+// or weights that the strategy must have. These strategies need a Reference because their results are not
+// those of a single process. A Reference computes the strategy's equations for all ranks in one process, in
+// f64 unless a comment below says otherwise. Tests compare the results of strategies with those of their
+// references. The benchmarks of training steps also compare results with references, after timing, unless
+// their flag --verify is false. References compute nothing with the code of strategies, except that both fill
+// PowerSGD's first Q with FillTruncatedNormal.
 namespace gradsync::ddp {
 
 class Reference {

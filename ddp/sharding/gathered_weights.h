@@ -34,9 +34,10 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 // Forward gathers the weights of every unit, a group of parameters such as a layer. The last `window` units
 // of forward stay gathered for backward. Backward gathers the other units again, because an operation reads
 // its weight again to compute gradients. The gathered weights of any `window` consecutive units have separate
-// memory; those of other units may share it. While a unit is read, the next `window` - 1 units are gathered
-// ahead. The order of gathers is equal on all ranks and does not depend on what a rank reads. The parameters
-// that are in no unit of the plan (PlanOfUnits::AtAnyTime) are gathered once per step.
+// memory; the weights of units that are further apart may use the same memory. While a unit is read, the next
+// `window` - 1 units are gathered ahead. The order of gathers is equal on all ranks and does not depend on
+// what a rank reads. The parameters that are in no unit of the plan (PlanOfUnits::AtAnyTime) are gathered
+// once per step.
 //
 // If parameters have bf16 copies, parts(), which each rank keeps, are f32. The gathered weights of units are
 // then bf16, and those of PlanOfUnits::AtAnyTime are f32.
