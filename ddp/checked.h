@@ -8,8 +8,9 @@ namespace gradsync::ddp {
 
 // Returns a strategy that calls `strategy`, and checks the caller's calls. `strategy` must have been made
 // with the parameters, the process group and the options of `context`. The checks are:
-// - OnGradReady throws std::logic_error for a parameter that is not in `context`, before the first BeginStep,
-//   and in its second call for a parameter since the last BeginStep or EndPass.
+// - OnGradReady throws std::logic_error for a parameter that is not in `context`. OnGradReady also throws
+//   std::logic_error if it is called before the first BeginStep, or twice for a parameter since the last
+//   BeginStep or EndPass.
 // - EndPass and Finish throw std::logic_error if OnGradReady has not been called for all parameters since the
 //   last BeginStep or EndPass.
 // - If StrategyOptions::check_gradients is set, OnGradReady throws std::runtime_error if it finds NaN or

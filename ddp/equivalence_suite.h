@@ -17,10 +17,10 @@
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
-// Functions for tests that every strategy that averages exactly trains bitwise like a single process on the
-// data of all ranks (CheckEquivalence). The data are chosen so that sums and means of gradients over 1, 2, 3,
-// 4, 5, 6 or 8 ranks have no rounding error. The tests that include this header select the communication
-// backends and the devices.
+// Functions with which tests check strategies that average exactly: training must be bitwise equal to
+// training by a single process on the data of all ranks (CheckEquivalence). The data are chosen so that sums
+// and means of gradients over 1, 2, 3, 4, 5, 6 or 8 ranks have no rounding error. The tests that include this
+// header select the communication backends and the devices.
 namespace gradsync::ddp {
 
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};
@@ -100,8 +100,8 @@ struct Graph {
   // pass `step`. `use` is the layer's position in the list that `uses` returns. If this function returns
   // nullopt, or is empty, the layer reads all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // If not empty, called in a rank's backward of pass `step` before each computation of a gradient. `use` is
-  // here the index of the gradient's parameter.
+  // A function, or empty. A rank's backward of pass `step` calls it before each computation of a gradient.
+  // For this function, `use` is the index of the gradient's parameter.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;   // three, because a strategy may change its layout after the first step
   int num_passes = 1;  // passes per step, each with new data; a power of two
@@ -240,8 +240,8 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   StrategyContext context = {.params = model->params(), .group = group, .options = {}};
   context.options.bucket_bytes = bucket_bytes;
   context.options.spoil_weights = device->is_cpu();
-  // is_alone promises that no other strategy trains the parameters. Only tests with an odd number of ranks
-  // set it, so tests cover both cases.
+  // is_alone promises that no other strategy trains the parameters. Tests set is_alone if the number of ranks
+  // is odd, so there are tests with and without it.
   context.options.is_alone = group.size() % 2 == 1;
   if (context.options.is_alone) context.optimizer = optimizer.get();
   context.options.values = tested.values;
@@ -273,7 +273,8 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     strategy->Update(*optimizer, graph.grad_scale);
   }
   // When the strategy is destroyed, the parameters' own memory must hold the weights. A strategy whose ranks
-  // keep only parts of the weights needs CompleteValues before it is destroyed; the others may call it.
+  // keep only parts of the weights needs CompleteValues before it is destroyed. For any other strategy,
+  // CompleteValues may be called or not.
   if (TraitsOf(tested.strategy).shards_values || group.size() % 2 == 1) strategy->CompleteValues();
   strategy.reset();
   return {ValuesOf(*model), ReadFrom(*model), grads};

@@ -31,7 +31,7 @@ const Traits& FloorTraits();
 void CheckValue(const Option& option, double value);
 
 // Makes the strategy with this name. Throws InvalidInput if the name is unknown, an option is unknown or has
-// a wrong value, all parameters are frozen or there is none, a parameter is listed twice, a parameter of
+// a wrong value, there is no parameter that is not frozen, a parameter is listed twice, a parameter of
 // StrategyContext::units is not in StrategyContext::params, or the strategy does not support a parameter's
 // dtype or device.
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context);

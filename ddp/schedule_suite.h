@@ -18,16 +18,16 @@
 #include "ddp/test_model.h"
 #include "model/base/test_errors.h"  // IWYU pragma: export
 
-// ScheduleTest, a fixture for tests of which collectives a strategy issues, and when, relative to the
-// computation of gradients. These tests need no clock: a log of events shows that communication overlaps with
-// backward if a collective is issued before the last gradient is computed.
+// ScheduleTest is a fixture for tests that check which collectives a strategy issues, and when it issues them
+// relative to the computation of gradients. These tests need no clock: a log of events shows that
+// communication overlaps with backward if a collective is issued before the last gradient is computed.
 namespace gradsync::ddp {
 
 using model::Tensor;
 
 // A process group without communication, which acts as rank 0 of two ranks. An all-gather copies this rank's
-// data to the places of both ranks; the other collectives leave all data unchanged. The group appends each
-// collective and each wait for it to the log of a ScheduleTest.
+// data to the output's parts for both ranks; the other collectives leave all data unchanged. The group
+// appends each collective and each wait for it to the log of a ScheduleTest.
 class LoggingGroup : public comm::ProcessGroup {
  public:
   explicit LoggingGroup(std::vector<std::string>& log) : ProcessGroup(0, 2), log_(log) {}
@@ -58,7 +58,7 @@ class LoggingGroup : public comm::ProcessGroup {
         return Log("reduce_scatter", output);
       case comm::Collective::kAllGather:
         for (int rank = 0; rank < size(); ++rank) {
-          // Not CopyFrom, which calls Tensor::CountWrite: a real all-gather writes without calling it.
+          // CopyFrom would call Tensor::CountWrite, but a real all-gather writes without calling CountWrite.
           const Tensor part = output.Slice(rank * input.numel(), input.shape());
           std::memmove(part.raw_data(), input.raw_data(), input.nbytes());
         }

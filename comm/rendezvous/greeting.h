@@ -9,19 +9,20 @@
 namespace gradsync::comm {
 
 // Returns the greeting: the first message that rank `from` sends on a new connection to another rank. `name`
-// is a text with a random part that the other rank has published for its listening socket. The greeting is an
-// HMAC, keyed with the ranks' `secret`, over `name` and `from`, followed by the number `from`. The HMAC
-// proves that the sender knows `secret` and `name`. A greeting has at most 75 bytes: AcceptRanks expects that
-// it arrives in one piece.
+// is a text with a random part that the other rank has published for its listening socket. The greeting
+// consists of an HMAC and of the number `from`. The HMAC is computed over `name` and `from`, and keyed with
+// the ranks' `secret`. The HMAC proves that the sender knows `secret` and `name`. A greeting has at most 75
+// bytes: AcceptRanks expects that it arrives in one piece.
 std::string MakeGreeting(const std::string& secret, const std::string& name, int from);
 
 // Accepts connections at `listener` from the ranks above `rank`, and stores the socket of rank r in
 // sockets[r]. `sockets` must have one element for each rank. The function returns when each rank above `rank`
-// has a valid socket there, or at the deadline. It calls `admits` with the socket of each new connection, and
-// closes the connection if this returns false. It also closes a connection whose first data is not
-// greeting(r) of a rank r above `rank` that has not connected yet. A connection that sends nothing does not
-// delay the others. Returns the lowest rank above `rank` that has not connected by the deadline, or, if all
-// have connected, the number of ranks. Throws std::system_error if file descriptors or memory run out.
+// has a valid socket in `sockets`, or at the deadline. The function calls `admits` with the socket of each
+// new connection, and closes the connection if `admits` returns false. AcceptRanks also closes a connection
+// whose first data is not greeting(r) of a rank r above `rank` that has not connected yet. A connection that
+// sends nothing does not delay other connections. Returns the lowest rank above `rank` that has not connected
+// by the deadline. Returns the number of ranks if all ranks above `rank` have connected. Throws
+// std::system_error if file descriptors or memory run out.
 int AcceptRanks(const FileDescriptor& listener, int rank, const std::function<std::string(int)>& greeting,
                 const std::function<bool(const FileDescriptor&)>& admits,
                 std::vector<FileDescriptor>& sockets, Deadline deadline);

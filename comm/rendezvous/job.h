@@ -19,8 +19,8 @@
 
 namespace gradsync::comm {
 
-// Names and values of settings that must be equal on all ranks of a job, such as flags. If a rank's settings
-// differ from those of rank 0, the error names the first setting that differs.
+// A list of the names and values of settings that must be equal on all ranks of a job, such as flags. If a
+// rank's settings differ from those of rank 0, the error names the first setting that differs.
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
 // Returns a text such as "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
@@ -42,17 +42,18 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
   throw CollectiveError(Join("rank ", world.NameOf(world.rank), ": ", cause));
 }
 
-// One rank's membership in a job, whose ranks have connected to rank 0, which has compared their settings
-// (Terms).
+// The membership of one rank in a job. The ranks of a job have connected to rank 0, and rank 0 has compared
+// their settings (Terms).
 //
-// With a rendezvous tcp://host:port, rank 0 listens at this address. With file:///directory, rank 0 keeps its
-// address in a file there until all ranks have joined or the job fails. With file:///directory, rank 0
-// listens on loopback if local_size says that all ranks are on this host; else at the address by which other
-// hosts most likely reach this host (OwnAddress). The other ranks connect to rank 0, each side proves that it
-// knows the job's secret (comm/rendezvous/protocol.h), and rank 0 compares the settings of each rank with its
-// own. Rank 0 rejects processes of a job with another name or secret, and a second process of the same rank.
-// With file:///directory, a process may have read the file of another start (run) of rank 0; rank 0 then
-// tells this process to read the file and connect again.
+// With a rendezvous tcp://host:port, rank 0 listens at host:port. With file:///directory, rank 0 keeps its
+// address in a file in the directory until all ranks have joined or the job fails. With file:///directory,
+// rank 0 listens on loopback if local_size says that all ranks are on this host. Otherwise rank 0 listens at
+// the address by which other hosts most likely reach this host (OwnAddress). The other ranks connect to rank
+// 0. The two sides of a connection prove to each other that they know the job's secret
+// (comm/rendezvous/protocol.h). Then rank 0 compares the settings of each other rank with those of rank 0.
+// Rank 0 rejects processes of a job with another name or secret, and a second process of the same rank. With
+// file:///directory, a process may have read the file of another start (run) of rank 0; rank 0 then tells
+// this process to read the file and connect again.
 class Job {
  public:
   // The constructor returns when all ranks have joined. Throws InvalidInput for a malformed url
@@ -81,9 +82,9 @@ class Job {
   void Enter(const Place& place, const std::string& host, const Terms& terms);
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
   // Returns whether another process already serves as rank 0 at `place` (the rendezvous); it may be rank 0 of
-  // an earlier start of this job that has not ended. Rank 0 calls this repeatedly until the rendezvous is
-  // free. Throws Refused if a call still finds such a process one second after the first call that found one,
-  // or if the process has another job name or secret.
+  // an earlier start of this job that has not ended. Rank 0 calls HasRank0 repeatedly until the rendezvous is
+  // free. Throws Refused if a call still finds another process one second after the first call that found
+  // one, or if the other process has another job name or secret.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 
@@ -99,12 +100,12 @@ class Job {
 
 // Joins the job: rank 0 checks that the settings (`terms`), the number of ranks and the program's executable
 // are equal on all ranks, and each rank learns which ranks share a host. Either all ranks call JoinJob before
-// any of them makes a process group, or no rank calls it: then each process group forms a job of its own.
-// JoinJob raises this process's limit of open descriptors to the hard limit, because each rank needs up to
-// four descriptors for each other rank. Returns a copy of `world`, with the new Job in `job`, and with the
-// local_rank and local_size that follow from the hosts of the ranks. Process groups that are made with this
-// copy use this Job. If `world` has only one rank, does nothing and returns `world`. Throws the exceptions of
-// Job's constructor.
+// any of them makes a process group, or no rank calls JoinJob. If no rank calls JoinJob, each process group
+// forms a job of its own. JoinJob raises this process's limit of open descriptors to the hard limit, because
+// each rank needs up to four descriptors for each other rank. Returns a copy of `world`, with the new Job in
+// `job`, and with the local_rank and local_size that follow from the hosts of the ranks. Process groups that
+// are made with this copy use this Job. If `world` has only one rank, does nothing and returns `world`.
+// Throws the exceptions of Job's constructor.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
 // Returns, for each rank of `world`, a text that identifies its host (Job::hosts), or one empty text if

@@ -6,8 +6,9 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// TCP addresses and connections. Functions that cannot do their work throw std::runtime_error with a message
-// of one line, unless stated otherwise. A function's deadline also limits its wait for a name server.
+// Functions for TCP addresses and connections. Functions that cannot do their work throw std::runtime_error
+// with a message of one line, unless stated otherwise. A function's deadline also limits its wait for a name
+// server.
 namespace gradsync::comm {
 
 struct HostPort {
@@ -20,8 +21,8 @@ struct HostPort {
 HostPort ParseHostPort(const std::string& text, const std::string& url);
 
 // Listens on each address of this host that `address.host` resolves to, and returns the sockets. With port
-// "0", the system chooses a free port. If the port is in use, calls the caller's function `while_taken`,
-// which may throw to end the attempts, and tries again, until the deadline.
+// "0", the system chooses a free port. If the port is in use, Listen calls `while_taken` and tries again,
+// until the deadline. The caller's function `while_taken` may throw to end the attempts.
 std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
                                    const std::function<void()>& while_taken);
 int PortOf(const FileDescriptor& socket);
@@ -35,8 +36,8 @@ void SendAtOnce(const FileDescriptor& socket);
 // Returns the address of this host from which packets to `peer` would be sent. Sends nothing to `peer`.
 std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
 // Returns the address at which other hosts most likely reach this host: the address to which this host's name
-// resolves. If the name means only loopback or no address of this host, returns the address from which
-// packets leave by the default route, or, without such a route, loopback.
+// resolves. If the name means only loopback or no address of this host, OwnAddress returns the address from
+// which packets leave by the default route. Without a default route, OwnAddress returns loopback.
 std::string OwnAddress(Deadline deadline);
 // Returns 127.0.0.1, or ::1 if loopback of this host has only that address.
 std::string LoopbackAddress(Deadline deadline);
@@ -45,7 +46,7 @@ std::string LoopbackAddress(Deadline deadline);
 bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);
 // Returns whether `host` is a name other than "localhost" that resolves only to loopback on this host. A
-// host's own name often resolves only to loopback there, but to another address on other hosts.
+// host's own name often resolves only to loopback on the host itself, but to another address on other hosts.
 bool IsLoopbackOnlyHere(const std::string& host, Deadline deadline);
 
 std::string ErrorText(int error);

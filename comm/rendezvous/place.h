@@ -14,17 +14,17 @@ struct Rank0 {
   std::string run;
 };
 
-// How the ranks of a job find rank 0: at tcp://host:port, or at the address that rank 0 writes to a file in
-// the directory file:///directory. In this directory, each job that has a name uses a file of its own.
+// Says how the ranks of a job find rank 0: at tcp://host:port, or at the address that rank 0 writes to a file
+// in the directory file:///directory. In this directory, each job that has a name uses a file of its own.
 class Place {
  public:
   // The constructor throws InvalidInput, which quotes `url`, if `url` is malformed.
   Place(const std::string& url, const std::string& job_name);
 
   bool is_file() const { return !path_.empty(); }
-  // Returns where rank 0 listens. With file:///directory, reads this from the file that rank 0 has written,
-  // and returns nullopt while there is no valid file. If the file's path is a FIFO, Find does not wait for a
-  // writer.
+  // Returns where rank 0 listens. With file:///directory, Find reads the address from the file that rank 0
+  // has written, and returns nullopt while there is no valid file. If the file's path is a FIFO, Find does
+  // not wait for a writer.
   std::optional<Rank0> Find() const;
   // Writes rank 0's address and the text Rank0::run into this job's file, atomically; makes the directory if
   // it does not exist. Throws std::runtime_error if the file cannot be written.

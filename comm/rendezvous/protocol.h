@@ -9,13 +9,13 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// Messages between rank 0 and the other ranks. Each message is a frame: its type (1 byte), the length of its
-// payload (4 bytes, big-endian) and the payload: fields separated by newlines. Only the last field may
-// contain newlines.
+// Defines the messages between rank 0 and the other ranks. Each message is a frame: its type (1 byte), the
+// length of its payload (4 bytes, big-endian) and the payload: fields separated by newlines. Only the last
+// field may contain newlines.
 //
 // The secret of a job is never sent. Each side makes a nonce (a random number), and proves that it knows the
-// secret by an HMAC-SHA256, keyed with the secret, of a text that contains both nonces. Rank 0 proves it
-// first, so a process that only pretends to be rank 0 receives no such HMAC.
+// secret by an HMAC-SHA256, keyed with the secret, of a text that contains both nonces. Rank 0 proves its
+// knowledge first, so a process that only pretends to be rank 0 receives no HMAC keyed with the secret.
 namespace gradsync::comm {
 
 enum class FrameType : char {
@@ -24,9 +24,10 @@ enum class FrameType : char {
   kJoin = 'j',       // proof, rank, host, terms; answered when all ranks have joined or the job fails
   kSet = 's',        // key, value
   kGet = 'g',        // milliseconds, key; answered when the key is set, the time is over or the job fails
-  // A call of Store::Meet. The fields of its payload are: milliseconds to wait, number of ranks that meet,
-  // index of the calling rank among them, key, list of the calling rank's values (see Pack). Rank 0 answers
-  // when all these ranks have called Meet, these milliseconds have passed, or the job has failed.
+  // A call of Store::Meet. The fields of the frame's payload are: milliseconds to wait, number of ranks that
+  // meet, index of the calling rank among them, key, list of the calling rank's values (see Pack). Rank 0
+  // answers when all ranks that meet have called Meet, the milliseconds to wait have passed, or the job has
+  // failed.
   kMeet = 'm',
   kFail = 'f',    // cause with which the job fails, unless it has failed before
   kRefuse = 'r',  // like kFail, but the cause is a bad argument of a rank
@@ -34,9 +35,10 @@ enum class FrameType : char {
   kNone = '0',    // the key has not been set
   kLater = 'l',   // reason to retry later, such as another run at this place
   // The payload of kFailed and kRefused is the cause of the job's failure; kRefused means that the cause is a
-  // bad argument of a rank. After the failure, rank 0 answers the next kSet or kGet of a rank that has joined
-  // with kFailed or kRefused. Before rank 0 ends, it also sends this frame, unasked, to each rank that is
-  // still connected. Rank 0 closes the connection after it has sent kFailed, kRefused, kLater or kNo.
+  // bad argument of a rank. After the failure, rank 0 answers the next kSet, kGet or kMeet of a rank that has
+  // joined with kFailed or kRefused. Before rank 0 ends, it also sends kFailed or kRefused, unasked, to each
+  // rank that is still connected. Rank 0 closes the connection after it has sent kFailed, kRefused, kLater or
+  // kNo.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason
@@ -72,10 +74,11 @@ class Channel {
 
   void Send(const Frame& frame, Deadline deadline);
   // Waits for the next frame from the other process, and returns it. Throws std::runtime_error if the frame's
-  // payload has more than `max_bytes`.
+  // payload has more than `max_bytes` bytes.
   Frame Receive(size_t max_bytes, Deadline deadline);
-  // Shuts down the receiving side of the connection. Receive, also a call in which another thread waits,
-  // still returns the frames that had arrived, and then throws. Send still works.
+  // Shuts down the receiving side of the connection. Receive still returns the frames that had arrived, and
+  // then throws. A call of Receive in which another thread waits also returns and throws in this way. Send
+  // still works.
   void StopReceiving();
   void Close() { socket_.Close(); }
 
@@ -88,7 +91,8 @@ class Channel {
 
 // Returns the HMAC-SHA256 of `text`, keyed with `key`, in hexadecimal digits.
 std::string ComputeMac(const std::string& key, const std::string& text);
-// Returns whether two MACs are equal. The time that this takes does not depend on where they first differ.
+// Returns whether two MACs are equal. The time of the comparison does not depend on where the two MACs first
+// differ.
 bool IsSameMac(const std::string& a, const std::string& b);
 
 // Returns the HMAC by which rank 0 proves to a client that it knows `secret`. `hello` is the payload of the

@@ -14,8 +14,8 @@ namespace gradsync::comm {
 // the group. A rank must not construct two process groups at the same time.
 class Rendezvous {
  public:
-  // The constructor uses the job that the ranks of `world` have joined (World::job). If there is none, it
-  // forms a new job with these ranks, and throws the exceptions of Job's constructor.
+  // The constructor uses the job that the ranks of `world` have joined (World::job). If the ranks have joined
+  // no job, the constructor forms a new job with them, and throws the exceptions of Job's constructor.
   Rendezvous(const World& world, std::chrono::milliseconds timeout);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;

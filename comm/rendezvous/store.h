@@ -43,18 +43,18 @@ class Store {
   // it by the deadline.
   virtual std::optional<std::string> Get(const std::string& key, Deadline deadline) = 0;
   // Waits until `size` ranks have called Meet with this key, each with its own `index` from 0 to size - 1.
-  // Each rank gives a list `own`: own[i] is for the rank with index i; if `own` has only one element, it is
-  // for all ranks. Returns, in the order of the indices, the value that each rank gave for the caller. The
-  // value is nullopt for a rank that has not called Meet by the deadline.
+  // Each rank gives a list `own`: own[i] is for the rank with index i; if `own` has only one element, this
+  // element is for all ranks. Returns, in the order of the indices, the value that each rank gave for the
+  // caller. The value is nullopt for a rank that has not called Meet by the deadline.
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
-  // Makes the job fail with `cause`, which rank 0 sends to each other rank in an answer to a later request of
-  // that rank, or when rank 0 ends. Has no effect if rank 0 cannot be reached or if the job has failed
-  // before.
+  // Makes the job fail with `cause`. Rank 0 sends `cause` to each other rank, in the answer to a later
+  // request of that rank or when rank 0 ends. Has no effect if rank 0 cannot be reached or if the job has
+  // failed before.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
-  // If this rank knows that the job has failed by a call of Fail with kBadArgument, because a rank had a bad
-  // argument, returns that call's `cause`; else returns nullopt.
+  // Returns the `cause` of the job's failure if this rank knows that a call of Fail with kBadArgument has
+  // made the job fail, because a rank had a bad argument. Otherwise returns nullopt.
   virtual std::optional<std::string> bad_argument() = 0;
 };
 

@@ -18,9 +18,9 @@ namespace gradsync::comm {
 class StoreClient : public Store {
  public:
   // The constructor connects to rank 0 at the address `rank0`, and checks that rank 0 knows the job's secret.
-  // Throws Refused if rank 0 does not know it or rejects this process. Throws std::runtime_error if the
-  // deadline passes before that is done, or if the process at this address is not the start of rank 0 that
-  // the text `run` identifies (Rank0::run).
+  // Throws Refused if rank 0 does not know the secret or rejects this process. Throws std::runtime_error if
+  // the deadline passes before the check is done, or if the process at the address `rank0` is not the rank 0
+  // that the text `run` identifies (Rank0::run).
   StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
 
   // Joins the job as rank `rank`; the caller must call this before the class's other functions. When all

@@ -22,8 +22,8 @@ namespace gradsync::comm {
 // The key-value store of a job, in rank 0's process. One thread accepts connections, and each connection has
 // a thread that answers its requests. The server rejects clients of another job and clients without the
 // secret. It closes a connection on which a payload larger than the limits of protocol.h arrives. When a
-// client connects while 64 others have not proved that they know the secret, it rejects the oldest of these.
-// Thread-safe.
+// client connects while 64 other clients have not proved that they know the secret, the server rejects the
+// one of the 64 that connected first. Thread-safe.
 class StoreServer : public Store {
  public:
   struct Options {

@@ -27,16 +27,17 @@ struct World {
   // if `size` is 1.
   std::string rendezvous{};
   // The program that started the ranks: "self" (LaunchSelf), "torchrun", "mpirun" or "srun"; "mpirun or srun"
-  // if the variables do not tell which; "none" for a process without a launcher.
+  // if the environment variables do not tell which; "none" for a process without a launcher.
   std::string launcher = "none";
   std::string job_name{};    // the name of the job (see WorldFromEnvironment); may be empty
   std::string job_secret{};  // GRADSYNC_SECRET, which only the job's ranks know; empty if it is not set
   // A text that identifies this host (GRADSYNC_HOST). If this member is empty, HostOf makes such a text.
   std::string host{};
-  // The numbers of this world's ranks in the whole job, which error messages use, if this world is a part of
-  // a larger world (PartOf); else empty.
+  // If this world is a part of a larger world (PartOf), the numbers of this world's ranks in the whole job;
+  // else empty. Error messages use these numbers.
   std::vector<int> members{};
-  // The job that the ranks have joined. If null, the ranks form a new job for every process group.
+  // The job that the ranks have joined. If this pointer is null, the ranks form a new job for every process
+  // group.
   std::shared_ptr<Job> job{};
 
   int NameOf(int index) const { return MemberName(members, index); }
@@ -68,15 +69,15 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // or Slurm has restarted the job, the number of restarts is appended to this name. GRADSYNC_SECRET, if set,
 // is the job's secret, and must have 16 bytes or more. GRADSYNC_HOST, if set, becomes World::host.
 //
-// The rendezvous is GRADSYNC_RENDEZVOUS if that is set. If it is not set, and mpirun of Open MPI starts all
-// ranks on one host, the rendezvous is a directory inside Open MPI's own directory for the job. In all other
-// cases the rendezvous is tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's own store may listen on
-// MASTER_PORT. mpirun and srun set neither GRADSYNC_RENDEZVOUS nor MASTER_ADDR. So the user must export
-// GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, for all ranks, unless Open MPI's directory is used.
-// With a tcp:// rendezvous, rank 0 listens only on the addresses of the given host; 0.0.0.0 means all IPv4
-// addresses. If the given host is a name that means only loopback on rank 0, as a host's own name often does,
-// Job's constructor throws CollectiveError on rank 0. The constructor accepts such a name if it is localhost,
-// or if local_size says that all ranks are on one host.
+// The rendezvous is GRADSYNC_RENDEZVOUS if this variable is set. If it is not set, and mpirun of Open MPI
+// starts all ranks on one host, the rendezvous is a directory inside Open MPI's own directory for the job. In
+// all other cases the rendezvous is tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's own store may
+// listen on MASTER_PORT. mpirun and srun set neither GRADSYNC_RENDEZVOUS nor MASTER_ADDR. So the user must
+// export GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, for all ranks, unless Open MPI's directory is
+// used. With a tcp:// rendezvous, rank 0 listens only on the addresses of the given host; 0.0.0.0 means all
+// IPv4 addresses. If the given host is a name that means only loopback on rank 0, as a host's own name often
+// does, Job's constructor throws CollectiveError on rank 0. The constructor accepts such a name if it is
+// localhost, or if local_size says that all ranks are on one host.
 //
 // Throws InvalidInput, naming the variable, for a malformed or contradictory value, and for a world of
 // several ranks without a rendezvous. Also throws InvalidInput if no launcher has started this process, but a

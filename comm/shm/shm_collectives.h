@@ -18,8 +18,8 @@ namespace gradsync::comm {
 // part for each rank. Thread-safe.
 class SharedBuffers {
  public:
-  // The shared buffer in which a tensor is, and where in a rank's part it is. `buffer` is 0 if the tensor is
-  // in no shared buffer.
+  // The shared buffer in which a tensor is, and where in a rank's part of the buffer the tensor begins.
+  // `buffer` is 0 if the tensor is in no shared buffer.
   struct Location {
     int64_t buffer = 0;        // number of the buffer, counted from 1, equal on all ranks
     int64_t offset_bytes = 0;  // offset from the start of a rank's part
@@ -52,15 +52,15 @@ class SharedBuffers {
 //
 // Each rank begins a collective by writing a notice to shared memory: a description of the collective. Each
 // rank compares the notices of all ranks with that of rank 0, and the collective fails if they describe
-// different collectives. Each rank has memory for two notices of its own, which it uses in turn. It writes a
-// notice after it has read the previous notices of all ranks, so the notice that it overwrites has been read
-// by all ranks. The inputs are exchanged in one of three ways:
+// different collectives. Each rank has memory for two notices of its own, and uses the two alternately. It
+// writes a notice after it has read the previous notices of all ranks, so the notice that it overwrites has
+// been read by all ranks. The inputs are exchanged in one of three ways:
 // - Each rank copies a short input into its notice, and computes its own output from the inputs in all
 //   notices. An input is short if the bytes of this rank's input or output, whichever is larger, times the
 //   number of other ranks are at most 64 KiB, or 8 KiB if the input is in a shared buffer.
-// - Longer inputs that are all in the same shared buffer (SharedBuffers) are read there, without a copy. In
-//   an all-reduce each rank reduces its slice of all inputs, in rank order, and writes the result to the
-//   tensors of all ranks.
+// - Longer inputs that are all in the same shared buffer (SharedBuffers) are read in this buffer, without a
+//   copy. In an all-reduce each rank reduces its slice of all inputs, in rank order, and writes the result to
+//   the tensors of all ranks.
 // - Inputs that are neither short nor in one shared buffer are copied, in chunks, through windows: buffers of
 //   fixed size that all ranks have mapped.
 class ShmCollectives {
@@ -94,7 +94,7 @@ class ShmCollectives {
   // PublishedInputs and SharedInputs return, by rank, the addresses at which this rank reads the inputs of
   // all ranks to the current collective. PublishedInputs returns addresses in the notices, or nullopt if an
   // input is not in its rank's notice. SharedInputs returns addresses in a shared buffer, or nullopt if the
-  // inputs are not all in the same one.
+  // inputs are not all in the same shared buffer.
   std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 

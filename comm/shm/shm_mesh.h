@@ -30,10 +30,10 @@ FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 // reason, and so tells the other ranks.
 class ShmMesh {
  public:
-  // The constructor allocates `area_bytes` of zeroed shared memory for every rank, to which area() points,
-  // and returns when all ranks have mapped the memory of all ranks. Throws CollectiveError if ranks are
-  // missing or memory cannot be shared. Throws InvalidInput if the ranks are on several hosts, or if the
-  // rendezvous is malformed.
+  // The constructor allocates `area_bytes` bytes of zeroed shared memory for every rank; area(r) points to
+  // those of rank r. The constructor returns when all ranks have mapped the memory of all ranks. Throws
+  // CollectiveError if ranks are missing or memory cannot be shared. Throws InvalidInput if the ranks are on
+  // several hosts, or if the rendezvous is malformed.
   ShmMesh(const World& world, size_t area_bytes, std::chrono::milliseconds timeout, FirstCause& first_cause);
   ShmMesh(const ShmMesh&) = delete;
   ShmMesh& operator=(const ShmMesh&) = delete;
@@ -44,12 +44,12 @@ class ShmMesh {
   int size() const { return size_; }
   std::byte* area(int rank) const { return control_->part(rank) + kAreaOffset; }
 
-  // Adds 1 to this rank's step counter. Ranks that have waited for this step (WaitForAll) see what this rank
-  // wrote to shared memory before it.
+  // Adds 1 to this rank's step counter. A rank that has waited for this call of Step (WaitForAll) sees what
+  // this rank wrote to shared memory before the call.
   void Step();
   // Sets how long WaitForAll spins before it sleeps, and whether it yields its CPU while it spins, so that
-  // the rank for which it waits may run there. With fewer CPUs than ranks, WaitForAll spins only if `yields`
-  // is true.
+  // the rank for which it waits may run on this CPU. With fewer CPUs than ranks, WaitForAll spins only if
+  // `yields` is true.
   void set_spin(std::chrono::nanoseconds spin, bool yields) {
     spin_ = spin;
     yields_ = yields;
@@ -58,8 +58,8 @@ class ShmMesh {
   // ended.
   void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
   // Waits until the step counter of every rank is at least as high as this rank's. Throws PeerError if
-  // another rank ends or calls Abort before that, or if the timeout passes. The PeerError names the rank that
-  // has ended or is late; after Abort on this rank it names no rank.
+  // another rank ends or calls Abort before that other rank's counter is that high, or if the timeout passes.
+  // The PeerError names the rank that has ended or is late; after Abort on this rank it names no rank.
   void WaitForAll();
   void Meet() {
     Step();
@@ -67,20 +67,20 @@ class ShmMesh {
   }
 
   // Makes new shared memory, in which each rank has a part of at least `bytes`. All ranks must call Share in
-  // the same order with equal `bytes`. A rank must not call Share on two threads at once, but its collectives
-  // may run meanwhile. Rank 0 makes the memory and sends its file descriptor to the other ranks. Throws
-  // PeerError if rank 0 has ended or sends nothing within the timeout, and on rank 0 if another rank has
-  // ended. Throws std::runtime_error on a rank whose `bytes` differ from rank 0's, or if the system refuses
-  // memory.
+  // the same order with equal `bytes`. A rank must not call Share on two threads at once, but the rank's
+  // collectives may run while Share runs. Rank 0 makes the memory and sends its file descriptor to the other
+  // ranks. Throws PeerError if rank 0 has ended or sends nothing within the timeout, and on rank 0 if another
+  // rank has ended. Throws std::runtime_error on a rank whose `bytes` differ from rank 0's, or if the system
+  // refuses memory.
   std::unique_ptr<SharedMemory> Share(size_t bytes);
 
-  // From now on, WaitForAll throws PeerError on this rank if it would have to wait, and on another rank if it
-  // waits for a call of Step that this rank has not made.
+  // After a call of Abort, WaitForAll throws PeerError on this rank if it would have to wait, and on another
+  // rank if it waits for a call of Step that this rank has not made.
   void Abort() noexcept;
 
  private:
-  // The step counter of one rank, to which the rank's calls of Step add 1. It is at the start of the rank's
-  // part of the shared memory, so it shares no cache line with another rank's counter.
+  // The step counter of one rank, to which the rank's calls of Step add 1. The counter is at the start of the
+  // rank's part of the shared memory, so it shares no cache line with another rank's counter.
   struct Progress {
     std::atomic<uint32_t> steps;
     std::atomic<uint32_t> num_sleepers;  // number of ranks that Step must wake

@@ -12,8 +12,8 @@
 #include "comm/rendezvous/world.h"
 #include "model/tensor/device.h"
 
-// Tests of process groups that every backend must pass. Each test program that links them instantiates them
-// for backends and numbers of ranks of its choice.
+// Tests of process groups that every backend must pass. Each test program that links the tests instantiates
+// them for backends and numbers of ranks of its choice.
 namespace gradsync::comm {
 
 struct ConformanceParam {

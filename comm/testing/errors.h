@@ -11,7 +11,7 @@ using gradsync::ErrorOf;
 inline std::chrono::steady_clock::time_point In(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + time;
 }
-// Returns the time in one minute, as a deadline that a test's call misses only if it hangs.
+// Returns the point in time one minute from now, as a deadline that a test's call misses only if it hangs.
 inline std::chrono::steady_clock::time_point DeadlineInAMinute() { return In(std::chrono::seconds(60)); }
 
 }  // namespace gradsync::comm

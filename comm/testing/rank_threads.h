@@ -27,8 +27,8 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
     int ranks_per_host = 0);
 
-// Does the same as the other MakeGroups, but for devices.size() ranks, of which rank r uses devices[r], and
-// with `backend_options` as the options of the backend. "local" ignores both.
+// Returns the process groups of devices.size() ranks, of which rank r uses devices[r]. `backend_options` are
+// the options of the backend. The backend "local" ignores the devices and `backend_options`.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, const std::vector<model::DevicePtr>& devices,
     std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0,
@@ -48,15 +48,16 @@ struct TestedWorld {
 };
 // Returns the pairs of backend and number of ranks with which a test runs; the backends are those of
 // ThreadBackends(). "local" and each backend whose ranks must be on one host are paired with each number in
-// `in_memory`; other backends, which are slower, with each number in `others`. A backend with
-// ProcessGroup::host_group is only paired with 4 (two ranks on each of two hosts), or with 2 if this machine
-// has no network; it is left out if `others` is empty.
+// `in_memory`. Other backends are slower, and are paired with each number in `others`. A backend with
+// ProcessGroup::host_group is only paired with 4 ranks (two on each of two hosts), or with 2 ranks if this
+// machine has no network; such a backend is left out if `others` is empty.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
 // Returns the address from which this host sends to other hosts; empty if there is no network.
 std::string OuterAddress();
 
-// Returns "tcp://host:port", with a port that was just free. `host` must be an address of this host.
+// Returns "tcp://host:port", with a port that is free when FreeTcpUrl looks for one. `host` must be an
+// address of this host.
 std::string FreeTcpUrl(const std::string& host = "127.0.0.1");
 
 }  // namespace gradsync::comm

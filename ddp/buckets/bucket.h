@@ -19,10 +19,11 @@ struct Bucket {
   std::vector<model::Parameter*> params;
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
-  // If not 0, the ranks do not send the bucket's gradients themselves. They send only the rows of its only
-  // gradient that may be nonzero (class TouchedRows), the gradients' largest elements (strategy topk) or a
-  // copy of the gradients in bf16 (strategy bf16_wire). messages_bytes is then the size in bytes of the
-  // collective's output: the messages of all ranks with these rows or elements, or the copy.
+  // If messages_bytes is not 0, the ranks do not send the bucket's gradients themselves. They send instead
+  // the rows of the bucket's only gradient that may be nonzero (class TouchedRows), the gradients' largest
+  // elements (strategy topk) or a copy of the gradients in bf16 (strategy bf16_wire). messages_bytes is then
+  // the size in bytes of the collective's output: the messages of all ranks with these rows or elements, or
+  // the copy.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
   // The number of hosts if the ranks send the bucket through a comm::HostGroup; else 1. In a HostGroup the
@@ -76,8 +77,8 @@ struct BucketLimits {
 };
 
 // Puts parameters into buckets in the given order, each bucket as full as `limits` allows. A parameter larger
-// than the limit of its bucket gets its own bucket. A parameter of another dtype than the one before it
-// starts a new bucket. Throws InvalidInput if a limit is 0.
+// than the limit of its bucket gets a bucket with no other parameter. A parameter of another dtype than the
+// one before it starts a new bucket. Throws InvalidInput if a limit is 0.
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
 
 // Returns a plan with one bucket for each list of parameters in `units`. All parameters of a list must have
@@ -91,9 +92,9 @@ BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes, bool small_first,
                       bool small_last);
 
-// Adds to `plan` a bucket with only `param`, of whose gradient the ranks all-gather some rows
-// (`messages_bytes`: see Bucket). `order` has `param` and all parameters of `plan`, in the order from which
-// `plan` was made. The new bucket comes directly before the first bucket whose last parameter is after
+// Adds to `plan` a bucket with only `param`. In this bucket the ranks all-gather some rows of the gradient of
+// `param` (`messages_bytes`: see Bucket). `order` has `param` and all parameters of `plan`, in the order from
+// which `plan` was made. The new bucket comes directly before the first bucket whose last parameter is after
 // `param` in `order`, or, if there is none, at the end.
 void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model::Parameter* const> order,
                  BucketPlan& plan);
@@ -138,7 +139,7 @@ std::vector<model::Tensor> MakeCommonBuffers(const BucketPlan& plan, comm::Proce
 
 // Calls the caller's function place(param, view) for each parameter of each bucket. `buffers` has one buffer
 // for each bucket, and `view` is the parameter's part of its bucket's buffer. If `buffers` is empty, never
-// calls the function.
+// calls `place`.
 template <class Place>
 void ForEachPlace(const BucketPlan& plan, std::span<const model::Tensor> buffers, const Place& place) {
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -156,8 +157,8 @@ inline void PlaceGrads(const BucketPlan& plan, std::span<const model::Tensor> bu
 void PlaceGrads(const Bucket& bucket, const model::Tensor& buffer);
 void ReleaseGrads(const Bucket& bucket);
 
-// CopyIn copies the bucket's gradients into `buffer`, and CopyOut copies them back. CopyValuesIn and
-// CopyValuesOut do the same with the parameters' values.
+// CopyIn copies the bucket's gradients into `buffer`, and CopyOut copies them back. CopyValuesIn copies the
+// parameters' values into `buffer`, and CopyValuesOut copies them back.
 void CopyIn(const Bucket& bucket, const model::Tensor& buffer);
 void CopyOut(const Bucket& bucket, const model::Tensor& buffer);
 void CopyValuesIn(const Bucket& bucket, const model::Tensor& buffer);

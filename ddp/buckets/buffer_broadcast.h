@@ -15,7 +15,7 @@ class BufferBroadcast {
   // All tensors of `buffers` must be on one device.
   explicit BufferBroadcast(std::vector<model::Tensor> buffers);
 
-  // Copies the buffers of rank 0 to this rank's buffers. All ranks must call Run. It sends nothing if there
+  // Copies the buffers of rank 0 to this rank's buffers. All ranks must call Run. Run sends nothing if there
   // are no buffers, and throws CollectiveError if the broadcast fails.
   void Run(comm::ProcessGroup& group) const;
 

@@ -22,13 +22,13 @@ class OverlappedBuckets : public Strategy {
 
  protected:
   OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
-  // Replaces the buckets by those of `plan`, for the same parameters. Call SetPlan between steps: after the
-  // collectives of all buckets have been waited for, and before the next BeginStep.
+  // Replaces the buckets by those of `plan`, which must have the same parameters. Call SetPlan between steps:
+  // after the collectives of all buckets have been waited for, and before the next BeginStep.
   void SetPlan(BucketPlan plan);
   // Returns the parameters in the order in which their gradients became ready on rank 0 in this step. All
   // ranks fill buckets in this order, because they must send the same buckets. Rank 0 broadcasts the order,
-  // so all ranks must call AgreeOnReadyOrder, at the end of a step. It throws CollectiveError if the
-  // broadcast fails.
+  // so all ranks must call AgreeOnReadyOrder, at the end of a step. AgreeOnReadyOrder throws CollectiveError
+  // if the broadcast fails.
   std::vector<model::Parameter*> AgreeOnReadyOrder();
 
   size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }
@@ -39,14 +39,16 @@ class OverlappedBuckets : public Strategy {
   // buckets are complete, even if OnGradReady has not been called for all of them.
   void SendThrough(size_t i);
 
-  // Starts the collective that sends bucket i. Returns its Work object, on which ReceiveThrough waits.
+  // Starts the collective that sends bucket i. Returns the collective's Work object, on which ReceiveThrough
+  // waits.
   virtual comm::Work Send(size_t i) = 0;
-  // ReceiveThrough calls this when the collective of bucket i is done, so that a strategy can use the result.
+  // ReceiveThrough calls Receive when the collective of bucket i is done, so that a strategy can use the
+  // result.
   virtual void Receive(size_t /*i*/) {}
 
   // Waits for the collectives of the buckets up to and including the i-th, in plan order. These buckets must
-  // have been sent. After each wait, calls Receive for the bucket. Skips buckets for which an earlier call in
-  // this step has already done this.
+  // have been sent. After each wait, calls Receive for the bucket. Skips buckets for which Receive has
+  // already been called in this step.
   void ReceiveThrough(size_t i);
   void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
 

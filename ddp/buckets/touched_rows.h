@@ -13,12 +13,12 @@ namespace gradsync::ddp {
 // Sums an embedding's gradient over ranks, but sends only the rows that operations have listed as touched
 // (Parameter::touched_rows); all other rows of the gradient are zero. The ranks' rows are added in rank
 // order, so the result is bitwise equal on all ranks. An all-reduce of whole gradients that adds in rank
-// order has the same result.
+// order gives the same result as a TouchedRows object.
 //
 // All ranks agree once (Agree) on the maximum number of rows in a message, and in each step every rank
-// receives the messages of all ranks. If a rank has more rows, or its gradient is dense in this step, its
-// message has a flag instead, and then all ranks send the whole gradient. So all messages have one size, and
-// ranks need not first tell each other how many rows they send.
+// receives the messages of all ranks. If a rank has more rows than this maximum, or its gradient is dense in
+// a step, its message has a flag instead of rows. All ranks then send the whole gradient. So all messages
+// have one size, and ranks need not first tell each other how many rows they send.
 class TouchedRows {
  public:
   // Returns a TouchedRows object for each parameter of `params` whose gradient is cheaper to send by rows: if
@@ -32,14 +32,15 @@ class TouchedRows {
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
-  // Returns the bytes of the messages of all ranks together, which an all-gather gives to each rank.
+  // Returns the size in bytes of the messages of all ranks together. An all-gather gives these messages to
+  // each rank.
   size_t bytes() const { return everyones_.nbytes(); }
 
   // Call these in each step, on all ranks:
   //
-  // Begin zeroes the gradient, so that backward can add to it. Call it before forward. The gradient's memory
-  // must stay the same in all steps, and only backward and this object may write to it: after a step that
-  // sent rows, Begin zeroes only the rows that ranks sent.
+  // Begin zeroes the gradient, so that backward can add to it. Call Begin before forward. The gradient's
+  // memory must stay the same in all steps, and only backward and this object may write to it: after a step
+  // that sent rows, Begin zeroes only the rows that ranks sent.
   void Begin();
   // Starts an all-gather of the messages of all ranks, and does not wait for it. A rank's message has the
   // rows of the gradient that were touched in this step, or says that the whole gradient must be sent. Call

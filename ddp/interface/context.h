@@ -19,8 +19,9 @@ namespace gradsync::ddp {
 inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 struct StrategyOptions {
-  // Maximum bytes of a bucket, for strategies with Traits::has_buckets. A larger parameter has its own
-  // bucket. The strategy `owned` exceeds this maximum where larger buckets need less padding.
+  // Maximum bytes of a bucket, for strategies with Traits::has_buckets. A parameter with more bytes than this
+  // maximum has a bucket with no other parameter. The strategy `owned` also makes larger buckets if they need
+  // less padding.
   size_t bucket_bytes = kDefaultBucketBytes;
   // If true, OnGradReady searches each gradient of this rank for NaN and infinity before it is averaged, and
   // throws std::runtime_error, which names parameter, rank and step. The search needs time, because it reads
@@ -46,14 +47,15 @@ inline double ValueOf(const Traits& traits, std::string_view option, const Strat
   return given == options.values.end() ? traits.FindOption(option)->default_value : given->second;
 }
 
-// Returns the value of the strategy's option that has this role, or 0 if there is no such option.
+// Returns the value of the strategy's option whose role (what the option controls, see Option::Role) is
+// `role`, or 0 if the strategy has no such option.
 inline double ValueOf(const Traits& traits, Option::Role role, const StrategyOptions& options) {
   const std::string_view option = traits.OptionFor(role);
   return option.empty() ? 0 : ValueOf(traits, option, options);
 }
 
-// Returns the value of the option `period` of the strategies local SGD and DiLoCo, the number of steps from
-// one synchronisation to the next; 1 for other strategies.
+// Returns the number of steps from one synchronisation to the next: for the strategies local SGD and DiLoCo
+// the value of their option `period`, for other strategies 1.
 inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
   return std::max<int64_t>(1, static_cast<int64_t>(ValueOf(traits, Option::Role::kPeriod, options)));
 }
@@ -74,9 +76,9 @@ inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int
   return traits.gradient_copies + more;
 }
 
-// What MakeStrategy needs besides the strategy's name. `params` is in forward order; the strategy does not
-// train frozen parameters. The parameters and the process group `group` must outlive the strategy. All ranks
-// must make the same strategy, with equal options and parameter shapes.
+// The arguments that MakeStrategy needs besides the strategy's name. `params` is in forward order; the
+// strategy does not train frozen parameters. The parameters and the process group `group` must outlive the
+// strategy. All ranks must make the same strategy, with equal options and parameter shapes.
 struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;

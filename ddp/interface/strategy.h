@@ -21,34 +21,37 @@ struct BucketPlan;  // ddp/buckets/bucket.h
 //   strategy.Update(optimizer);
 //
 // A step may have several passes (forward and backward of a part of the batch), whose gradients are added. If
-// needs_every_pass() is false, the caller calls OnGradReady in the last pass only. If it is true, the caller
-// calls OnGradReady in every pass, and EndPass after every pass except the last.
+// needs_every_pass() is false, the caller calls OnGradReady in the last pass only. If needs_every_pass() is
+// true, the caller calls OnGradReady in every pass, and EndPass after every pass except the last.
 //
 // OnGradReady of a strategy that MakeStrategy made throws std::logic_error, naming the parameter, for a
-// parameter that the strategy does not train, and in its second call for a parameter in a pass. EndPass and
-// Finish throw std::logic_error if OnGradReady has not been called for all parameters in the pass.
+// parameter that the strategy does not train. OnGradReady also throws std::logic_error if it is called twice
+// for a parameter in one pass. EndPass and Finish throw std::logic_error if OnGradReady has not been called
+// for all parameters in the pass.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
   // The caller calls BeginStep before the first forward of a step. A strategy that keeps gradients in buckets
-  // may make p.grad() a view of its bucket here.
+  // may make each p.grad() a view of a bucket in BeginStep.
   virtual void BeginStep() {}
-  // The caller calls OnGradReady during backward of the last pass, or of every pass if needs_every_pass():
-  // once for each parameter, as soon as its gradient is complete.
+  // The caller calls OnGradReady once for each parameter, during backward, as soon as the parameter's
+  // gradient is complete. The caller calls OnGradReady in every pass of a step if needs_every_pass() is true,
+  // else only in the last pass.
   virtual void OnGradReady(model::Parameter&) {}
-  // Returns whether the caller must pass OnUse as the argument on_use of the function Backward, which then
-  // calls it before it reads a weight, so that the strategy can wait for this weight. For forward, the
+  // Returns whether the caller must pass OnUse as the argument on_use of the function Backward. Backward then
+  // calls OnUse before it reads a weight, so that the strategy can wait for this weight. For forward, the
   // strategy itself sets functions that each read of a parameter calls (Parameter::SetOnRead).
   virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
   // Returns whether the caller must call OnGradReady in every pass of a step, and EndPass after every pass
-  // except the last. When EndPass of such a strategy returns, has_grad() is false for all its parameters.
+  // except the last. If needs_every_pass() is true, EndPass takes over the gradients of the pass: when
+  // EndPass returns, has_grad() is false for all parameters that the strategy trains.
   virtual bool needs_every_pass() const { return false; }
   virtual void EndPass() {}
-  // The caller calls Finish after the last backward of a step. On return every p.grad() is the mean over
-  // ranks, exact or approximate (Traits::agreement), unless the strategy is `none` or Traits::owns_update is
-  // true.
+  // The caller calls Finish after the last backward of a step. When Finish returns, every p.grad() is the
+  // mean over ranks, exact or approximate (Traits::agreement), unless the strategy is `none` or
+  // Traits::owns_update is true.
   virtual void Finish() = 0;
   // Returns the squared Euclidean norm of the mean gradient of all `params` that are not frozen. If
   // Traits::agreement is kDrifts, the result is the squared norm of this rank's own gradient instead. All
@@ -79,19 +82,19 @@ class Strategy {
   // rank with the most of them, divided by the mean over ranks. Other strategies return nullopt.
   virtual std::optional<double> largest_work() const { return std::nullopt; }
 
-  // If Finish leaves a rank only parts of the mean gradient, or has not waited for it, makes every p.grad()
-  // the whole mean over ranks. All ranks must call CompleteGradients, between Finish and Update. It needs
-  // time and memory, and training does not need it: it serves checks of gradients. It does not change what
-  // Update computes.
+  // If Finish leaves a rank only parts of the mean gradient, or returns before its collectives are done,
+  // CompleteGradients makes every p.grad() the whole mean over ranks. All ranks must call CompleteGradients,
+  // between Finish and Update. CompleteGradients needs time and memory. Training does not need
+  // CompleteGradients: it serves checks of gradients. CompleteGradients does not change what Update computes.
   virtual void CompleteGradients() {}
   // Makes every p.value() the whole current value: gathers the parts if each rank has only a part of the
   // weights, and waits for gathers that still run. Removes the functions that the strategy has set by
-  // Parameter::SetOnRead. All ranks must call CompleteValues, between steps. It needs time, and in the
-  // strategy `zero3` it may need memory for the whole weights.
+  // Parameter::SetOnRead. All ranks must call CompleteValues, between steps. CompleteValues needs time, and
+  // in the strategy `zero3` it may need memory for the whole weights.
   virtual void CompleteValues() {}
   // Returns the tensors that the strategy keeps from step to step besides the weights, for saving and
-  // loading. They include the optimizer's state only if the strategy shards it; else the caller saves that
-  // state.
+  // loading. These tensors include the optimizer's state only if the strategy shards it; else the caller
+  // saves that state.
   virtual std::vector<model::NamedTensor> State() { return {}; }
   // Returns the strategy to its state before the first step, to start training again from other weights. All
   // ranks must call Reset. What ranks have agreed on, such as the order of buckets, may remain.
@@ -101,8 +104,8 @@ class Strategy {
   // strategy only sums gradients over ranks, without a division; else 1.
   virtual double loss_scale() const { return 1.0; }
   // Returns the collectives that send gradients or weights in one step, in order, including those after the
-  // update. A strategy that averages only every few steps (option `period`) returns those of the step in
-  // which it averages. Benchmarks compute from them how many bytes a rank sends per step.
+  // update. A strategy that averages only every few steps (option `period`) returns the collectives of a step
+  // in which it averages. Benchmarks compute from the collectives how many bytes a rank sends per step.
   virtual BucketPlan plan() const = 0;
 };
 

@@ -6,8 +6,8 @@
 
 namespace gradsync::ddp {
 
-// How the gradients with which ranks update compare with those of a single process on the batches of all
-// ranks.
+// Says how close the gradients with which ranks update the weights are to the gradients of a single process
+// on the batches of all ranks.
 enum class Agreement {
   kExact,   // equal except for rounding; bitwise equal on all ranks
   kLossy,   // approximately equal; bitwise equal on all ranks
@@ -22,20 +22,20 @@ constexpr std::string_view Name(Agreement agreement) {
 // `words` is not empty, users write a word, whose index in `words` is this number (gather=forward sets 1).
 // Unless `range` or `has_fractions` is set, the option is a switch with the values 0 and 1.
 struct Option {
-  // What an option controls. Benchmarks and tests find a strategy's option by its role, because options with
-  // one role may have different names.
+  // The role of an option says what the option controls. Benchmarks and tests find a strategy's option by its
+  // role, because options with one role may have different names.
   enum class Role {
     kOwn,  // no role: only the strategy uses the option
     // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
     kPeriod,
     kStart,  // number of steps at the start that average gradients exactly
-    // If an option with this role is not 0, all-gathers of weights may still run when Update returns, and the
-    // next step's forward waits for them. So that the times include this wait, benchmarks then time several
-    // steps together, without barriers between the steps.
+    // If an option with the role kCarry is not 0, all-gathers of weights may still run when Update returns,
+    // and the next step's forward waits for them. If the option is not 0, benchmarks time several steps
+    // together, without barriers between the steps, so that the times include this wait.
     kCarry,
-    // If an option with this role is not 0, ranks reduce gradients in every pass (micro-batch) of a step. If
-    // it is 0, each rank adds the gradients of all its passes, and only the last pass reduces the sums; in a
-    // step of several passes this needs at most one additional copy of all gradients.
+    // If an option with the role kPasses is not 0, ranks reduce gradients in every pass (micro-batch) of a
+    // step. If the option is 0, each rank adds the gradients of all its passes, and reduces the sums only in
+    // the last pass. In a step of several passes, the sums need at most one additional copy of all gradients.
     kPasses,
     kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
   };
@@ -89,7 +89,7 @@ class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
 
-// The properties of a strategy. They tell benchmarks and tests how to run and check it.
+// The properties of a strategy. The properties tell benchmarks and tests how to run and check the strategy.
 struct Traits {
   std::string_view name;     // name of the strategy in files, flags and records
   int position = 0;          // position in lists, which begin with the simplest strategy
@@ -99,11 +99,11 @@ struct Traits {
   bool overlaps = false;     // communicates during backward
   bool has_buckets = false;  // takes StrategyOptions::bucket_bytes
   bool owns_update = false;  // Update does more than Optimizer::Step, or communicates
-  // True if the optimizer's state is in an optimizer that the strategy makes, and not in the one passed to
-  // Update.
+  // True if the optimizer's state is in an optimizer that the strategy makes, and not in the optimizer that
+  // the caller passes to Update.
   bool owns_state = false;
-  // True if each rank keeps only one part of the optimizer's state. All ranks together keep all parts or, if
-  // the strategy's option with the role kWithinHost is not 0, the ranks of each host do.
+  // True if each rank keeps only one part of the optimizer's state. All ranks together keep all parts. If the
+  // strategy's option with the role kWithinHost is not 0, the ranks of each host together keep all parts.
   bool shards_state = false;
   bool divides_matrices = true;  // with shards_state: parts may end within matrices
   bool shards_grads = false;     // each rank keeps one part of the gradients between steps
@@ -122,35 +122,39 @@ struct Traits {
   // The options that users can set in StrategyOptions::values; bucket_bytes is not one of them.
   std::span<const Option> options = {};
   // A function that returns how many times a rank gathers a weight in a step of one forward and backward, on
-  // average over all weights. It is not for ranks that share the weights in memory, because they gather none.
-  // `units` has the size of each unit (StrategyContext::units), as a fraction of the model's elements, in
-  // forward order. If the pointer is null and shards_state is true, a rank gathers each weight once per step.
+  // average over all weights. The number is not valid for ranks that share the weights in memory, because
+  // they gather none. `units` has the size of each unit (StrategyContext::units), as a fraction of the
+  // model's elements, in forward order. If the pointer is null and shards_state is true, a rank gathers each
+  // weight once per step.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
-  // A function that makes the strategy's Reference (ddp/lossy/reference.h), which computes the right
-  // gradients or weights. Tests and benchmarks compare those of the strategy with them. If the pointer is
-  // null, they compare the strategy's gradients with those of one process on the batches of all ranks.
+  // A function that makes the strategy's Reference (ddp/lossy/reference.h), which computes the gradients or
+  // weights that the strategy must have. Tests and benchmarks compare the strategy's gradients or weights
+  // with those of the Reference. If the pointer is null, they compare the strategy's gradients with those of
+  // one process on the batches of all ranks.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
-  // The name, in bench/peers/pytorch_ddp.py, of the PyTorch strategy with which benchmarks compare this one:
-  // "ddp" is DistributedDataParallel, and "ddp_view" is the same with gradient_as_bucket_view. Empty if there
-  // is none. Benchmarks do not compare if an option whose keeps_twin is false has another value than its
-  // default.
+  // The name, in bench/peers/pytorch_ddp.py, of the PyTorch strategy with which benchmarks compare this
+  // strategy: "ddp" is DistributedDataParallel, and "ddp_view" is DistributedDataParallel with
+  // gradient_as_bucket_view. Empty if benchmarks compare with no PyTorch strategy. Benchmarks do not compare
+  // if an option whose keeps_twin is false has another value than its default.
   std::string_view pytorch_twin = {};
   // Benchmarks also check the gradients of PyTorch's pytorch_twin against those of one process on the batches
-  // of all ranks. They allow this relative error, or more where rounding can cause more. It is infinite,
-  // which means no check, if the ranks of pytorch_twin do not update with the mean gradient.
+  // of all ranks. They allow the relative error twin_differs_by, or more where rounding can cause more. The
+  // field is infinite, which means no check, if the ranks of pytorch_twin do not update with the mean
+  // gradient.
   double twin_differs_by = 0;
   // The unit of the benchmarks' option published_size, which gives a bucket the size that a published
   // experiment used: bytes if true, elements of gradients if false.
   bool published_in_bytes = false;
 
-  // Returns the strategy's option of this name, or null if it has none.
+  // Returns the strategy's option with the name `option`, or null if the strategy has no such option.
   const Option* FindOption(std::string_view option) const {
     for (const Option& candidate : options) {
       if (candidate.name == option) return &candidate;
     }
     return nullptr;
   }
-  // Returns the name of the strategy's first option with this role; empty if it has none.
+  // Returns the name of the strategy's first option whose role is `role`; empty if the strategy has no such
+  // option.
   std::string_view OptionFor(Option::Role role) const {
     for (const Option& candidate : options) {
       if (candidate.role == role) return candidate.name;

@@ -9,12 +9,13 @@
 #include "ddp/interface/context.h"
 #include "model/tensor/tensor.h"
 
-// Strategies with Agreement::kLossy or kDrifts, except `none`, have a Reference: it computes the gradients or
-// weights that the strategy must have, because these are not those of a single process. A Reference computes
-// the strategy's equations for all ranks in one process, in f64 unless a comment below says otherwise. Tests
-// compare the results of strategies with those of their references. The benchmarks of training steps also do
-// this, after timing, unless their flag --verify is false. References compute nothing with the code of
-// strategies, except that both fill PowerSGD's first Q with FillTruncatedNormal.
+// Strategies with Agreement::kLossy or kDrifts, except `none`, have a Reference, which computes the gradients
+// or weights that the strategy must have. These strategies need a Reference because their results are not
+// those of a single process. A Reference computes the strategy's equations for all ranks in one process, in
+// f64 unless a comment below says otherwise. Tests compare the results of strategies with those of their
+// references. The benchmarks of training steps also compare results with references, after timing, unless
+// their flag --verify is false. References compute nothing with the code of strategies, except that both fill
+// PowerSGD's first Q with FillTruncatedNormal.
 namespace gradsync::ddp {
 
 class Reference {
@@ -25,10 +26,10 @@ class Reference {
 
   // Computes the next result for the p-th parameter, which is equal on all ranks. If the strategy changes
   // gradients, `of_ranks` has the gradient of each rank, and the result is the gradient that all ranks have
-  // after Finish. If it averages weights, `of_ranks` has each rank's weights at the end of a period (the
-  // steps between two synchronisations), and the result is the weights with which all ranks begin the next
-  // period. Call Next once for each parameter in each step (or period), because some references keep what
-  // they have not sent, or a momentum, from call to call.
+  // after Finish. If the strategy averages weights, `of_ranks` has each rank's weights at the end of a period
+  // (the steps between two synchronisations), and the result is the weights with which all ranks begin the
+  // next period. Call Next once for each parameter in each step (or period), because some references keep
+  // what they have not sent, or a momentum, from call to call.
   virtual Vector Next(size_t p, std::span<const Vector> of_ranks) = 0;
 };
 
@@ -43,9 +44,10 @@ struct ReferenceContext {
 // number StartOf() returns, the Reference computes the plain mean of the ranks' gradients.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
-// Makes a Reference that averages. If `rounds` is true, as for the strategy bf16_wire, it rounds each rank's
-// gradient to bf16, averages the results in f64, and rounds the mean to bf16. If `rounds` is false, it
-// computes the plain mean of what the ranks have, such as their weights in local SGD.
+// Makes a Reference that averages. If `rounds` is true, as for the strategy bf16_wire, the Reference rounds
+// each rank's gradient to bf16, averages the rounded gradients in f64, and rounds the mean to bf16. If
+// `rounds` is false, the Reference computes the plain mean of what the ranks have, such as their weights in
+// local SGD.
 std::unique_ptr<Reference> MeanReference(bool rounds);
 
 // Makes a Reference that computes PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix
@@ -57,12 +59,12 @@ std::unique_ptr<Reference> MeanReference(bool rounds);
 std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
                                              double min_compression);
 
-// Makes a Reference that computes gradient dropping, arXiv:1704.05021, algorithm 1: each rank adds its
-// gradient to its memory, sends the `percent` per cent of each tensor of this memory with the largest
-// magnitude (rounded up to whole elements; of equal magnitudes the first), and keeps the other elements if
-// `keeps_error` is true. The result is the mean of what ranks send. Of gradients with fewer than two
-// dimensions, each rank sends all elements. The memory is f32, as in the strategy: in f64, the largest
-// elements could be other elements.
+// Makes a Reference that computes gradient dropping, arXiv:1704.05021, algorithm 1. Each rank adds its
+// gradient to its memory. Each rank then sends, from each tensor of this memory, the `percent` per cent of
+// the elements that have the largest magnitude (rounded up to whole elements; of equal magnitudes the first).
+// A rank keeps the other elements in its memory if `keeps_error` is true. The result is the mean of what
+// ranks send. Of gradients with fewer than two dimensions, each rank sends all elements. The memory is f32,
+// as in the strategy: in f64, the largest elements could be other elements.
 std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
                                          bool keeps_error);
 

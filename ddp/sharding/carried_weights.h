@@ -31,8 +31,8 @@ class CarriedWeights {
   void Gather();
   // Waits for all all-gathers that Gather has begun.
   void Wait();
-  // Does what Wait does, and removes the functions that Place has set by Parameter::SetOnRead, so that later
-  // reads of parameters do not wait.
+  // Waits for all all-gathers that Gather has begun, and removes the functions that Place has set by
+  // Parameter::SetOnRead, so that later reads of parameters do not wait.
   void Complete();
 
  private:

@@ -11,9 +11,9 @@ namespace gradsync::ddp {
 // The buckets of sharded weights: one all-gather gives every rank the whole weights of one bucket. Every
 // bucket is padded so that all ranks have parts of equal size. The first `num_in_turn` buckets hold the
 // parameters of one unit each (StrategyContext::units), the last unit first: backward reads them in this
-// order, and forward in reverse order. One more bucket may follow, which AtAnyTime() returns. It holds the
-// parameters that are in no unit, because forward may read these at any time. If some parameters have a bf16
-// copy, it also holds all parameters without a copy.
+// order, and forward in reverse order. One more bucket may follow, which AtAnyTime() returns. This bucket
+// holds the parameters that are in no unit, because forward may read these parameters at any time. If some
+// parameters have a bf16 copy, this bucket also holds all parameters without a copy.
 struct PlanOfUnits {
   BucketPlan plan;
   size_t num_in_turn = 0;
@@ -34,9 +34,10 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 // Forward gathers the weights of every unit, a group of parameters such as a layer. The last `window` units
 // of forward stay gathered for backward. Backward gathers the other units again, because an operation reads
 // its weight again to compute gradients. The gathered weights of any `window` consecutive units have separate
-// memory; those of other units may share it. While a unit is read, the next `window` - 1 units are gathered
-// ahead. The order of gathers is equal on all ranks and does not depend on what a rank reads. The parameters
-// that are in no unit of the plan (PlanOfUnits::AtAnyTime) are gathered once per step.
+// memory; the weights of units that are further apart may use the same memory. While a unit is read, the next
+// `window` - 1 units are gathered ahead. The order of gathers is equal on all ranks and does not depend on
+// what a rank reads. The parameters that are in no unit of the plan (PlanOfUnits::AtAnyTime) are gathered
+// once per step.
 //
 // If parameters have bf16 copies, parts(), which each rank keeps, are f32. The gathered weights of units are
 // then bf16, and those of PlanOfUnits::AtAnyTime are f32.
@@ -54,7 +55,8 @@ class GatheredWeights {
   // Returns this rank's parts of the weights, one for each bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
   // Call PublishParts after each update of parts(), before the next step. If the gathered weights are bf16,
-  // it rounds the f32 parts() to separate bf16 parts, which the gathers send; otherwise it does nothing.
+  // PublishParts rounds the f32 parts() to separate bf16 parts, which the gathers send. Otherwise
+  // PublishParts does nothing.
   void PublishParts();
 
   // Begins a step: starts to gather the parameters that are in no unit (PlanOfUnits::AtAnyTime). From now on,
@@ -65,29 +67,31 @@ class GatheredWeights {
   void BeginPass();
   // Call Enter in backward for i = 0, 1, ... up to the number of units, when backward has finished with
   // bucket i - 1, and before it reads bucket i. Enter(0) ends forward. For i > 0, Enter lets other buckets
-  // use the memory of bucket i - 1 and starts the gather of bucket i + window - 1, if this is a unit. Use(i)
-  // waits until the weights of bucket i are gathered.
+  // use the memory of bucket i - 1 and starts the gather of bucket i + window - 1, if that bucket is a unit.
+  // Use(i) waits until the weights of bucket i are gathered.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 
   // Gathers the whole value of every parameter p into new memory, and makes p.value() a view of it. Until the
-  // next BeginStep, reads of parameters wait for nothing. All ranks must call Complete.
+  // next BeginStep, reads of parameters do not wait for gathers. All ranks must call Complete.
   void Complete();
 
   // Returns the collectives of a step of `num_passes` passes, in order: the gathers of weights and the
   // reductions of gradients. `reductions` has the buckets of gradients, in the order in which the strategy
-  // reduces them: each when backward has finished with this bucket.
+  // reduces them. The strategy reduces bucket i of `reductions` when backward has finished with bucket i of
+  // the weights.
   BucketPlan PlanWith(const BucketPlan& reductions, size_t num_passes) const;
 
  private:
   // Parameter::ForwardValue calls Read before it reads `param`, which is in bucket i. If bucket i is a unit,
   // Read starts the gathers of this unit and of the `window` - 1 units that forward reads next, if they have
-  // not begun. Then it waits for the gather of bucket i. It throws std::logic_error outside of forward, or if
-  // bucket i is a unit and forward has already read a later unit.
+  // not begun. Then Read waits for the gather of bucket i. Read throws std::logic_error outside of forward,
+  // or if bucket i is a unit and forward has already read a later unit.
   void Read(size_t i, const model::Parameter& param);
   void GatherThrough(size_t i);
   // Lets other units use the memory of unit `left`, and then starts to gather unit `next`. If `left` is the
-  // number of units, there is no such unit; if `next` is, nothing is gathered.
+  // number of units, no memory is given to other units. If `next` is the number of units, nothing is
+  // gathered.
   void Replace(size_t left, size_t next);
   void Gather(size_t i);
 
