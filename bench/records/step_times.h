@@ -17,7 +17,7 @@ namespace gradsync::bench {
 // The waits of one rank may be longer than the time that communication costs, because it also waits while
 // another rank still computes. So tools use the times of all ranks: waits for communication lengthen a step
 // by the maximum over ranks of averaged() (work and waits until gradients are averaged) minus the maximum
-// over ranks of worked() (this work alone).
+// over ranks of worked() (the work without these waits).
 //
 // On a GPU, the times of single waits for communication are not known, because the host does not see what a
 // GPU waits for. So on a GPU, sync_wait is only the time from the end of backward until Strategy::Finish is
