@@ -8,8 +8,8 @@ namespace gradsync::bench {
 
 // A flag with this mark chooses the rows of the result table (strategies, backends, sizes of buckets), or for
 // how long they are measured (--steps, --time). With --choose, the program starts all ranks several times.
-// From the second start on, they get the flags --variants and --steps that //tools:summarize prints, instead
-// of the user's flags with this mark.
+// From the second start on, the ranks get the flags --variants and --steps that //tools:summarize prints,
+// instead of the user's flags with this mark.
 inline constexpr FlagMarks kChoosesRows{1 << 0};
 // A flag with this mark chooses batch sizes, numbers of batches in a step, or sequence lengths.
 // //tools:summarize compares two rows of its result table only if they have equal values of these three.

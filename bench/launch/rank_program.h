@@ -26,7 +26,7 @@ struct RankProgram {
   FlagTable& flags;
   RankOptions& options;
   // The function `plan` decides from the flags what to measure, and returns the backends ("gloo",
-  // "hierarchical:inner=shm") for which process groups are needed. RunRankProgram calls it once in every
+  // "hierarchical:inner=shm") for which process groups are needed. RunRankProgram calls `plan` once in every
   // process. `plan` throws InvalidInput if flags contradict each other, or do not fit the number of ranks.
   std::function<std::vector<std::string>(const comm::World& world)> plan;
   // The function `check` throws InvalidInput or TooLittleMemory if this host cannot run the measurement.

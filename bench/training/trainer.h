@@ -35,8 +35,8 @@ struct StepResult {
   // The begin and end of each wait for a collective in the last step. The list is empty on a GPU, and if the
   // caller of Trainer::Step gave no tracer.
   std::vector<StepWait> waits = {};
-  // The time, in ns on the host's steady clock, when this rank began the first timed step, after the barrier
-  // and the untimed steps.
+  // The time, in ns on the host's steady clock, when this rank began the first timed step, after
+  // Trainer::Step had waited for all ranks and taken the untimed steps.
   std::optional<int64_t> begin_ns = {};
   // How long, in ns, at least one collective of a step was in flight between the end of forward and the end
   // of the step. For a strategy that may communicate before the last backward pass, this time is measured
