@@ -20,11 +20,11 @@ class Exercise {
  public:
   // `group` is the process group of the measured backend, and must outlive this object. If `is_limit`, a
   // MemoryLimit (a plain all-reduce in shared memory) runs the collectives instead of `group`, so that
-  // backends can be compared with it; then all ranks must be on one host. `pattern` is a CPU tensor with this
-  // rank's test input, which FillPattern (pattern.h) has written. `numel` is the number of elements of the
-  // whole vector: the tensor of all_reduce and broadcast, the input of reduce_scatter, the output of
+  // backends can be compared with it. If `is_limit`, all ranks must be on one host. `pattern` is a CPU tensor
+  // with this rank's test input, which FillPattern (pattern.h) has written. `numel` is the number of elements
+  // of the whole vector: the tensor of all_reduce and broadcast, the input of reduce_scatter, the output of
   // all_gather. `in_flight` is the number of collectives that a rank issues before it waits for the first of
-  // them, each on separate memory.
+  // these collectives. Each of the collectives in flight has its own tensors.
   Exercise(comm::RecordingProcessGroup& group, const AllReduceOptions& options, bool is_limit,
            const model::DevicePtr& device, comm::Collective collective, model::Tensor pattern, int64_t numel,
            int64_t in_flight = 1);
@@ -34,7 +34,7 @@ class Exercise {
   void Prepare();
   // Issues `in_flight` collectives (the number in the constructor) and waits for all of them, and does this
   // `count` times. Returns the time in ns of all these collectives together. The caller must call Prepare
-  // before.
+  // before each call of Measure.
   int64_t Measure(PhaseTimer& timer, int64_t count);
 
   // Returns the number of wrong elements in this rank's outputs. Call it after Prepare and Measure with

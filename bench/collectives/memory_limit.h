@@ -11,18 +11,18 @@
 namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
-// The backend of the process group that a MemoryLimit wraps. With this backend, all ranks must be on one
-// host.
+// Names the backend of the process group that a MemoryLimit wraps. With this backend, all ranks must be on
+// one host.
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
 // A process group whose all-reduce adds f32 vectors in shared memory, without copies. With
 // --backend=memory_limit, //bench:all_reduce measures this all-reduce, whose speed the host's memory limits,
 // so that users can compare the backends with it. Each rank maps the vectors of all ranks into its address
-// space. In a plain loop, each rank adds its share of the elements of these vectors, about the fraction 1 /
-// number of ranks, and writes the sums into all vectors. Before and after the loop, ranks wait for each other
-// by spinning on counters. The function Issue runs this all-reduce, whatever collective the request names, if
-// the request's output is the tensor that Allocate returned last. It passes all other requests to the wrapped
-// process group.
+// space. The elements of a vector are divided among the ranks about equally. In a simple loop, each rank adds
+// up the vectors at the elements assigned to it, and writes the sums into all vectors. Before and after the
+// loop, ranks wait for each other by spinning on counters. The function Issue runs this all-reduce, whatever
+// collective the request names, if the request's output is the tensor that Allocate returned last. It passes
+// all other requests to the wrapped process group.
 class MemoryLimit : public comm::GroupDecorator {
  public:
   // The process group `group`, which this object wraps, must outlive it.

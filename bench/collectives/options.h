@@ -28,15 +28,16 @@ struct AllReduceOptions {
   int64_t warmup_iterations = 5;
 
   void AddTo(FlagTable& flags);
-  // Returns the backends whose process groups the ranks must join: `backends`, with "shm" instead of
-  // "memory_limit", which needs a process group of "shm".
+  // Returns the backends whose process groups the ranks must join. The result is `backends` with "shm" in the
+  // place of "memory_limit", because a MemoryLimit wraps a process group of "shm".
   std::vector<std::string> GroupBackends() const;
 };
 
-// Throws InvalidInput, naming the flag, if a size of --sizes is not a multiple of an element's size (for
-// reduce_scatter and all_gather: of one element for each rank), or if there are so many ranks that the dtype
-// cannot hold the sums of the test inputs exactly. For --backend=memory_limit also throws unless the flags
-// ask for all-reduces of f32 sums, one at a time, on at most kMaxMemoryLimitRanks ranks.
+// Throws InvalidInput, naming the flag, if a size of --sizes is not a multiple of the size of an element. If
+// reduce_scatter or all_gather is measured, each size must be a multiple of the size of as many elements as
+// there are ranks. Also throws if there are so many ranks that the dtype cannot hold the sums of the test
+// inputs exactly. For --backend=memory_limit also throws unless the flags ask for all-reduces of f32 sums,
+// one at a time, on at most kMaxMemoryLimitRanks ranks.
 void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world);
 // Throws TooLittleMemory if the buffers of this host's ranks need more memory, by estimate, than
 // AvailableMemoryBytes returns.

@@ -2,20 +2,20 @@
 
 #include "model/base/flags.h"
 
-// The constants here are marks, which say what a command-line flag is for. A benchmark gives each of its
-// flags zero or more marks.
+// The constants in this file are marks, which say what a command-line flag is for. A benchmark gives each of
+// its flags zero or more marks.
 namespace gradsync::bench {
 
 // A flag with this mark chooses the rows of the result table (strategies, backends, sizes of buckets), or for
 // how long they are measured (--steps, --time). With --choose, the program starts all ranks several times.
-// From the second start on, they get the flags --variants and --steps that //tools:summarize prints, instead
-// of the user's flags with this mark.
+// From the second start on, the ranks get the flags --variants and --steps that //tools:summarize prints,
+// instead of the user's flags with this mark.
 inline constexpr FlagMarks kChoosesRows{1 << 0};
 // A flag with this mark chooses batch sizes, numbers of batches in a step, or sequence lengths.
 // //tools:summarize compares two rows of its result table only if they have equal values of these three.
 inline constexpr FlagMarks kChoosesSettings{1 << 1};
-// A flag with this mark is about the training steps of another framework (PyTorch), which are measured in
-// turn with gradsync's steps.
+// A flag with this mark is about the training steps of another framework (PyTorch), which are measured
+// besides gradsync's steps.
 inline constexpr FlagMarks kChoosesPeers{1 << 2};
 // A flag with this mark chooses how often the benchmark starts its ranks (--repeats, --precision, --choose).
 inline constexpr FlagMarks kChoosesLaunches{1 << 3};
@@ -34,8 +34,8 @@ inline constexpr FlagMarks kOfTransformers{1 << 7};
 inline constexpr FlagMarks kOfSequences{1 << 8};
 
 // //tools:summarize may print a command with which the user can measure two rows of the result table again.
-// This command has the measured run's values of the flags without these marks. //tools:summarize itself sets
-// or omits the flags with one of these marks.
+// This command repeats the flags of the measured run, except those with one of the marks in kChoosesRun.
+// //tools:summarize itself sets or omits the flags that have one of these marks.
 inline constexpr FlagMarks kChoosesRun =
     kChoosesRows | kChoosesSettings | kChoosesPeers | kChoosesLaunches | kOutput;
 

@@ -8,8 +8,8 @@
 #include "model/tensor/device.h"
 #include "model/tensor/tensor.h"
 
-// Exchanges numbers and texts between the ranks of a process group. All ranks must call these functions in
-// the same order, and pass equally many numbers.
+// Functions that exchange numbers and texts between the ranks of a process group. All ranks must call these
+// functions in the same order, and pass equally many numbers.
 namespace gradsync::bench {
 
 // Returns, on every rank, the sum (or the mean, maximum or minimum, as `op` says) over all ranks of each
@@ -42,9 +42,9 @@ std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& dev
 // Returns the number of ranks whose `text` equals this rank's `text`, this rank included.
 int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
-// Returns the number of ranks that compute on the same GPU as this rank, itself included; 0 if it computes on
-// the CPU. Compares the UUIDs of the ranks' GPUs, because one GPU may have different numbers in two
-// processes.
+// Returns the number of ranks that compute on the same GPU as this rank, this rank included. Returns 0 if
+// this rank computes on the CPU. Compares the UUIDs of the ranks' GPUs, because one GPU may have different
+// numbers in two processes.
 int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device);
 
 }  // namespace gradsync::bench

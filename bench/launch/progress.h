@@ -7,13 +7,14 @@
 namespace gradsync::bench {
 
 // Shows on stderr how many steps (training steps or collectives) a benchmark has finished, and its remaining
-// time: on a terminal, one line that is updated; otherwise, a new line when a step has ended and
-// `line_every_ns` have passed since the last line.
+// time. On a terminal, Progress updates one line. If stderr is no terminal, Progress prints a new line when a
+// step has ended and `line_every_ns` have passed since the last line.
 class Progress {
  public:
   // `total` is the number of steps that the ranks take after one start; if it is 0, they take steps for
-  // `budget_ns` nanoseconds instead. `launches` is the number of starts of all ranks that remain, this one
-  // included; the remaining time that is shown covers all of them. If `visible` is false, nothing is printed.
+  // `budget_ns` nanoseconds instead. `launches` is the number of launches (starts of all ranks) that are not
+  // finished, the present launch included. The remaining time that is shown covers all of these launches. If
+  // `visible` is false, nothing is printed.
   Progress(int64_t total, int64_t budget_ns, int64_t launches, bool visible,
            int64_t line_every_ns = 30'000'000'000);
   ~Progress();

@@ -74,8 +74,8 @@ class Rank {
   // Opens this rank's file for records. Makes a record for each backend (RecordOf), to which the benchmark
   // adds what it measures. Each record has the values of `record`, the device, numbers of threads and seed,
   // facts about the machine and the backend's process group, and an id of the launch, equal on all ranks. All
-  // ranks must call SetRecords, because rank 0 sends the id to the others. Throws InvalidInput if the file
-  // cannot be made or is not empty.
+  // ranks must call SetRecords, because rank 0 sends the id to the other ranks. Throws InvalidInput if the
+  // file cannot be made or is not empty.
   void SetRecords(Record record);
   // If control groups limit the CPU time of this process, adds two counts to `facts`: the periods of the CPU
   // quota since the call of SetRecords, and the periods in which the quota was used up, so that threads had

@@ -15,8 +15,8 @@ namespace gradsync::bench {
 class RankJob {
  public:
   virtual ~RankJob() = default;
-  // Runs one rank's part of the benchmark. If this fails, throws an exception whose what() is one line with
-  // the cause.
+  // Runs one rank's part of the benchmark. If the benchmark fails on this rank, throws an exception whose
+  // what() is one line with the cause.
   virtual void Run() = 0;
 };
 
@@ -26,12 +26,12 @@ struct RankProgram {
   FlagTable& flags;
   RankOptions& options;
   // The function `plan` decides from the flags what to measure, and returns the backends ("gloo",
-  // "hierarchical:inner=shm") for which process groups are needed. RunRankProgram calls it once in every
+  // "hierarchical:inner=shm") for which process groups are needed. RunRankProgram calls `plan` once in every
   // process. `plan` throws InvalidInput if flags contradict each other, or do not fit the number of ranks.
   std::function<std::vector<std::string>(const comm::World& world)> plan;
   // The function `check` throws InvalidInput or TooLittleMemory if this host cannot run the measurement.
-  // RunRankProgram calls it once before this program starts the ranks; if torchrun, mpirun or srun started
-  // them, it calls it in each rank.
+  // RunRankProgram calls `check` once before this program starts the ranks. If torchrun, mpirun or srun
+  // started the ranks, RunRankProgram calls `check` in each rank.
   std::function<void(const comm::World& world)> check;
   // The function `prepare` makes the object that measures on one rank. `rank` lives longer than this object,
   // which may keep a reference to `rank`. `prepare` throws InvalidInput if an input file that the flags name
@@ -39,17 +39,18 @@ struct RankProgram {
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
   // If the flags ask a question for which no ranks are needed (such as --max_memory, which asks for an
   // estimate of memory), the function `answer` prints the answer and returns true, and the program ends
-  // without a measurement. Otherwise `answer` returns false. A program whose flags ask no such question
-  // leaves `answer` empty.
+  // without a measurement. If the flags ask no such question, `answer` returns false. A program without flags
+  // for such questions leaves `answer` empty.
   std::function<bool(const comm::World& world)> answer = {};
 };
 
 // The main function of a benchmark program. Reads the flags. If torchrun, mpirun or srun started the process,
-// it runs one rank. If a user started it, it starts all ranks as new processes of the same program; it
-// repeats this, with another seed, as often as --repeats, --precision and --choose say. At the end, unless
-// --answer=false, it lets //tools:summarize print the results on one screen; if a launcher started ranks on
-// several hosts, it prints the command with which the user can print these results. Returns the exit status:
-// kDone (success), kFailed (the program or a rank failed), kBadArguments, or kLacking (TooLittleMemory).
+// it runs one rank. If a user started it, it starts all ranks as new processes of the same program. With
+// --repeats, --precision or --choose, it starts all ranks several times, each time with another seed. At the
+// end, unless --answer=false, it lets //tools:summarize print the results on one screen; if a launcher
+// started ranks on several hosts, it prints the command with which the user can print these results. Returns
+// the exit status: kDone (success), kFailed (the program or a rank failed), kBadArguments, or kLacking
+// (TooLittleMemory).
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

@@ -13,31 +13,32 @@ namespace gradsync::bench {
 using Command = std::vector<std::string>;
 
 // Returns the path of `file` (such as "bench/ddp") in the runfiles that Bazel made for the program `argv0`.
-// Throws InvalidInput if it does not exist, or cannot be executed (if `executable`) or read.
+// Throws InvalidInput if the file does not exist, or cannot be executed (if `executable`) or read.
 std::string RunfilePath(const char* argv0, const std::string& file, bool executable = true);
 
-// Returns environment variables for a program that `argv0` starts, with which that program finds its files in
-// the runfiles of `argv0`. Throws InvalidInput if `argv0` has no runfiles.
+// Returns environment variables for a program that the program `argv0` starts. With these variables, the
+// started program finds its files in the runfiles of `argv0`. Throws InvalidInput if `argv0` has no runfiles.
 comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 
 // The next four functions return commands that run //tools:summarize, from the runfiles of the program
 // `argv0`, on the directory `records`. These functions throw InvalidInput if //tools:summarize is missing.
 //
-// The command prints the results on one screen; if `set` is not empty, only those of the launches of this set
-// (LaunchId::set).
+// The returned command prints the results on one screen. If `set` is not empty, it prints only the results of
+// the launches whose LaunchId::set is `set`.
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set = "");
-// The command writes all tables of results into `file`, in the format "markdown", "csv" or "json".
+// The returned command writes all tables of results into `file`, in the format "markdown", "csv" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
-// The command exits with status kNo if the half-width of a confidence interval of the latest set of launches
-// (LaunchId::set) is unknown, or larger than `precision` times the baseline strategy's step time. The
-// intervals are those of the differences of each strategy's step time to the baseline strategy's and to that
-// of a strategy without communication.
+// The returned command computes confidence intervals from the latest set of launches (LaunchId::set). For
+// each strategy, there is an interval for the difference of its step time to the baseline strategy's step
+// time, and one for the difference to the step time of a strategy without communication. The command exits
+// with status kNo if the half-width of an interval is unknown, or larger than `precision` times the baseline
+// strategy's step time.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
-// A benchmark with --choose runs this command after the first launch (the first start of all ranks). The
-// command prints one line with the flags --variants and --steps for the later launches, which leave out
-// variants (strategies with options) that are shown to be slower than another, and one line with the fastest
-// variant so far.
+// Returns the command that a benchmark with --choose runs after the first launch (the first start of all
+// ranks). The command prints one line with the flags --variants and --steps for the later launches, and one
+// line with the fastest variant (a strategy with options) so far. The printed --variants leaves out variants
+// that are shown to be slower than another.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
 // Returns a command that runs //tools:report, which writes an HTML page with tables and figures into `file`.
 // The command exits with status kLacking if matplotlib is missing. Throws InvalidInput if //tools:report is

@@ -12,8 +12,8 @@
 namespace gradsync::bench {
 
 // A schedule that multiplies the learning rate by a factor in each step i = 0, 1, ... of a training of n
-// steps. In the first w = warmup_steps steps the factor grows: it is (i + 1) / (w + 1). After them it stays 1
-// or, if is_cosine, falls as half a cosine:
+// steps. In the first w = warmup_steps steps the factor grows: it is (i + 1) / (w + 1). After these steps,
+// the factor stays 1. If is_cosine is true, it falls instead, as half a cosine:
 //
 //   min + (1 - min) * (1 + cos(pi * (i - w) / (n - w))) / 2
 struct LearningRateSchedule {
@@ -23,8 +23,8 @@ struct LearningRateSchedule {
 
   bool operator==(const LearningRateSchedule&) const = default;
   double ShareIn(int64_t step, int64_t num_steps) const;
-  // Returns the schedule as a text such as "cosine,warmup=100,min=0.1", without `warmup` or `min` where it is
-  // 0.
+  // Returns the schedule as a text such as "cosine,warmup=100,min=0.1". The text lacks a value `warmup` or
+  // `min` that is 0.
   std::string ToString() const;
 };
 

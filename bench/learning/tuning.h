@@ -32,9 +32,10 @@ Kind<std::vector<TunedOption>> TunedOptions();
 bool IsOpen(const TrainingVariant& variant, const std::string& option);
 
 // Returns the variants that --tune tries: copies of `variant`, one for each combination of values of the
-// `options` that IsOpen accepts; only `variant` if it accepts none. If there are several, `tuned` is true in
-// each. Throws InvalidInput, with a line that starts with --tune, if an option does not allow a value, or if
-// there are more than kMostSettings combinations.
+// `options` that IsOpen accepts; only `variant` if IsOpen accepts none of the options. If the function
+// returns several variants, TrainingVariant::tuned is true in each. Throws InvalidInput, with a line that
+// starts with --tune, if an option does not allow a value, or if there are more than kMostSettings
+// combinations.
 std::vector<TrainingVariant> ListSettings(const TrainingVariant& variant,
                                           std::span<const TunedOption> options, size_t element_bytes);
 

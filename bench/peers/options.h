@@ -11,8 +11,9 @@ namespace gradsync::bench {
 // The end of the name of a peer (a strategy of PyTorch) whose model is compiled by torch.compile.
 inline constexpr std::string_view kCompiledSuffix = "_compiled";
 
-// Returns the functions of PyTorch that the peer (a strategy of PyTorch) named `twin` uses: for "ddp_view"
-// "DistributedDataParallel(gradient_as_bucket_view=True)". Returns an empty text if there is no such peer.
+// Returns the functions of PyTorch that the peer (a strategy of PyTorch) named `twin` uses. For example, it
+// returns "DistributedDataParallel(gradient_as_bucket_view=True)" for "ddp_view". Returns an empty text if
+// there is no such peer.
 std::string_view PyTorchWay(std::string_view twin);
 
 enum class PeerMode { kEager, kCompiled };

@@ -15,10 +15,10 @@
 #include "model/files/safetensors.h"
 #include "model/model.h"
 
-// Lets a benchmark take training steps with PyTorch in turn with gradsync's steps, to compare their times.
-// Every rank starts a Python process (bench/peers/pytorch_ddp.py), which trains from rank 0's weights, with
-// the batches, number of threads and CPUs of its own rank. The Python processes of all ranks communicate by
-// torch.distributed.
+// Lets a benchmark also take training steps with PyTorch, and compare their times with those of gradsync's
+// steps. Every rank starts a Python process (bench/peers/pytorch_ddp.py), which trains from rank 0's weights,
+// with the batches, number of threads and CPUs of its own rank. The Python processes of all ranks communicate
+// by torch.distributed.
 namespace gradsync::bench {
 
 struct PeerProgram {
@@ -39,16 +39,16 @@ void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for
 struct PeerStep {
   int64_t begin_ns = 0;  // time when the process left the barrier before the first step, on the steady clock
   StepTimes times;
-  // The most bytes of GPU memory that PyTorch had in use at once during these steps; 0 if it computes on the
-  // CPU. The number includes the models and buffers of all strategies that the process runs, not only of this
-  // one.
+  // The most bytes of GPU memory that PyTorch had in use at once during the steps of one call of
+  // PyTorchPeer::Step; 0 if PyTorch computes on the CPU. The number includes the models and buffers of all
+  // strategies that the Python process runs, not only of the strategy that took the steps.
   int64_t peak_bytes_in_use = 0;
 };
 
-// Starts this rank's Python process, and sends it commands. Weights and gradients pass between it and this
-// process in files. All ranks must make their PyTorchPeer objects, and call Begin, Step and Train, in the
-// same order. These calls throw std::runtime_error if the Python process fails or does not answer in time;
-// the constructor also throws CollectiveError.
+// Starts this rank's Python process, and sends it commands. Weights and gradients pass between the Python
+// process and this process in files. All ranks must make their PyTorchPeer objects, and call Begin, Step and
+// Train, in the same order. These calls throw std::runtime_error if the Python process fails or does not
+// answer in time; the constructor also throws CollectiveError.
 class PyTorchPeer {
  public:
   class Process;
@@ -65,17 +65,17 @@ class PyTorchPeer {
   const std::string& clock() const { return clock_; }
 
   // `bucket_bytes` has the names of the strategies of PyTorch that Step and Train may run, with the bucket
-  // size of each in bytes. The Python process makes the models of these strategies (some strategies share
-  // one), with the weights of rank 0's `model`. It compiles the model of each strategy whose name ends with
-  // kCompiledSuffix by torch.compile. `config` has the sizes of the model, the shape of a batch, the
-  // optimizer, its learning rate and the dtype.
+  // size of each in bytes. The Python process makes the models of these strategies (some strategies share a
+  // model), with the weights of rank 0's `model`. The Python process also compiles, with torch.compile, the
+  // model of each strategy whose name ends with kCompiledSuffix. `config` has the sizes of the model, the
+  // shape of a batch, the optimizer, its learning rate and the dtype.
   void Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const model::Model& model);
 
   // Returns the facts for the record of a strategy of PyTorch: the environment variables of glibc's malloc
-  // and, if the strategy uses DistributedDataParallel, the sizes in bytes of its buckets. If its model is
-  // compiled, there are two more facts: what torch.compile was applied to, and the time in ns of compiling
-  // and of two forward and backward passes.
+  // and, if the strategy uses DistributedDataParallel, the sizes in bytes of its buckets. If the strategy's
+  // model is compiled, there are two more facts: what torch.compile was applied to, and the time in ns of
+  // compiling and of two forward and backward passes.
   const FactFields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
   // Lets the Python process take `num_steps` training steps with the strategy `strategy` on one batch.

@@ -33,13 +33,14 @@ struct Experiment {
   std::string subdirectory;            // for the results, below the suite's output directory; may be empty
 };
 
-// Runs of a benchmark program, of which //bench:suite needs only one. The suite starts them in order, until
-// one ends with another exit status than kLacking (too little memory), and leaves out the rest.
+// A list of runs of a benchmark program, of which //bench:suite needs only one. The suite starts the runs in
+// order. If a run ends with the exit status kLacking (too little memory), the suite starts the next run; else
+// it leaves out the remaining runs of the list.
 using Alternatives = std::vector<Experiment>;
 
 // Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Each entry of
-// the result has one run, or, for a large model, also runs that need less memory; the suite starts one of
-// these only if the host has too little memory for the runs before it in the entry.
+// the result has one run. For a large model, an entry also has runs that need less memory. The suite starts
+// one of these runs only if the host has too little memory for the runs before it in the entry.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

@@ -4,12 +4,12 @@
 #include <string_view>
 
 // The names of all values in a record's configuration, samples, checks, facts, link and published figures. A
-// program that uses such a name as a literal compiles only if the table kSchema has the name.
+// program that gives a record a value under a literal name compiles only if the table kSchema has this name.
 namespace gradsync::bench {
 
-// Says what a value in a record's configuration describes. Tools combine the records of one set of launches,
-// and of one number of ranks, into one measurement if their variants (strategy, options and backend) and all
-// values of scope kSetting and kTrial are equal; values of scope kRun may differ.
+// Says what a value in a record's configuration describes. Tools combine records of one set of launches into
+// one measurement if the records have equal numbers of ranks, equal variants (strategy, options and backend)
+// and equal values of the scopes kSetting and kTrial. The values of scope kRun may differ.
 //
 //   kSetting  what variants share if they are compared: model, batch, dtype, device, threads
 //   kTrial    which trial of a variant: the seed of its weights and batches
@@ -27,9 +27,9 @@ using enum Scope;
 // number, a fraction, or null (NaN). kKnown is a whole number or the text "unknown".
 enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four have the order of Value's alternatives
 
-// Sets of the programs that write records, one bit for each. //bench:ddp and //bench:compare count as kDdp if
-// a record is about a strategy of gradsync, and as kPeers if it is about one of PyTorch (a peer). kLearning
-// is //bench:convergence.
+// The programs that write records, each as one bit of a number, so that a number can stand for a set of
+// programs. //bench:ddp and //bench:compare count as kDdp if a record is about a strategy of gradsync, and as
+// kPeers if it is about one of PyTorch (a peer). kLearning is //bench:convergence.
 enum Writer : unsigned { kSome = 0, kAllReduce = 1, kDdp = 2, kPeers = 4, kLearning = 8 };
 inline constexpr unsigned kTraining = kDdp | kPeers, kBenchmarks = kAllReduce | kTraining;
 
@@ -263,7 +263,7 @@ constexpr bool Contains(RecordPart part, std::string_view name) {
 
 }  // namespace schema
 
-// A name that the table above (kSchema) lists for the part `kPart` of a record, such as its samples.
+// A name that the table kSchema lists for the part `kPart` of a record, such as its samples.
 template <RecordPart kPart>
 class NameIn {
  public:

@@ -104,7 +104,7 @@ class SampleSeries {
   }
 
   Values& operator[](Name name) { return by_name_[std::string(name.text())]; }
-  // Returns the series with this name. Throws std::out_of_range if there is none.
+  // Returns the series named `name`. Throws std::out_of_range if there is no such series.
   const Values& at(Name name) const { return by_name_.at(std::string(name.text())); }
   const Values* Find(Name name) const {
     const auto found = by_name_.find(name.text());
@@ -169,8 +169,8 @@ struct Record {
   // measured. `variant` and `config` are equal on all ranks.
   Variant variant;
   ConfigFields config;
-  // The measured times and counts, as series of equal length: one entry for each timed step, for each turn
-  // (several steps in a row) or for each timed iteration of a collective.
+  // The measured times and counts, as series of equal length. A series has one entry for each timed step, for
+  // each turn (several steps in a row), or for each timed iteration of a collective.
   SampleSeries samples;
   // Published statistics ("mean_ns", "std_ns" of the population, "median_ns", "p90_ns", "n" for the number of
   // steps, ...) by the name of the measured time. Only records that were made from publications
@@ -190,8 +190,8 @@ std::string MachineOf(const Record& record);
 // Returns the JSON object that is the first line of a record in its file, without the newline. Bytes that are
 // not UTF-8 become the character U+FFFD.
 std::string ToJsonLine(const Record& record);
-// Returns a line of a records file, without the newline, that continues the record with the number `of` in
-// that file: it adds the samples, buckets, checks and facts of `more`.
+// Returns a line of a records file, without the newline. The line adds the samples, buckets, checks and facts
+// of `more` to the record with the number `of` in that file.
 std::string ToContinuationLine(int64_t of, const Record& more);
 
 // Appends the samples of `more` to those of `record`. Copies the checks and facts of `more` into `record`,

@@ -16,12 +16,12 @@ namespace gradsync::bench {
 Scope ScopeOf(std::string_view name);
 
 // Returns a line for each value of `record` whose type the schema does not allow for its name, such as:
-// "batch_size" is a text, expected a whole number. The values are those of the configuration, checks, facts,
-// link and published figures. A name that the schema lacks adds no line.
+// "batch_size" is a text, expected a whole number. The function checks the values of the configuration,
+// checks, facts, link and published figures. A name that the schema lacks adds no line.
 std::vector<std::string> WrongTypes(const Record& record);
 
-// Returns a line, such as: no samples "step_ns", for each series of samples that the schema requires of the
-// program that wrote `record`, and that `record` lacks.
+// Returns a line for each series of samples that `record` lacks although the schema requires it of the
+// program that wrote `record`. Such a line is: no samples "step_ns".
 std::vector<std::string> MissingSamples(const Record& record);
 
 // Returns the lines of WrongTypes(record), a line for each name in `record` that the schema does not have,

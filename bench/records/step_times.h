@@ -11,13 +11,13 @@ namespace gradsync::bench {
 
 // The parts of the time that one rank needs for a training step, in ns. If several steps in a row were
 // measured together, each part is a mean over these steps. Parts do not overlap, and their sum is the time of
-// the step. A part that was not measured by itself is empty; its time, if any, is then included in another
-// part.
+// the step. A part that was not measured by itself is empty. The time of an empty part, if any, is included
+// in another part.
 //
-// The waits of one rank may be longer than the time that communication costs, because it also waits while
-// another rank still computes. So tools use the times of all ranks: waits for communication lengthen a step
-// by the maximum over ranks of averaged() (work and waits until gradients are averaged) minus the maximum
-// over ranks of worked() (this work alone).
+// The waits of one rank may be longer than the time that communication costs, because this rank also waits
+// while another rank still computes. So tools use the times of all ranks: waits for communication lengthen a
+// step by the maximum over ranks of averaged() (work and waits until gradients are averaged) minus the
+// maximum over ranks of worked() (the work without these waits).
 //
 // On a GPU, the times of single waits for communication are not known, because the host does not see what a
 // GPU waits for. So on a GPU, sync_wait is only the time from the end of backward until Strategy::Finish is

@@ -55,9 +55,9 @@ struct Variant {
 // The value of Variant::backend if the variant's text names no backend. MakeVariants then makes one variant
 // for each backend that the flag --backend names, or, if the strategy never communicates, keeps this value.
 inline constexpr char kNoBackend[] = "none";
-// A value of the flag --backend of //bench:all_reduce that names no backend. With it, the program measures a
-// plain loop that computes an all-reduce in shared memory (bench/collectives/memory_limit.h). The table of
-// the program's results shows the loop's speed beside the backends' speeds.
+// A value of the flag --backend of //bench:all_reduce that names no backend. With this value, the program
+// measures a simple loop that computes an all-reduce in shared memory (bench/collectives/memory_limit.h). The
+// table of the program's results shows the loop's speed beside the backends' speeds.
 inline constexpr char kMemoryLimit[] = "memory_limit";
 inline constexpr char kPyTorch[] = "pytorch";
 

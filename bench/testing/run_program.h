@@ -31,9 +31,9 @@ struct ProgramResult {
 
 class RunningProgram {
  public:
-  // Starts the program at `path` with these arguments, as a child process of the test. The program's
-  // environment is the environment of the test, with the names and values of `environment` added. The
-  // variables by which a launcher gives processes their ranks are removed, unless `environment` has them:
+  // Starts the program at `path` with the arguments `arguments`, as a child process of the test. The
+  // program's environment is the environment of the test, with the names and values of `environment` added.
+  // The variables by which a launcher gives processes their ranks are removed, unless `environment` has them:
   // RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, and the same names with the prefix GRADSYNC_.
   RunningProgram(const std::string& path, const std::vector<std::string>& arguments,
                  const std::vector<std::pair<std::string, std::string>>& environment = {});

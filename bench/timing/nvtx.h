@@ -10,9 +10,9 @@ namespace gradsync::bench {
 // CUDA toolkit cannot, because NVTX's headers are part of the toolkit.
 bool HaveNvtx();
 
-// Returns a RangeSink that makes an NVTX range of each range. These are in NVTX's domain "gradsync", with a
-// category for each RangeKind. Nsight Systems (`nsys profile`) shows the NVTX ranges; without a profiler they
-// have no effect. Throws InvalidInput if HaveNvtx() is false.
+// Returns a RangeSink that makes an NVTX range for each range that is reported to it. The NVTX ranges are in
+// NVTX's domain "gradsync", with a category for each RangeKind. Nsight Systems (`nsys profile`) shows the
+// NVTX ranges; without a profiler they have no effect. Throws InvalidInput if HaveNvtx() is false.
 std::unique_ptr<RangeSink> MakeNvtxSink();
 
 }  // namespace gradsync::bench

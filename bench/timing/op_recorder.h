@@ -55,11 +55,11 @@ class OpRecorder : public model::Tracer {
                 std::span<const model::Var> inputs) override;
 
   // Returns the ranges that began since the last Clear(), in the order of their beginnings. Call ops() only
-  // after End was called for all of them. Blocks until the device has reached the ends of these ranges.
+  // after End was called for all these ranges. Blocks until the device has reached the ends of these ranges.
   const std::vector<TracedOp>& ops();
   // Returns a ComputedOp for each operation of the forward pass since the last Clear(): its name, its number
   // of floating-point operations, and when the device began and ended it. Blocks until the device has
-  // computed them.
+  // computed these operations.
   const std::vector<ComputedOp>& computed();
   // Removes all recorded ranges and operations. Call Clear() before the next step, when End was called for
   // all ranges.

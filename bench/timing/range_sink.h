@@ -33,7 +33,7 @@ class RangeSink : public model::Tracer {
 
   // A sink is also a model::Tracer, whose Begin pushes a range of kind kOp, and whose End pops it. If the
   // sink is set as the tracer of the model's device, model::Backward calls Begin and End for each operation
-  // of the backward pass. The class Trainer calls them for the broadcast of the model's buffers.
+  // of the backward pass. The class Trainer calls Begin and End for the broadcast of the model's buffers.
   void Begin(std::string_view name) final { Push(RangeKind::kOp, name); }
   void End() final { Pop(); }
 };

@@ -8,16 +8,16 @@
 
 namespace gradsync::bench {
 
-// Returns the order in which configurations 0, 1, ... num_configs - 1, such as strategies, take one turn each
-// (such as a training step) in round `round` = 0, 1, ... In each round all of them take a turn, so that a
-// machine that becomes slower slows all of them.
+// Returns the order in which the configurations 0, 1, ... num_configs - 1 (such as strategies) take turns in
+// round `round` = 0, 1, ... A turn is, for example, a training step. In each round each configuration takes
+// one turn, so that a machine that becomes slower slows all of them.
 //
 // RoundsPerBlock(num_configs) successive rounds are a block. In a block, each configuration has each position
-// in a round equally often, and within rounds it follows each other configuration equally often. So, within
-// rounds, what a turn leaves behind (caches, temperature) affects all configurations equally. The design is
-// that of E. J. Williams, "Experimental designs balanced for the estimation of residual effects of
-// treatments", 1949. Within the limits of this design, the order is drawn at random from `seed`. Equal
-// arguments give an equal order on every rank and machine.
+// in a round equally often, and within rounds it comes directly after each of the other configurations
+// equally often. So, within rounds, the effects of a turn on the next one (by caches, temperature) meet all
+// configurations equally. The design is that of E. J. Williams, "Experimental designs balanced for the
+// estimation of residual effects of treatments", 1949. Within the limits of this design, the order is drawn
+// at random from `seed`. Equal arguments give an equal order on every rank and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
 // So far, the `rounds` rounds of a measurement took `spent_s` seconds. Returns whether these rounds and one

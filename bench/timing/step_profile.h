@@ -26,13 +26,13 @@ struct Peak {
 
 // Measures how fast matrix products of several shapes are, and returns the speed of the fastest, in
 // floating-point operations per second. On a CPU, if `dtype` is bf16, products in f32 are measured too,
-// because not all CPUs have instructions for bf16. All ranks of a host should call this at the same time,
-// because in training, too, they share the host's processors.
+// because not all CPUs have instructions for bf16. All ranks of a host should call MeasureFlops at the same
+// time, because they also share the host's processors in training.
 Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
 // A StepProfile shows where the time of one strategy's training steps goes. It has an entry for each kind of
 // operation (such as "linear") of forward and of backward: its time and its number of floating-point
-// operations. The rest of the time of forward is an entry "other", and so is that of backward. The strategy's
+// operations. Forward and backward each have an entry "other", for the rest of their time. The strategy's
 // hook OnGradReady runs within the operation of backward that completes a gradient, and its time counts in
 // the time of this operation. The time of Strategy::BeginStep counts in forward: in the entry "other" if the
 // model has buffers, else in the first operation. The entry "waits" has the time StepTimes::waits(), and
@@ -43,16 +43,16 @@ class StepProfile {
   StepProfile(Peak peak_flops, std::string optimizer)
       : peak_flops_(std::move(peak_flops)), optimizer_(std::move(optimizer)) {}
 
-  // Adds a training step to the profile. In `times`, the times of this step, the parts forward, backward,
+  // Adds a training step to the profile. `times` has the times of the step; its parts forward, backward,
   // sync_wait and optimizer must have values. `forward` is what OpRecorder::computed() returned for the step,
   // and `ranges` what OpRecorder::ops() returned.
   void Add(const StepMarks& marks, const StepTimes& times, std::span<const StepWait> waits,
            const std::vector<ComputedOp>& forward, const std::vector<TracedOp>& ranges);
 
   // Returns a table with a row for each entry of the profile; the entry with the longest time comes first.
-  // The table's columns are the phase, the operation, the mean calls, ms and GFLOP per step, the share of the
-  // step's time, and GFLOP/s. A last line says how long the floating-point operations of a step would take at
-  // the speed `peak_flops`.
+  // The table's columns are the phase, the operation, the mean number of calls in a step, the mean ms in a
+  // step, the percentage of the step's time, the mean GFLOP in a step, and GFLOP/s. A last line says how long
+  // the floating-point operations of a step would take at the speed `peak_flops`.
   std::string ToString() const;
 
   // Writes to `record` the time of each entry of the profile in each step, in ns, as samples

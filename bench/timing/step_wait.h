@@ -5,13 +5,13 @@
 
 namespace gradsync::bench {
 
-// A span of time in which a rank waited for a collective, on the host's steady clock. Such waits are known
+// A span of time in which a rank waited for a collective, on the host's steady clock. These spans are known
 // only if the CPU computes, because the host does not see what a GPU waits for.
 struct StepWait {
   int64_t sequence = 0;  // number of the collective, as in the log of its process group
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  // Whether StepTimes::waits(), the waiting time of a step, includes this wait. waits() leaves out two kinds
+  // True if StepTimes::waits(), the waiting time of a step, includes this wait. waits() leaves out two kinds
   // of waits: those in the strategy's BeginStep, which count as begin_step, and those for the broadcast of
   // buffers, which count as forward.
   bool is_counted = true;

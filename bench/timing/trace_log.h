@@ -13,9 +13,10 @@
 namespace gradsync::bench {
 
 // A TraceLog collects a trace of one rank's timed training steps: when their phases, operations and
-// collectives began and ended. The viewers chrome://tracing and ui.perfetto.dev can show the trace file. They
-// show a row for the phases of a step (forward, backward, ...), a row for the operations of backward and the
-// broadcast of buffers, a row for collectives that wait in the queue, and rows for collectives in flight.
+// collectives began and ended. The viewers chrome://tracing and ui.perfetto.dev can show the trace file. The
+// viewers show a row for the phases of a step (forward, backward, ...), a row for the operations of backward
+// and the broadcast of buffers, a row for collectives that wait in the queue, and rows for collectives in
+// flight.
 //
 // A phase in the trace includes the times in which the rank waited for communication. On a CPU, each of these
 // times is an event `wait` inside the phase; the event's argument `sequence` is the number of the collective

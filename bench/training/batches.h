@@ -21,7 +21,7 @@ struct BatchShape {
 };
 
 // A BatchSource makes training batches. A batch depends only on the source, the rank, the number of the step
-// and the shape of the batch. So all strategies train on equal data. And one process can make the batches of
+// and the shape of the batch. So all strategies train on equal data. One process can also make the batches of
 // all ranks, to check the gradients that the ranks compute.
 class BatchSource {
  public:
@@ -48,9 +48,10 @@ std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
 std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 
 // Returns a source of sequences at random positions of the file `path`, whose bytes are the token ids; the
-// target of each token is the next token of the file. In a step, all ranks together get the same sequences
-// for any number of ranks, if the number of rows of all ranks together is the same. Throws InvalidInput if
-// the file cannot be read or has not more than max_seq_len bytes, or if vocab_size is smaller than 256.
+// target of each token is the next token of the file. The sequences that all ranks together get in a step
+// depend on the sum of the ranks' numbers of rows, but not on how many ranks divide these rows among
+// themselves. Throws InvalidInput if the file cannot be read or has not more than max_seq_len bytes, or if
+// vocab_size is smaller than 256.
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 

@@ -18,9 +18,9 @@ int64_t DistinctBytes(std::span<const model::Tensor> tensors);
 // optimizer state this rank keeps between two steps. If ranks keep the weights in memory that they share,
 // each rank counts an equal share of it. The function also adds two expected numbers, by the formulas of the
 // ZeRO paper: the bytes that a rank keeps between steps, and the bytes that it sends in a step. It does not
-// add these two in training with bf16, or for a strategy that does not communicate, does not average exactly,
-// or sends, of an embedding's gradient, only the rows of those tokens that occur in the batches. Call the
-// function between two training steps.
+// add the expected numbers in training with bf16, or for a strategy that does not communicate or does not
+// average exactly. It also does not add them for a strategy that sends only some rows of an embedding's
+// gradient: those of the tokens that occur in the batches. Call the function between two training steps.
 void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
                     int64_t accumulation_steps, FactFields& facts);
 

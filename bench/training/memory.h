@@ -11,9 +11,10 @@
 
 namespace gradsync::bench {
 
-// Returns how many elements of parameters, activations and batches one rank needs memory for, if a pass
-// trains a transformer on `positions` tokens, or a ResNet on `batch_size` images of image_size x image_size
-// pixels.
+// Returns the numbers of elements of the parameters, activations and batches for which one rank needs memory.
+// The first function is for a transformer that processes `positions` tokens in a forward and backward pass.
+// The second function is for a ResNet that processes `batch_size` images of image_size x image_size pixels in
+// these passes.
 TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions);
 TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64_t image_size);
 
@@ -39,8 +40,9 @@ TrainingMemory EstimateMemory(const TrainingPlan& plan, const comm::World& world
 double EstimateRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
                     int64_t program_bytes);
 // Returns a table, for users, of the memory that a rank needs by EstimateRank. The table has a line for each
-// variant. It has a column for each transformer that --model accepts, or only one for ResNet-50 if --model
-// names it. Estimates larger than the flag --max_memory are in parentheses.
+// variant. If --model names a transformer, the table has a column for each transformer that --model accepts.
+// If --model names ResNet-50, the table has only a column for ResNet-50. Estimates larger than the flag
+// --max_memory are in parentheses.
 std::string DescribeEstimates(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes);
 
 // CheckMemory throws TooLittleMemory if the memory that EstimateMemory returns exceeds a known limit in

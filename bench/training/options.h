@@ -21,8 +21,8 @@ namespace gradsync::bench {
 enum class Order { kInterleaved, kBlocks };
 constexpr std::string_view Name(Order order) { return order == Order::kBlocks ? "blocks" : "interleaved"; }
 
-// The values of those flags that only the program //bench:compare has. It compares strategies at several
-// bucket sizes.
+// The values of those flags that only the program //bench:compare has. //bench:compare compares strategies at
+// several bucket sizes.
 struct Sweep {
   bool is_published = false;  // whether the defaults are batches, steps and sizes of the published experiment
   std::vector<int64_t> buffer_elements;
@@ -40,8 +40,8 @@ struct TrainingOptions {
   TrainingOptions();
 
   std::string model = "tiny";
-  // Each of the following five sizes that has a value replaces that size of the transformer that `model`
-  // names.
+  // Five sizes of a transformer. A size that has a value here replaces the size that the transformer named by
+  // `model` has by default.
   std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;
   std::optional<int64_t> width;  // channels of ResNet-50's first layer, in place of 64
   std::string weights;           // a file of weights; if empty, weights are drawn from the seed
@@ -63,8 +63,9 @@ struct TrainingOptions {
   RankOptions ranks;
   model::DType dtype = model::DType::kF32;  // of activations; if it is bf16, weights and gradients are f32
   bool tf32 = false;
-  // Only //bench:convergence accepts several values of --optimizer. It trains every variant once with each of
-  // them, but a variant that names its own optimizer only with that one.
+  // Only //bench:convergence accepts several values of --optimizer. A variant that names its own optimizer is
+  // trained only with this optimizer. //bench:convergence trains any other variant once with each of the
+  // `optimizers`.
   std::vector<OptimizerKind> optimizers = {OptimizerKind::kAdamW};
   double learning_rate = 1e-3;
 

@@ -31,9 +31,9 @@ struct TrainingSize {
 struct TrainingPlan : TrainingOptions {
   // `given` has the values of the program's flags, and `flags`, the table of these flags, knows which of them
   // the user gave. Throws InvalidInput if an option is wrong (such as an unknown strategy), or if options
-  // contradict each other. It also throws if the directory of the file --dump_grads is missing, or, except in
-  // //bench:convergence, if the file --corpus cannot be read, is too short, or is given for a vocabulary of
-  // fewer than 256 tokens.
+  // contradict each other. Also throws if the directory of the file --dump_grads is missing. Except in
+  // //bench:convergence, it also throws if the file --corpus cannot be read, is too short, or is given for a
+  // vocabulary of fewer than 256 tokens.
   TrainingPlan(const TrainingOptions& given, const FlagTable& flags);
 
   // All variants that are compared: gradsync's strategies first, then PyTorch's.
@@ -52,9 +52,9 @@ struct TrainingPlan : TrainingOptions {
   model::TransformerConfig transformer_config() const;
   model::ResNetConfig resnet_config() const;
   int64_t longest_seq_len() const;
-  // Returns the backends (with options), each once, over which variants of gradsync communicate. If no
-  // variant of gradsync communicates, returns only the first value of --backend. The benchmark uses the first
-  // returned backend for its barriers and checks, too.
+  // Returns, without repetitions, the backends (with options) over which variants of gradsync communicate. If
+  // no variant of gradsync communicates, returns only the first value of --backend. The benchmark uses the
+  // first returned backend for its barriers and checks, too.
   std::vector<std::string> GroupBackends() const;
 
   // is_alone returns whether at most one variant exists in memory at a time, because there is only one or
@@ -67,8 +67,9 @@ struct TrainingPlan : TrainingOptions {
   }
   bool interleaved() const { return order == Order::kInterleaved; }
   // launch_time returns how long one launch (one start of all ranks) measures a setting (a batch size, a
-  // sequence length, ...): --time divided by the number of launches. time_in_turn returns the same time if
-  // variants take turns, and with --order=blocks each variant's equal part of it.
+  // sequence length, ...): --time divided by the number of launches. If variants take turns, time_in_turn
+  // returns the result of launch_time. With --order=blocks, it returns the result of launch_time divided by
+  // the number of variants.
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
   std::chrono::duration<double> time_in_turn() const {
     return std::chrono::duration<double>(launch_time()) /

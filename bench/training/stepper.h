@@ -27,25 +27,26 @@ class Stepper {
   const TrainingVariant& variant() const { return variant_; }
 
   // Takes one turn of the variant on `batch`, normally one training step, and returns its times. If the turn
-  // has several steps (TrainingVariant::turn_steps), the times are means over its timed steps. For a strategy
-  // of gradsync, `tracer`, if it is not null, is told about the operations of the timed steps. Such a
-  // strategy leaves the gradients of the last step in the trainer's parameters, unless it keeps only a part
-  // of them on each rank.
+  // has several steps (TrainingVariant::turn_steps), the times are means over its timed steps. If `tracer` is
+  // not null, a strategy of gradsync tells it about the operations of the timed steps. When Step returns, and
+  // the strategy is one of gradsync, the trainer's parameters have the gradients of the last timed step,
+  // unless the strategy keeps only a part of the gradients on each rank.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
   // Returns the factor by which the trainer multiplies the loss before backward (Strategy::loss_scale), or 1
   // for a strategy of PyTorch.
   virtual double loss_scale() const = 0;
-  // Sets the weights to rank 0's initial weights and takes training steps: one for a strategy of PyTorch, and
-  // for one of gradsync variant().period(), the number of steps from one average over the ranks to the next.
-  // Afterwards the trainer's parameters have the whole gradients and the whole new weights, so that the
-  // caller can check them. Call StepFromStart after other steps: a strategy may change its buckets after its
-  // first step, and the check should cover the final buckets.
+  // Sets the weights to rank 0's initial weights and takes training steps. For a strategy of PyTorch, it
+  // takes one step. For a strategy of gradsync, it takes variant().period() steps, the number of steps from
+  // one average over the ranks to the next. When StepFromStart returns, the trainer's parameters have the
+  // whole gradients and the whole new weights, so that the caller can check them. Call StepFromStart after
+  // other steps: a strategy may change its buckets after its first step, and the check should cover the final
+  // buckets.
   virtual void StepFromStart(const model::Batch& batch) = 0;
   // Takes variant().period() training steps (the number from one average over the ranks to the next) from the
-  // current weights, so that the caller can check them. Afterwards the trainer's parameters have the whole
-  // gradients and the whole new weights. For a strategy of PyTorch the function takes no step and throws
+  // current weights, so that the caller can check them. When StepOn returns, the trainer's parameters have
+  // the whole gradients and the whole new weights. For a strategy of PyTorch, StepOn takes no step and throws
   // std::logic_error.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
@@ -54,8 +55,8 @@ class Stepper {
   virtual void CompleteValues() {}
 
   // Adds to `record` facts about the strategy that are known after the first timed step, such as the sizes of
-  // its buckets. For a strategy of gradsync these include how many bytes of weights, gradients and optimizer
-  // state this rank keeps between steps.
+  // its buckets. For a strategy of gradsync, these facts include how many bytes of weights, gradients and
+  // optimizer state this rank keeps between steps.
   virtual void Introduce(Record& record) const = 0;
   // Adds to `facts` what the variant's steps so far have shown, such as the peak memory in bytes.
   virtual void Describe(FactFields& facts) const = 0;

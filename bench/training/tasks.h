@@ -34,17 +34,18 @@ struct TrainingTask {
   std::unique_ptr<model::Model> model;
   std::unique_ptr<BatchSource> source;
   std::vector<Setting> settings;  // at least one; measured in this order
-  // If `ranges` is not null, the benchmark tells this RangeSink, for a profiler, when the steps of gradsync's
-  // strategies, their phases, operations and collectives begin and end. With --nvtx, the benchmark ignores
-  // `ranges` and uses the sink that MakeNvtxSink returns instead.
+  // If `ranges` is not null, the benchmark tells this RangeSink when training steps of gradsync's strategies
+  // begin and end, so that a profiler can show them. It also reports the phases, operations and collectives
+  // of the steps. With --nvtx, the benchmark ignores `ranges` and uses the sink that MakeNvtxSink returns
+  // instead.
   std::unique_ptr<RangeSink> ranges = {};
 };
 
 // Makes one rank's TrainingTask: the model, the source of batches, and a Setting for each combination of
 // batch size, number of accumulation steps and, for a transformer, sequence length. Batches and random
 // initial weights are drawn from `seed`. If --weights names a file, only rank 0 reads the model's weights
-// from it, and Trainer::Restart sends them to the other ranks. Throws InvalidInput if this file does not fit
-// the model, or if CorpusTokens throws it for the file --corpus.
+// from it, and Trainer::Restart sends them to the other ranks. Throws InvalidInput if the file of --weights
+// does not fit the model, or if CorpusTokens refuses the file of --corpus.
 TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World& world,
                       const model::DevicePtr& device);
 

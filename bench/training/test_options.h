@@ -28,8 +28,8 @@ inline TrainingPlan Parse(const std::vector<const char*>& arguments) {
   return PlanOf(TrainingOptions(), arguments);
 }
 
-// Returns the message of the InvalidInput that the function Parse, above, throws for the command line
-// `arguments`; "no error" if Parse does not throw.
+// Returns the message of the InvalidInput that the function Parse throws for the command line `arguments`;
+// "no error" if Parse does not throw.
 inline std::string RefusalOf(const std::vector<const char*>& arguments) {
   return comm::ErrorOf<InvalidInput>([&] { Parse(arguments); });
 }

@@ -35,8 +35,8 @@ struct StepResult {
   // The begin and end of each wait for a collective in the last step. The list is empty on a GPU, and if the
   // caller of Trainer::Step gave no tracer.
   std::vector<StepWait> waits = {};
-  // The time, in ns on the host's steady clock, when this rank began the first timed step, after the barrier
-  // and the untimed steps.
+  // The time, in ns on the host's steady clock, when this rank began the first timed step, after
+  // Trainer::Step had waited for all ranks and taken the untimed steps.
   std::optional<int64_t> begin_ns = {};
   // How long, in ns, at least one collective of a step was in flight between the end of forward and the end
   // of the step. For a strategy that may communicate before the last backward pass, this time is measured
@@ -49,17 +49,18 @@ struct StepResult {
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
-// Returns a benchmark record with the measurements of one turn: one sample for each value that `step` has,
-// among the parts of its times, begin_ns, comm_busy_ns and the CPU times. One more sample, `position`, is the
-// number of timed turns, of all strategies, that this rank took before this turn.
+// Returns a benchmark record with the measurements of one turn. The record has a sample of each part of the
+// step's time, and samples of begin_ns, comm_busy_ns and the CPU times. It lacks samples for the values that
+// `step` lacks. One more sample, `position`, is the number of timed turns, of all strategies, that this rank
+// took before this turn.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
   bool decay_vectors = true;  // if false, AdamW applies no weight decay to parameters with one dimension
-  // If this pointer is not null, the trainer calls the object when a phase of a step or a collective of a
-  // strategy begins or ends, so that a profiler can show their times. The object must outlive the trainer.
+  // If `ranges` is not null, the trainer calls the RangeSink when a phase of a step or a collective of a
+  // strategy begins or ends, so that a profiler can show their times. The RangeSink must outlive the trainer.
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
   // True if the caller never has two Strategy objects of this trainer at a time. A strategy that keeps
@@ -76,11 +77,11 @@ struct Turn {
   comm::RecordingProcessGroup& group;  // the process group in which the strategy communicates
   int64_t num_steps = 1;               // number of timed steps, without barriers between them
   int64_t lead_in_steps = 0;           // number of untimed steps after the barrier, before the timed steps
-  // A step divides its batch into this number of parts of equally many rows, and runs forward and backward of
-  // one part after the other. The gradient is the mean of the parts' gradients. The trainer tells the
-  // strategy which gradients are ready (Strategy::OnGradReady) only in the backward pass of the last part, or
-  // of every part if Strategy::needs_every_pass() is true. In the measured times (StepTimes), all passes
-  // before the backward pass of the last part count as forward.
+  // A step divides its batch into `accumulation_steps` parts of equally many rows, and runs forward and
+  // backward of one part after the other. The gradient is the mean of the parts' gradients. The trainer tells
+  // the strategy which gradients are ready (Strategy::OnGradReady) only in the backward pass of the last
+  // part. If Strategy::needs_every_pass() is true, the trainer does so in the backward pass of every part. In
+  // the measured times (StepTimes), all passes before the backward pass of the last part count as forward.
   int64_t accumulation_steps = 1;
   // If the Euclidean norm of all gradients together is larger than clip_norm, the update uses all gradients
   // times clip_norm / norm, similar to PyTorch's clip_grad_norm_. With a strategy that does not average
@@ -109,8 +110,9 @@ class Trainer {
   int64_t num_elements() const;
 
   // Removes all gradients. If a strategy has moved the weights into its own memory, the parameters use the
-  // trainer's memory again. It still has the values from before this move, because nothing is copied.
-  // Allocates the trainer's memory for gradients if there is none; backward then stores new gradients there.
+  // trainer's memory again. The trainer's memory still has the values from before the strategy moved the
+  // weights, because nothing is copied. Allocates the trainer's memory for gradients if there is none;
+  // backward then stores new gradients there.
   void BeginGradients();
   // Does the same as BeginGradients, but allocates no memory for gradients.
   void ResetGradients();
@@ -133,15 +135,16 @@ class Trainer {
 
   // Waits for all ranks, and then takes turn.lead_in_steps untimed and turn.num_steps timed steps, without
   // barriers between them. If the model has buffers (as batch norms have), forward of the last step begins
-  // with a broadcast of rank 0's buffers. If there are untimed steps, forward of every step begins with this
-  // broadcast. Afterwards the parameters have the gradients of the last step, unless the strategy keeps only
-  // a part of them on each rank. turn.group then has a log of the collectives that the timed and the untimed
-  // steps ran in it. If `tracer` is not null, the timed steps report to it the broadcast of buffers, and the
-  // operations of forward and backward of the batch's last part.
+  // with a broadcast of rank 0's buffers. If turn.lead_in_steps is not 0, forward of every step begins with
+  // such a broadcast. When Step returns, the parameters have the gradients of the last timed step, unless the
+  // strategy keeps only a part of the gradients on each rank. turn.group has a log of the collectives that
+  // the timed and the untimed steps ran in turn.group. If `tracer` is not null, the timed steps report to
+  // `tracer` the broadcast of buffers. They also report the operations of forward and backward of the last of
+  // turn.accumulation_steps parts of the batch.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
-  // Takes turn.num_steps steps, which are not measured. Afterwards the parameters have the whole weights, and
-  // the whole gradients of the last step, so that the caller can check them. These gradients are copies, in
-  // memory that does not belong to the strategy.
+  // Takes turn.num_steps steps, which are not measured. When StepWithWholeGradients returns, the parameters
+  // have the whole weights, and the whole gradients of the last step, so that the caller can check them.
+  // These gradients are copies, in memory that does not belong to the strategy.
   void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
   // For tests: replaces the clocks by which the trainer measures its steps. `timer` gives the times at which
   // forward, backward, synchronisation and the update of the weights begin and end. `now` returns the time in
@@ -159,13 +162,15 @@ class Trainer {
   // backward are computed from those of forward.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
-  // Returns how many bytes of the trainer's memory a strategy with the properties `traits` uses. These are
-  // the bytes of the weights in the trainer's memory, of the model's buffers (as of batch norms), and of
-  // gradients and optimizer state unless the strategy has its own memory for them.
+  // Returns how many bytes of the trainer's memory a strategy with the properties `traits` uses. The number
+  // includes the weights in the trainer's memory and the model's buffers (as of batch norms). It also
+  // includes the gradients, unless the strategy has its own memory for them, and the optimizer's state,
+  // unless the strategy has its own.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
   // Lets the optimizer update the weights with the parameters' current gradients. If the Euclidean norm of
-  // all gradients together is larger than `clip_norm`, it uses the gradients times clip_norm / norm.
+  // all gradients together is larger than `clip_norm`, the optimizer uses the gradients times clip_norm /
+  // norm.
   void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity());
 
   // Sets the parameters' gradients to the mean of the gradients of `batches`, such as the batches of all

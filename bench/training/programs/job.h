@@ -15,22 +15,23 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // strategies. Returns the exit status.
 //
 // For each setting (batch size, sequence length, ...), the program times the strategies. In each round, every
-// strategy takes one turn, which is one training step for most of them. With --order=blocks, one strategy
+// strategy takes one turn. For most strategies a turn is one training step. With --order=blocks, one strategy
 // takes all its turns before the next strategy begins. On each rank, all strategies of gradsync train the
 // same copy of the model.
 //
-// After the turns, unless --verify=false, each strategy is checked. The check compares the strategy's
+// After the turns, the program checks the strategies, unless --verify=false. The check compares a strategy's
 // gradients with those of one process that trains on the batches of all ranks, and its new weights with those
 // that the optimizer computes from the strategy's own gradients. A strategy of gradsync that compresses
 // gradients, or averages weights only every few steps, is compared with the equation in its paper instead. A
-// strategy of PyTorch is not checked if its ranks do not update with the mean gradient, nor is any in
-// training on images in bf16. If a check fails, and not by design (as for the strategy `none`, which does not
-// communicate), the program exits with an error after its last measurement.
+// strategy of PyTorch is not checked if its ranks do not update with the mean gradient. In training on images
+// in bf16, no strategy of PyTorch is checked. For some strategies the check fails by design, such as for
+// `none`, which does not communicate. If any other check fails, the program exits with an error after its
+// last measurement.
 //
-// In addition, after some timed turns of gradsync's strategies, drawn at random, the ranks compare their
-// gradients with each other; if the strategy divides the optimizer's state among ranks, they compare their
-// weights. If the compared gradients or weights differ between ranks, the program ends at once with an error,
-// unless the strategy lets the ranks' weights differ by design.
+// The program draws at random some timed turns of gradsync's strategies. After each of these turns, the ranks
+// compare their gradients with each other. If the strategy divides the optimizer's state among ranks, they
+// compare their weights instead. If the compared gradients or weights differ between ranks, the program ends
+// at once with an error, unless the strategy lets the ranks' weights differ by design.
 //
 // The time of a step covers Strategy::BeginStep, forward, backward, synchronisation and optimizer. Before
 // each turn, untimed, the ranks make their batches and remove old gradients, and then wait for each other.
