@@ -14,8 +14,8 @@ std::vector<FunctionCase> SmallVisionCases();
 // Returns test cases with shapes like those of a residual network, most of them so large that several threads
 // share the work.
 std::vector<FunctionCase> LargeVisionCases();
-// Returns test cases with small and with large shapes for the CUDA kernels of the operations. Their
-// activations have channel blocks of 1 or of all channels, because CUDA supports no others.
+// Returns test cases with small and with large shapes for the CUDA kernels of the operations. In these test
+// cases, activations have blocks of one channel or of all channels, because CUDA supports no other blocks.
 std::vector<FunctionCase> CudaVisionCases();
 
 }  // namespace gradsync::model
