@@ -39,9 +39,9 @@ struct PublishedStatistics {
 // The values with one name, such as "forward_ns" (the time of forward), in all steps of a measurement. A
 // Series has the records' values multiplied by 1e-9, so times are in seconds.
 struct Series {
-  // For each step, the largest value of all ranks, because a step ends when the last rank has finished. Only
-  // in the series skew_ns (kSkew) it is a mean over ranks. The maxima of a step's parts may add up to more
-  // than the step, because different ranks may be the slowest in different parts.
+  // For each step, the largest value of all ranks, because a step ends when the last rank has finished. In
+  // the series skew_ns (kSkew), `max` has means over ranks instead. The maxima of a step's parts may add up
+  // to more than the step, because different ranks may be the slowest in different parts.
   std::vector<double> max;
   // by_rank[r][i] is the time of rank r in step i. The vector by_rank has times only in the series step_ns
   // and computed_ns of a strategy without communication. It is also empty if launches have different numbers
@@ -56,7 +56,7 @@ struct Series {
   std::optional<PublishedStatistics> published;
 
   // mean(), std(), percentile() and num_steps() return statistics of `max` (each step's time on its slowest
-  // rank), or the published statistics if this is a publication's time.
+  // rank), or the published statistics if the times are from a publication.
   double mean() const;
   double std() const;  // population
   // `p` is a fraction of the steps, such as 0.95. Returns NaN for a percentile that a publication lacks.
@@ -107,11 +107,11 @@ struct Measurement {
   std::optional<bool> replicas_equal;
   std::optional<int64_t> wrong_elements;
 
-  // Returns the element of `series` with this name, such as "forward_ns"; null if there is none.
+  // Returns the element of `series` whose key is `name`, such as "forward_ns"; null if there is none.
   const Series* Find(SampleName name) const;
   bool is_published() const { return !record.published.empty(); }
-  // Returns whether those of the checks grads_equal, params_equal and replicas_equal that were made all
-  // passed; empty if none was made.
+  // Returns false if at least one of the checks grads_equal, params_equal and replicas_equal failed; empty if
+  // none of them was made; else true.
   std::optional<bool> equal() const;
   std::string strategy() const { return record.variant.qualified_strategy(); }
   // Returns the strategy with its options and backend: "core@gloo". In the benchmark of collectives, returns
@@ -151,7 +151,7 @@ std::string KeyOf(const Configuration& configuration);
 Measurement CombineRanks(std::vector<bench::Record> ranks);
 
 // Appends the steps of `more`, another launch of the same configuration, to `measurement`. Drops each series
-// of times that only one of the two has.
+// of times that only one of the two measurements has.
 void AddLaunch(const Measurement& more, Measurement* measurement);
 
 }  // namespace gradsync::tools

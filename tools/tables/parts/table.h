@@ -34,8 +34,8 @@ enum class Kind {
 enum class Audience { kAll, kPeople, kMachines };
 
 // The value of Column::section with which no section of the table shows the column. If Column::said_once is
-// true and all rows share the value, it is still printed above the table; CSV and JSON show the column unless
-// its audience is kPeople.
+// true and all rows have the same value in the column, this value is still printed above the table. CSV and
+// JSON show the column unless its audience is kPeople.
 inline constexpr int kNowhere = -1;
 
 struct Column {
@@ -46,10 +46,10 @@ struct Column {
   // Header that users see instead of `name`; if it is empty, users see `name`.
   std::string header{};
 
-  // The member `times` and those that follow it have no effect in CSV, nor in the member "tables" of JSON.
-  // For people, a table with many columns is printed in sections, one below the other; each has all rows and
-  // some of the columns. `times` is a factor: people see the column's numbers multiplied by it, in the unit
-  // of `header`.
+  // The member `times` and the members after it have no effect in CSV, nor in the member "tables" of JSON.
+  // For people, a table with many columns is printed in sections, one below the other; each section has all
+  // rows and some of the columns. `times` is a factor: people see the column's numbers multiplied by it, in
+  // the unit of `header`.
   double times = 1;
   int digits = 4;  // digits for kDecimal and kPart
   // Number of the table's section that shows the column; 0 if every section shows it; kNowhere if none does.

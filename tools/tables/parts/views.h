@@ -36,9 +36,10 @@ struct View {
   double step_s() const { return row.step_s; }
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
-  // Returns whether the checks found gradients and weights equal to those of a single process, or, for a
-  // strategy that does not average exactly, to those that the strategy's own equation gives: "yes", "as its
-  // equation", "not checked", "no (1.2e-03)" with the error, ...
+  // Returns what the checks of gradients and weights found: "yes", "as its equation", "not checked", "no
+  // (1.2e-03)" with the error, ... The text "yes" means that gradients and weights are equal to those of a
+  // single process. If a strategy does not average exactly, gradients and weights are compared with those
+  // that the strategy's own equation gives.
   std::string equality() const;
   // Returns the number of collectives in a step; NaN if their times were not measured, as for strategies of
   // PyTorch and published figures.
