@@ -18,8 +18,8 @@ class Var;     // model/autograd.h
 
 // A Tracer is told when each named range of time begins and ends, by calls of Begin and End. The constructor
 // and the destructor of a TraceRange make these calls. Backward (model/autograd.h) makes a TraceRange while
-// it computes the gradients of an operation. A range may contain other ranges. Derived classes record times,
-// count floating-point operations or pass the ranges to a profiler.
+// it computes the gradients of an operation. A range may contain other ranges. Classes derived from Tracer
+// record times, count floating-point operations or pass the ranges to a profiler.
 class Tracer {
  public:
   virtual ~Tracer() = default;

@@ -20,8 +20,9 @@ std::string ToString(const Shape& shape);
 // InvalidInput for a negative dimension, or if the product does not fit into 63 bits.
 int64_t Numel(const Shape& shape);
 
-// A dense row-major array on a device. Copying a Tensor object copies no elements: both objects share the
-// storage. A view is a Tensor over all or a part of another tensor's storage, and keeps this storage alive.
+// A Tensor is a dense row-major array on a device. Copying a Tensor object copies no elements: both objects
+// share the storage. A view is a Tensor over all or a part of another tensor's storage, and keeps this
+// storage alive.
 class Tensor {
  public:
   // Makes an undefined tensor, which has no storage and must not be read or written. Its functions device(),
@@ -93,7 +94,8 @@ class Tensor {
   // of them on the CPU. Throws InvalidInput if the shapes or dtypes differ.
   void CopyFrom(const Tensor& source) const;
   void Zero() const;
-  // Clone() copies the tensor into new storage on its device, and To() into new storage on `device`.
+  // Clone() copies the tensor into new storage on the tensor's device. To() copies it into new storage on
+  // `device`.
   Tensor Clone() const { return To(device()); }
   Tensor To(const DevicePtr& device) const;
 

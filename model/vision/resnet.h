@@ -56,10 +56,10 @@ int64_t NumParameters(const ResNetConfig& config);
 // normalisation always uses the mean and variance of the batch, not the running averages.
 class ResNet : public Model {
  public:
-  // Draws the initial weights. Those of a convolution with `out` output channels and a kernel of size x size
-  // are from a normal distribution of variance 2 / (out * size^2), truncated at 3 standard deviations. Weight
-  // and bias of fc, which has `in` inputs, are from a uniform distribution between -1 / sqrt(in) and 1 /
-  // sqrt(in). Weights of norms are 1 and their biases 0. A parameter's initial values depend on `seed`, on
+  // Draws the initial weights. The weights of a convolution with `out` output channels and a kernel of size x
+  // size are from a normal distribution of variance 2 / (out * size^2), truncated at 3 standard deviations.
+  // Weight and bias of fc, which has `in` inputs, are from a uniform distribution between -1 / sqrt(in) and 1
+  // / sqrt(in). Weights of norms are 1 and their biases 0. A parameter's initial values depend on `seed`, on
   // its shape and on its index in parameters(), but not on `device` or `dtype`. `dtype` is the dtype of
   // activations: f32, f64 or bf16. With f32 or f64, parameters, images, targets and the loss have the same
   // dtype. With bf16, they are f32. Throws InvalidInput if a size in `config` is below 1 or above 65536.

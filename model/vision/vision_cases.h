@@ -4,9 +4,9 @@
 
 #include "model/function_cases.h"
 
-// Test cases for every operation of model/vision/vision_functions.h. Each FunctionCase has the shapes of the
-// inputs, the operation, and an independent implementation in plain loops, with which tests compare the
-// operation's results.
+// Makes test cases for every operation of model/vision/vision_functions.h. Each FunctionCase has the shapes
+// of the inputs, the operation, and an independent implementation in plain loops, with which tests compare
+// the operation's results.
 namespace gradsync::model {
 
 // Returns test cases with small shapes, so that gradients can be checked by central differences.

@@ -15,10 +15,10 @@ struct Answer {
   std::string row{}, baseline{};
   Verdict verdict = Verdict::kNone;
   Estimate difference{};  // of the row to the baseline, as a fraction, usually of the baseline's time or loss
-  // If the verdict is kOpen (undecided): the benchmark's flags for a longer measurement that would probably
-  // decide it, such as "`--time=5m`". If the verdict is kNone: the reason why there is no verdict, such as
-  // "disturbed:17%" (other work used 17 % of the host's CPU time). For other verdicts, and if the flags or
-  // the reason are not known, `remark` is empty.
+  // If the verdict is kOpen (undecided), `remark` has the benchmark's flags for a longer measurement that
+  // would probably give a verdict, such as "`--time=5m`". If the verdict is kNone, `remark` has the reason
+  // for the missing verdict, such as "disturbed:17%" (other work used 17 % of the host's CPU time). For other
+  // verdicts, and if the flags or the reason are not known, `remark` is empty.
   std::string remark{};
 };
 
@@ -58,9 +58,9 @@ enum class State {
 };
 
 // A Choice is the recommendation among the rows of one setting (model, batch size, ...) that have the same
-// baseline. A row takes part if its gradients are exact by design (Measurement::is_exact), and if its
-// comparison with the baseline has a verdict. There is no verdict, for example, if a check found a wrong
-// result.
+// baseline. A row takes part in a choice if its gradients are exact by design (Measurement::is_exact), and if
+// it is the baseline or its comparison with the baseline has a verdict. There is no verdict, for example, if
+// a check found a wrong result.
 //
 // The members `candidates`, `behind` and `state` are computed from the bounds of FindLeads: lower bounds of
 // how much longer each row's step is than each other row's step. With a probability of at least 95 %, all
@@ -111,8 +111,8 @@ std::vector<Choice> MakeChoices(const Settings& settings);
 // lines. The first line has the benchmark's flags --variants and --steps for the later launches. The second
 // line has the number of chosen variants and, if they are known, the fastest variants so far. The later
 // launches leave out variants that were shown, in every setting, to be slower than another variant with exact
-// gradients. They leave out no baseline. --steps asks for at least as many rounds (one step of each variant)
-// as the first launch had.
+// gradients. The later launches leave out no baseline. --steps asks for at least as many rounds (one step of
+// each variant) as the first launch had.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
 // zero1", "Undecided: ...". If there is no recommendation, returns the reason, or an empty text if
@@ -138,10 +138,10 @@ std::string NotCompared(const Settings& settings);
 // with the square root of the measured time.
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
 // Returns the benchmark's flags with which a new measurement would probably decide the undecided
-// `difference`: "`--time=5m`" or, if it takes several launches, "`--time=5m --repeats=12`" (12 launches). If
-// the variation between launches makes the interval wide, the flags ask for more launches. If the new
-// measurement has only some of the setting's rows, `share` is the fraction of the time of a round (one turn
-// of each row) that these rows take.
+// `difference`: "`--time=5m`" or, if the new measurement needs several launches, "`--time=5m --repeats=12`"
+// (12 launches). If the variation between launches makes the interval wide, the flags ask for more launches.
+// If the new measurement has only some of the setting's rows, `share` is the fraction of the time of a round
+// (one turn of each row) that these rows take.
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools

@@ -33,9 +33,9 @@ struct RowPair {
 using RowPairs = std::vector<RowPair>;
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
 // Returns, for each RowPair, how many seconds more synchronisation costs in a step of the row `own` than in a
-// step of the row `base`. This cost of a row is the time of its step minus that of a strategy without
-// communication. The estimate is NaN if a cost is unknown, if `own` does not communicate, or if the rows were
-// not measured in turn (Setting::takes_turns() is false).
+// step of the row `base`. The cost of synchronisation in a row's step is the time of this step minus the time
+// of a step of the strategy without communication. The estimate is NaN if a cost is unknown, if `own` does
+// not communicate, or if the rows were not measured in turn (Setting::takes_turns() is false).
 std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs);
 
 // Returns bounds[i][j], as fractions of the step of the baseline that all comparisons share. The step of

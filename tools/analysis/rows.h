@@ -13,10 +13,10 @@
 #include "tools/measurements/validity.h"
 #include "tools/statistics/estimates.h"
 
-// Structs with the results of benchmarks, from which tables and sentences about these results are made. A
-// Setting has what one run of a benchmark (with --repeats, all its launches) measured with one model, batch
-// size, sequence length and so on. It has a Row for each variant (a strategy with options, over a backend),
-// and comparisons of these rows.
+// Defines structs with the results of benchmarks. Tables and sentences about results are made from these
+// structs. A Setting has what one run of a benchmark (with --repeats, all its launches) measured with one
+// model, batch size, sequence length and so on. A Setting has a Row for each variant (a strategy with
+// options, over a backend), and comparisons of these rows.
 namespace gradsync::tools {
 
 // Two rows are called equal if the confidence interval of the difference of their step times contains 0 and
@@ -29,9 +29,9 @@ inline constexpr double kEqualWithin = 0.03;
 inline constexpr double kTooDisturbed = 0.1;
 
 // A Verdict tells what the confidence interval of a difference to a baseline (in step time or loss) shows.
-// kSlower: the whole interval is above 0. kFaster: it is below 0. kEqual: it contains 0 and lies within +-
-// equal_within, an argument of JudgeInterval. kOpen: it contains 0 and reaches beyond +- equal_within. kNone:
-// there is no interval.
+// kSlower: the whole interval is above 0. kFaster: the whole interval is below 0. kEqual: the interval
+// contains 0 and lies within +- equal_within, an argument of JudgeInterval. kOpen: the interval contains 0
+// and reaches beyond +- equal_within. kNone: there is no interval.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 Verdict JudgeInterval(const Interval& interval, double equal_within = kEqualWithin);
 std::string_view WordOf(Verdict verdict);
@@ -90,8 +90,8 @@ struct Comparison {
   bool is_of_baseline() const { return row == base; }
 };
 // Sets the comparison's no_verdict to the reason why its `row` or `base` must not be compared
-// (Row::no_verdict). If neither has a reason, and both rows are right (Row::is_right), sets its `verdict` to
-// what the interval of its `estimate` shows.
+// (Row::no_verdict). If there is no reason, and both rows are right (Row::is_right), sets the comparison's
+// `verdict` to what the interval of its `estimate` shows.
 void Judge(Comparison* comparison);
 
 // The cost of synchronisation, in seconds: how much longer a step takes than a step of the strategy without
@@ -159,10 +159,10 @@ struct Setting {
 // Makes a Setting of each group (the measurements of all strategies with one model, batch size, ...). Rows
 // point to these measurements, so `groups` must outlive the result. With --choose, the group of the first
 // launch and the group of the later launches make one setting together. If `baseline_row` is a strategy
-// ("core"), rows are compared with this strategy over their own backend. If it is a variant ("core@gloo"),
-// rows over all backends are compared with this one row. If no row of the setting is called `baseline_row`,
-// the baseline is the first strategy that communicates and is not PyTorch's. In the benchmark of collectives,
-// whose rows have no strategy, the baseline is the first row.
+// ("core"), rows are compared with this strategy over their own backend. If `baseline_row` is a variant
+// ("core@gloo"), rows over all backends are compared with this one row. If no row of the setting is called
+// `baseline_row`, the baseline is the first strategy that communicates and is not PyTorch's. In the benchmark
+// of collectives, whose rows have no strategy, the baseline is the first row.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
@@ -189,7 +189,7 @@ const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
 // Returns the size of the gradient buckets that the variant's options tell: bucket_elements (in elements),
-// else published_size (in bytes or elements, whichever the paper uses); 0 if it has neither option.
+// else published_size (in bytes or elements, whichever the paper uses); 0 if the variant has neither option.
 double LabelledSize(const Measurement& measurement);
 
 // Returns half the width of the widest interval of all comparisons and costs in the setting, as a fraction of

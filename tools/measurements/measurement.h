@@ -15,8 +15,8 @@ using bench::SampleName;
 
 // Names of times that CombineRanks computes for each training step from the times of its parts
 // (bench/records/step_times.h). The ranks of a host leave the barrier before a step at slightly different
-// times. If all ranks recorded when they leave it (begin_ns), a rank's times step_ns, computed_ns, worked_ns
-// and averaged_ns count from the moment at which the last rank of its host leaves.
+// times. If all ranks recorded when they leave the barrier (begin_ns), a rank's times step_ns, computed_ns,
+// worked_ns and averaged_ns count from the moment at which the last rank of its host leaves.
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
 inline constexpr auto kWorked = SampleName::Of("worked_ns");      // computed_ns + the strategy's own work
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns + all waits for communication
@@ -44,8 +44,8 @@ struct Series {
   // to more than the step, because different ranks may be the slowest in different parts.
   std::vector<double> max;
   // by_rank[r][i] is the time of rank r in step i. The vector by_rank has times only in the series step_ns
-  // and computed_ns of a strategy without communication. It is also empty if launches have different numbers
-  // of ranks.
+  // and computed_ns of a strategy without communication. The vector is also empty if launches have different
+  // numbers of ranks.
   std::vector<std::vector<double>> by_rank;
   // The mean and the standard deviation of each rank's times over the steps that all ranks have, in seconds,
   // by rank. For skew_ns (kSkew) and published times, there is only one value, for all ranks together. With
@@ -137,8 +137,8 @@ struct Measurement {
   int64_t turn_steps() const { return record.facts.IntOr("turn_steps", record.facts.IntOr("period", 1)); }
 };
 
-// The values that identify what was measured, as texts by name: the variant, and the configuration (model,
-// batch size, ...), without values that say how it was measured (number of steps, seed of the launch).
+// A Configuration identifies what was measured. It has texts by name: the variant, and the model, batch size
+// and so on. Values that say how the measurement was made (number of steps, seed of the launch) are left out.
 using Configuration = std::map<std::string, std::string>;
 Configuration ConfigurationOf(const bench::Record& record);
 // Returns those values of a record that all compared strategies share, such as model and batch size: the

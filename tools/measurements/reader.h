@@ -44,8 +44,8 @@ class Problems {
 using Group = std::vector<Measurement>;
 
 struct RecordSet {
-  // Groups of the same run are neighbours in this vector. Runs, the groups of a run, and the measurements of
-  // a group are in the order in which the first record of each was read.
+  // Groups of the same run are neighbours in the vector `groups`. Runs, the groups of a run, and the
+  // measurements of a group are in the order in which the first record of each was read.
   std::vector<Group> groups;
   int64_t num_records = 0;  // number of records that were used
 };
@@ -66,8 +66,8 @@ RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter
                       Problems* problems);
 
 // Returns an error message that says that no record in `inputs` can be used. If the first of `inputs` is a
-// directory without *.jsonl and *.jsonl.gz files, the message names what it has instead: "results: no records
-// (*.jsonl) in it, but a.txt, b.txt".
+// directory without *.jsonl and *.jsonl.gz files, the message names the files that the directory has instead:
+// "results: no records (*.jsonl) in it, but a.txt, b.txt".
 std::string WhyNoRecords(const std::vector<std::string>& inputs);
 
 }  // namespace gradsync::tools

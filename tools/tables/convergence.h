@@ -8,8 +8,8 @@
 #include "tools/measurements/reader.h"
 #include "tools/tables/parts/table.h"
 
-// Tables that compare the losses of //bench:convergence, which trains a language model with each strategy,
-// from several seeds.
+// Makes tables that compare the losses of //bench:convergence, which trains a language model with each
+// strategy, from several seeds.
 namespace gradsync::tools {
 
 // A strategy's loss is called equal to, better or worse than the baseline's only with at least kFewestSeeds
@@ -40,9 +40,9 @@ struct LearningRow {
   // Loss on the held-out text after the last step, in bits per byte: the mean over the seeds whose training
   // has finished. If fewer than two trainings have finished, the mean has no interval.
   Estimate final_bits{};
-  // Difference of the loss after the last step to the baseline's with the same seed: the mean over seeds, as
-  // a fraction of the mean of the baseline's last losses. The intervals of all rows contain the true values
-  // together with a probability of 95 %.
+  // How much higher the loss after the last step is than the baseline's with the same seed: the mean over
+  // seeds, as a fraction of the mean of the baseline's last losses. The intervals of all rows contain the
+  // true values together with a probability of 95 %.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
   // Number of training steps until the loss has reached the baseline's last loss with the same seed (see

@@ -98,7 +98,7 @@ class Table {
   std::string section_title(int section) const;
   size_t num_rows() const { return rows_.size(); }
 
-  // Returns the index of the column with this name. Throws InvalidInput if there is none.
+  // Returns the index of the column with this name. Throws InvalidInput if there is no such column.
   size_t column(std::string_view name) const;
   bool is_text(size_t column) const { return columns_[column].kind == Kind::kText; }
   double number(size_t row, size_t column) const { return std::get<double>(cell(row, column)); }
@@ -110,7 +110,8 @@ class Table {
   // Returns whether some column of the table shows this warning by an asterisk behind its numbers
   // (Column::marked_with).
   bool is_mark(Warning warning) const;
-  // Returns whether all rows have the same value in this column, or none has a value; false without rows.
+  // Returns whether all rows have the same value in this column, or no row has a value; false if the table
+  // has no rows.
   bool is_constant(size_t column) const;
 
  private:
@@ -131,8 +132,8 @@ class Table {
 };
 
 // Returns the warnings that occur in the tables; a report prints the meaning of each. Without `with_details`,
-// leaves out the warnings of a table that only put an asterisk behind its numbers (Table::is_mark), because
-// users see the columns with these numbers only with details.
+// leaves out warnings that a table shows only by asterisks behind numbers (Table::is_mark), because users see
+// the columns with these numbers only with details.
 std::set<Warning> WarningsIn(const std::vector<Table>& tables, bool with_details = true);
 
 struct RunText {

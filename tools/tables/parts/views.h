@@ -51,9 +51,9 @@ struct View {
 
 // Each of the functions from Text to TimePercentile below returns a function that computes a column's value
 // from a View. With Text and Number, the value is an entry of the record's configuration, such as the batch
-// size. With Fact and Million, it is one of the record's facts, such as the number of parameters (in millions
-// with Million). With the others, it is a statistic, such as the mean, of a measured time, in seconds. A
-// missing value is NaN, or an empty text with Text.
+// size. With Fact and Million, the value is one of the record's facts, such as the number of parameters (in
+// millions with Million). With the other functions, the value is a statistic, such as the mean, of a measured
+// time, in seconds. A missing value is NaN, or an empty text with Text.
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
