@@ -13,7 +13,7 @@
 #include "model/tensor/dtype.h"
 
 // Functions that CUDA kernels share: they launch kernels, load and store elements, and combine the values of
-// threads. Only .cu files may include this header.
+// threads. Only .cu files can be compiled with this header.
 namespace gradsync::model::kernels {
 
 // Casts `device` to CudaDevice without a check: kernels' OnCuda functions get only CUDA devices.
