@@ -10,9 +10,9 @@ namespace gradsync::model {
 
 using ReferenceMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Returns a matrix with the singular vectors of `u` and other singular values: those of `u` are divided by
-// the Frobenius norm of `u`, and go through Muon's five Newton-Schulz iterations, which bring most of them
-// near 1.
+// Returns a matrix with the singular vectors of `u` and other singular values. Each singular value of `u` is
+// divided by the Frobenius norm of `u`, and goes through Muon's five Newton-Schulz iterations. The iterations
+// bring most singular values near 1.
 inline ReferenceMatrix Orthogonalized(const ReferenceMatrix& u) {
   const Eigen::JacobiSVD<ReferenceMatrix> svd(u, Eigen::ComputeThinU | Eigen::ComputeThinV);
   Eigen::VectorXd s = svd.singularValues() / (u.norm() + 1e-7);

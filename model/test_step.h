@@ -3,7 +3,8 @@
 #include "model/model.h"
 #include "model/optimizer.h"
 
-// A training step of any model, for tests.
+// Functions for tests: Step takes a training step of any model, and LossOf computes the model's loss on a
+// batch.
 namespace gradsync::model {
 
 // Takes one training step on `batch` (forward, backward, update), and returns the loss before the update. On

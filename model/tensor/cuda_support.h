@@ -12,7 +12,8 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/dtype.h"
 
-// Common code of the CUDA kernels, for .cu files only.
+// Functions that CUDA kernels share: they launch kernels, load and store elements, and combine the values of
+// threads. Only .cu files can be compiled with this header.
 namespace gradsync::model::kernels {
 
 // Casts `device` to CudaDevice without a check: kernels' OnCuda functions get only CUDA devices.
@@ -64,7 +65,8 @@ void LaunchLoop(const Device& device, const char* name, int64_t n, const Fn& fn)
 }
 
 // A pack is a group of adjacent elements that a thread reads or writes in one access of 16 bytes (f64: two
-// accesses), which needs aligned arrays. With smaller accesses, GPU memory may not reach its full speed.
+// accesses). The addresses of the arrays must be multiples of 16. With smaller accesses, GPU memory may not
+// reach its full speed.
 constexpr size_t kPackBytes = 16;
 template <class T>
 constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;
@@ -124,8 +126,8 @@ void LaunchBlocks(const Device& device, const char* name, int64_t blocks, const 
   Launch(device, name, BlocksKernel<Fn>, blocks, kThreads, 0, fn);
 }
 
-// Returns a / b. In float this is faster than `/`, but less accurate: the error is at most 2 ulp if |b| is
-// from 2^-126 to 2^126, and the result is 0 if |b| is larger and a is finite.
+// Returns a / b. In float, Quotient is faster than `/`, but less accurate: the error is at most 2 ulp if |b|
+// is from 2^-126 to 2^126, and the result is 0 if |b| is larger and a is finite.
 __device__ inline float Quotient(float a, float b) { return __fdividef(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
@@ -187,8 +189,8 @@ __device__ inline void Store(T* out, const Wide<T> (&values)[N], bool accumulate
   }
 }
 
-// Writes `value` (one number, or an array of adjacent numbers) from element i of `out` on, or adds it there
-// if out.accumulate is true. Does nothing if out.data is null.
+// Writes `value` (one number, or an array of adjacent numbers) to `out`, from element i on. If out.accumulate
+// is true, adds `value` to the old elements instead. Does nothing if out.data is null.
 template <class T, class Value>
 __device__ inline void StoreIfWanted(const Destination<T*>& out, int64_t i, const Value& value) {
   if (out.data != nullptr) Store(out.data + i, value, out.accumulate);
@@ -208,8 +210,9 @@ struct LargestOf {
   }
 };
 
-// Combines the values of each `kLanes` (a power of two) adjacent threads of a warp by `op`, and returns the
-// result to each of these threads. All 32 threads of a warp must call this function.
+// Divides a warp into groups of kLanes adjacent threads; kLanes is a power of two. Combines the values of the
+// threads of each group by `op`, and returns the result to all threads of the group. All 32 threads of a warp
+// must call this function.
 template <int kLanes, class T, class Op>
 __device__ T CombineLanes(T value, Op op) {
   for (int distance = kLanes / 2; distance > 0; distance /= 2)

@@ -2,10 +2,10 @@
 
 namespace gradsync::model {
 
-// Tells an operation where to write a gradient (or another result), and whether to add it to the numbers
-// there. Data is the type Tensor, or, for kernels, a pointer to a tensor's elements. For a kernel with
-// several results, an undefined tensor or a null pointer means that this result is not needed and not
-// written.
+// Tells an operation where to write a result, such as a gradient, and whether to overwrite the old numbers or
+// to add the result to them. Data is the type Tensor, or, for kernels, a pointer to a tensor's elements. For
+// a kernel with several results, an undefined tensor or a null pointer means that this result is not needed
+// and not written.
 template <class Data>
 struct Destination {
   Data data = {};

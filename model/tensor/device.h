@@ -17,25 +17,25 @@ class Tensor;  // model/tensor/tensor.h
 class Var;     // model/autograd.h
 
 // A Tracer is told when each named range of time begins and ends, by calls of Begin and End. The constructor
-// and the destructor of a TraceRange make these calls. Backward (model/autograd.h) makes a TraceRange for the
-// gradients of each operation. A range may contain other ranges. Derived classes record times, count
-// floating-point operations or pass the ranges to a profiler.
+// and the destructor of a TraceRange make these calls. Backward (model/autograd.h) makes a TraceRange while
+// it computes the gradients of an operation. A range may contain other ranges. Classes derived from Tracer
+// record times, count floating-point operations or pass the ranges to a profiler.
 class Tracer {
  public:
   virtual ~Tracer() = default;
   virtual void Begin(std::string_view name) = 0;
   virtual void End() = 0;
   // Every operation of a forward pass, such as "linear", calls Computed of its device's tracer: on the CPU
-  // after it has run its kernels, on a GPU after it has enqueued them. A tracer that measures times counts,
-  // as the operation's time, the time since the previous call of Computed or the end of the previous range,
-  // whichever is later. `inputs` are the operation's inputs, without token ids and the targets of
-  // cross-entropy. An optional input that the caller left out is an undefined Var.
+  // after it has run its kernels, on a GPU after it has enqueued them. If a tracer measures times, an
+  // operation's time begins at the previous call of Computed or at the end of the previous range, whichever
+  // is later. `inputs` are the operation's inputs, without token ids and the targets of cross-entropy. An
+  // optional input that the caller left out is an undefined Var.
   virtual void Computed(std::string_view /*name*/, const Tensor& /*output*/,
                         std::span<const Var> /*inputs*/) {}
 };
 
-// A TraceRange calls tracer->Begin in its constructor and tracer->End in its destructor. It does nothing if
-// `tracer` is null.
+// A TraceRange calls tracer->Begin in its constructor and tracer->End in its destructor. A TraceRange does
+// nothing if `tracer` is null.
 class TraceRange {
  public:
   TraceRange(Tracer* tracer, std::string_view name) : tracer_(tracer) {
@@ -55,8 +55,8 @@ class TraceRange {
 // Each rank has its own Device object, so that several ranks can run as threads of one process without
 // sharing an allocator, handles or caches.
 //
-// A Device is not thread safe: only the thread that runs the rank's model may call its functions that are not
-// const. Other threads may use allocator() and, on the CPU, Copy and Zero.
+// A Device is not thread safe: only the thread that runs the rank's model may call functions of the Device
+// that are not const. Other threads may use allocator() and, on the CPU, Copy and Zero.
 class Device {
  public:
   enum class Type { kCpu, kCuda };
@@ -119,9 +119,9 @@ using DevicePtr = std::shared_ptr<Device>;
 // less than 1.
 DevicePtr CpuDevice(int num_threads = 1);
 
-// Makes this thread, and threads that it starts later, treat denormal numbers (in f32, of magnitude below
-// 1.2e-38) as zeros. Many CPUs are much slower with such numbers. They occur in AdamW's moments (running
-// averages) of weights whose gradients stay 0.
+// Makes the calling thread, and threads that it starts later, treat denormal numbers (in f32, of magnitude
+// below 1.2e-38) as zeros. Many CPUs compute much more slowly with denormal numbers. Denormal numbers occur
+// in AdamW's moments (running averages) of weights whose gradients stay 0.
 void FlushDenormals();
 
 }  // namespace gradsync::model

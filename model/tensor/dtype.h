@@ -18,7 +18,7 @@ struct BF16 {
   explicit BF16(float value) {
     const uint32_t u = std::bit_cast<uint32_t>(value);
     if ((u & 0x7fffffffu) > 0x7f800000u) {
-      // Sets a bit, because a NaN whose upper half has no mantissa bit would become infinity.
+      // Sets a bit of the mantissa: a NaN without such a bit in its upper 16 bits would become infinity.
       bits = static_cast<uint16_t>((u >> 16) | 0x40u);
     } else {
       bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
@@ -63,7 +63,7 @@ using Wide = std::conditional_t<std::is_same_v<T, BF16>, float, T>;
 constexpr DType WideDType(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
 // Calls fn.operator()<T>() with T = float for kF32 and T = double for kF64. Throws InvalidInput for any other
-// dtype; `op` names the caller in the message.
+// dtype; `op` is the caller's name in the error message.
 template <class Fn>
 decltype(auto) DispatchFloat(DType dtype, std::string_view op, Fn&& fn) {
   if (dtype == DType::kF32) return fn.template operator()<float>();
@@ -72,7 +72,7 @@ decltype(auto) DispatchFloat(DType dtype, std::string_view op, Fn&& fn) {
 }
 
 // Calls fn.operator()<T>() with T = float for kF32, double for kF64 and BF16 for kBF16. Throws InvalidInput
-// for any other dtype; `op` names the caller in the message.
+// for any other dtype; `op` is the caller's name in the error message.
 template <class Fn>
 decltype(auto) DispatchAnyFloat(DType dtype, std::string_view op, Fn&& fn) {
   if (dtype == DType::kF32) return fn.template operator()<float>();

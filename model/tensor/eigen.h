@@ -53,9 +53,9 @@ class Reader<BF16> {
   Eigen::ArrayXf wide_;
 };
 
-// A Writer writes n consecutive elements, at most max_n: it calls compute(out), which sets the Eigen array
-// `out` or, if `accumulate`, adds to it. For f32 and f64 `out` is the memory at y. For bf16 `out` is an f32
-// buffer, which is then rounded into y.
+// A Writer writes n consecutive elements, at most max_n. It calls compute(out). If `accumulate` is false,
+// compute sets the Eigen array `out`; if true, compute adds to it. For f32 and f64 `out` is the memory at y.
+// For bf16 `out` is an f32 buffer; after compute has returned, the Writer rounds the buffer into y.
 template <class T>
 class Writer {
  public:
@@ -78,15 +78,15 @@ class Writer<BF16> {
   }
 
  private:
-  // The f32 buffer for results in bf16. It is an Eigen array, because Eigen always aligns its arrays.
-  // Otherwise results could depend on the buffer's address: Eigen computes the elements before the first
-  // aligned vector one by one, and compilers may round these differently.
+  // The f32 buffer for results in bf16. It is an Eigen array, because Eigen always aligns its arrays. In an
+  // array that is not aligned, results could depend on the array's address: Eigen computes the elements
+  // before the first aligned vector one by one, and compilers may round these elements differently.
   Eigen::ArrayXf wide_;
 };
 
-// Calls fn(row, read, read_more, write) for each row number of [0, rows); the device's threads share the
-// rows. read and read_more are two Readers with separate buffers, so that fn can read two rows of inputs at
-// once; write is a Writer. Each of the three handles rows of up to n elements.
+// Calls fn(row, read, read_more, write) for each row number of [0, rows); the rows are divided among the
+// device's threads. read and read_more are two Readers with separate buffers, so that fn can read two rows of
+// inputs at once; write is a Writer. Each of the three handles rows of up to n elements.
 template <class T, class Fn>
 void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
   const auto some = [&](int64_t begin, int64_t end) {

@@ -5,8 +5,8 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Kernels for the CPU and for CUDA that scale, fill, convert and transpose arrays, add biases, sum squares,
-// and compute SwiGLU.
+// Declares kernels, for the CPU and for CUDA, that scale, fill, convert and transpose arrays, add biases, sum
+// squares, and compute SwiGLU.
 namespace gradsync::model::kernels {
 
 // Computes y = x * factor. x and y may be the same array.
@@ -101,7 +101,7 @@ struct SwiGlu {
 };
 
 // Computes the gradients of SwiGlu's inputs gate and up from dy, the gradient of its output. With s = 1 / (1
-// + exp(-gate)), they are dgate = dy * up * s * (1 + gate * (1 - s)) and dup = dy * gate * s.
+// + exp(-gate)), the gradients are dgate = dy * up * s * (1 + gate * (1 - s)) and dup = dy * gate * s.
 template <class T>
 struct SwiGluGrad {
   const T *gate, *up, *dy;

@@ -21,14 +21,14 @@
 //   };
 //
 // Run(op, device, Scaled<T>{...}) calls the kernel's OnCpu(device) if `device` is the CPU, else
-// OnCuda(device). Unless a kernel says otherwise, its arrays are in the device's memory, dense and row-major,
-// and T, the type of activations and their gradients, is float, double or BF16. With BF16, most kernels
-// compute in f32 and round each result once. Wide<T> is float for BF16, else T.
+// OnCuda(device). Unless a kernel's comment says something else, its arrays are in the device's memory, dense
+// and row-major. T, the type of activations and of their gradients, is float, double or BF16. With BF16, most
+// kernels compute in f32 and round each result once. Wide<T> is float for BF16, else T.
 namespace gradsync::model::kernels {
 
-// True if this program was built with the CUDA libraries that the kernel's OnCuda needs. A kernel that also
-// needs another library, such as cuDNN, specialises this constant, which is then true only if that library
-// was built in.
+// kBuiltForCuda is true if this program was built with the CUDA libraries that Kernel::OnCuda needs. A kernel
+// that also needs another library, such as cuDNN, specialises kBuiltForCuda, so that it is true only if that
+// library was built in.
 template <class Kernel>
 inline constexpr bool kBuiltForCuda = GRADSYNC_HAVE_CUDA != 0;
 
@@ -44,8 +44,8 @@ void Run(std::string_view op, Device& device, const Kernel& kernel) {
   }
 }
 
-// Instantiates a kernel's function Body (OnCpu or OnCuda), which must be defined above, for T = float, double
-// and BF16.
+// Instantiates a kernel's function Body (OnCpu or OnCuda) for T = float, double and BF16. The definition of
+// this function must precede the macro.
 #define GRADSYNC_INSTANTIATE_KERNEL(Kernel, Body)    \
   template void Kernel<float>::Body(Device&) const;  \
   template void Kernel<double>::Body(Device&) const; \

@@ -5,9 +5,9 @@
 
 #include "model/tensor/tensor.h"
 
-// Random numbers that are equal on every machine, with any number of threads, and whatever was drawn before.
-// The 32-bit word from which number i of a stream (a sequence of random numbers) is made depends only on
-// (seed, stream, i). The distributions of the C++ standard library are not used, because their numbers may
+// Makes random numbers, which are equal on every machine, with any number of threads, and whatever was drawn
+// before. The 32-bit word from which number i of a stream (a sequence of random numbers) is made depends only
+// on (seed, stream, i). The distributions of the C++ standard library are not used, because their numbers may
 // differ between implementations.
 namespace gradsync::model {
 
@@ -15,12 +15,12 @@ namespace gradsync::model {
 // "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint32_t, 4> counter);
 
-// What a caller needs random numbers for. Each purpose has its own streams (StreamOf), so that, for example,
-// initial weights and batches that are drawn with the same seed are independent.
+// A Purpose tells what a caller needs random numbers for. Each purpose has its own streams (StreamOf), so
+// that, for example, initial weights and batches that are drawn with the same seed are independent.
 enum class Purpose : uint64_t { kWeights, kBatches, kOrder, kSpotChecks, kLowRank, kPeak };
 
-// Returns the number of a purpose's stream `index`, which the functions below take as `stream`. Each purpose
-// has 2^56 streams.
+// Returns the number of a purpose's stream `index`. RandomWords and the Fill functions take this number as
+// the argument `stream`. Each purpose has 2^56 streams.
 constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
   return static_cast<uint64_t>(purpose) << 56 | index;
 }
@@ -29,9 +29,9 @@ constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
 // and streams, two counters never give the same four words.
 std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t counter);
 
-// Fills `tensor` (f32 or f64) with random numbers of a normal distribution that has mean 0 and, before it is
-// truncated at -3 and 3 stddev, standard deviation `stddev`. The numbers are rounded to f32 also for an f64
-// tensor, so both dtypes get equal values. Throws InvalidInput for another dtype.
+// Fills `tensor` (f32 or f64) with random numbers of the normal distribution with mean 0 and standard
+// deviation `stddev`, truncated at -3 and 3 stddev. The numbers are rounded to f32 also for an f64 tensor, so
+// both dtypes get equal values. Throws InvalidInput for another dtype.
 void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (f32 or f64) with random numbers low + (high - low) * k / 2^24, where k is a uniform random

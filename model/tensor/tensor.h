@@ -20,8 +20,9 @@ std::string ToString(const Shape& shape);
 // InvalidInput for a negative dimension, or if the product does not fit into 63 bits.
 int64_t Numel(const Shape& shape);
 
-// A dense row-major array on a device. Copying a Tensor object copies no elements: both objects share the
-// storage. A view is a Tensor over all or a part of another tensor's storage, and keeps this storage alive.
+// A Tensor is a dense row-major array on a device. Copying a Tensor object copies no elements: both objects
+// share the storage. A view is a Tensor over all or a part of another tensor's storage, and keeps this
+// storage alive.
 class Tensor {
  public:
   // Makes an undefined tensor, which has no storage and must not be read or written. Its functions device(),
@@ -31,7 +32,7 @@ class Tensor {
   static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
   static Tensor Zeros(DevicePtr device, Shape shape, DType dtype);
   // Returns a tensor over existing memory of `device`, for example memory shared between processes. This
-  // memory must be large enough and aligned for `dtype`, which is not checked. The tensor keeps `memory`
+  // memory must be large enough and aligned for `dtype`; Over checks neither. The tensor keeps `memory`
   // alive.
   static Tensor Over(DevicePtr device, std::shared_ptr<void> memory, Shape shape, DType dtype);
   // Returns a tensor on `device` with a copy of `values`, which are row-major and in CPU memory. Throws
@@ -80,20 +81,21 @@ class Tensor {
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
 
   // A Version remembers how many writes to a tensor's storage have been counted (CountWrite).
-  // Version::changed() tells whether more have been counted since.
+  // Version::changed() tells whether more writes have been counted since the call of version().
   class Version;
   Version version() const;
-  // Counts a write to the storage, which Version::changed() then reports. CopyFrom, Zero, and the functions
+  // Counts a write to the storage, so that Version::changed() returns true. CopyFrom, Zero, and the functions
   // of random.h and tensor_ops.h that write a tensor (except Cast) call CountWrite themselves. After a write
   // by a kernel, by a collective or through data(), the caller must call CountWrite if changed() is to report
   // the write.
   void CountWrite() const;
 
-  // Copies the elements of `source` into this tensor. One of the two must be on the CPU, or both on the same
-  // device. Throws InvalidInput if the shapes or dtypes differ.
+  // Copies the elements of `source` into this tensor. Either both tensors must be on the same device, or one
+  // of them on the CPU. Throws InvalidInput if the shapes or dtypes differ.
   void CopyFrom(const Tensor& source) const;
   void Zero() const;
-  // Clone() copies the tensor into new storage on its device, and To() into new storage on `device`.
+  // Clone() copies the tensor into new storage on the tensor's device. To() copies it into new storage on
+  // `device`.
   Tensor Clone() const { return To(device()); }
   Tensor To(const DevicePtr& device) const;
 

@@ -7,15 +7,16 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/tensor.h"
 
-// Arithmetic on whole tensors of f32, f64 or bf16, on the tensors' device, without autograd. The functions
-// throw InvalidInput for another dtype, except that Store can copy any dtype.
+// Functions for arithmetic with whole tensors of f32, f64 or bf16. They compute on the tensors' device, and
+// without autograd. The functions throw InvalidInput for another dtype, except that Store can copy any dtype.
 namespace gradsync::model {
 
 // Computes target += source. Throws InvalidInput if the shapes, dtypes or types of device differ.
 void AddTo(const Tensor& source, const Tensor& target);
 
 // Adds `source` to to.data if to.accumulate is true, else copies `source` to to.data. Throws InvalidInput if
-// the shapes or dtypes differ, or, for adding, the types of device.
+// the shapes or dtypes differ. If to.accumulate is true, also throws InvalidInput if the types of device
+// differ.
 void Store(const Tensor& source, const Destination<Tensor>& to);
 
 void Scale(const Tensor& tensor, double factor);
@@ -32,8 +33,8 @@ void Fill(const Tensor& tensor, double value);
 // shapes or devices differ.
 void Cast(const Tensor& source, const Tensor& target);
 
-// Returns the flat index of the first element that is NaN or infinite; nullopt if there is none. It copies
-// all elements to the CPU, so it is for checks, not for training.
+// Returns the flat index of the first element that is NaN or infinite; nullopt if there is none.
+// FindNotFinite copies all elements to the CPU, so it is for checks, not for training.
 std::optional<int64_t> FindNotFinite(const Tensor& tensor);
 
 }  // namespace gradsync::model

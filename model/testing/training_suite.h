@@ -13,8 +13,8 @@
 #include "model/transformer/test_transformer.h"
 #include "model/vision/test_resnet.h"
 
-// Parameterised test suites that train a small transformer or ResNet. A test file for the CPU or for CUDA
-// includes this header, and instantiates the suites with the result of TrainingCases for its device.
+// Defines parameterised test suites that train a small transformer or ResNet. A test file for the CPU or for
+// CUDA includes this header, and instantiates the suites with the result of TrainingCases for its device.
 namespace gradsync::model {
 
 struct TrainingCase {
@@ -40,7 +40,7 @@ inline std::vector<TrainingCase> TrainingCases(const std::string& name,
 
 class TrainingTest : public testing::TestWithParam<TrainingCase> {
  protected:
-  // A model, its optimizer and one batch, on which every step trains.
+  // A Run has a model, its optimizer and one batch; every step trains on this batch.
   class Run {
    public:
     explicit Run(const TrainingCase& c)
@@ -96,8 +96,8 @@ TEST_P(TrainingTest, IsDeterministic) {
 }
 
 // From the third training step on, the device's allocator takes no more memory from the system. The second
-// step may still need more: the first step allocates the parameters' gradients, perhaps in blocks that its
-// temporary tensors have freed, so temporary tensors of the second step may need new blocks.
+// step may still take memory: the first step allocates the parameters' gradients, perhaps in blocks that its
+// temporary tensors have freed. Temporary tensors of the second step may need new blocks instead.
 TEST_P(TrainingTest, SteadyStepsTakeNothingFromTheSystem) {
   Run run(GetParam());
   for (int step = 0; step < 2; ++step) run.Step();

@@ -5,7 +5,7 @@
 #include "model/tensor/random.h"
 #include "model/transformer/transformer.h"
 
-// For tests: transformers that are small enough to train whole steps, and batches for them.
+// For tests: defines transformers that are so small that tests can train them, and makes batches for them.
 namespace gradsync::model {
 
 inline TransformerConfig MicroTransformer() {

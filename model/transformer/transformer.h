@@ -53,8 +53,9 @@ class Transformer : public Model {
   // parameter's initial values depend on `seed`, on its shape and on its index in parameters(), but not on
   // `device` or `dtype`.
   //
-  // `dtype` is the dtype of activations: f32, f64 or bf16. Parameters, gradients and the loss have the same
-  // dtype, except with bf16: then they are f32, and each matrix also has a copy in bf16 (Parameter::Copy).
+  // `dtype` is the dtype of activations: f32, f64 or bf16. With f32 or f64, parameters, their gradients and
+  // the loss have the same dtype. With bf16, they are f32, and each matrix also has a copy in bf16
+  // (Parameter::Copy).
   Transformer(TransformerConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const TransformerConfig& config() const { return config_; }
@@ -79,8 +80,8 @@ class Transformer : public Model {
 
   Parameter* NewParameter(std::string name, Shape shape);
   void Initialize(uint64_t seed);
-  // Attention returns x plus the output of the block's attention layer, and FeedForward x plus that of its
-  // feed-forward layer.
+  // Attention returns x plus the output of the block's attention layer. FeedForward returns x plus the output
+  // of the block's feed-forward layer.
   Var Attention(const Block& block, const Var& x) const;
   Var FeedForward(const Block& block, const Var& x) const;
 

@@ -32,12 +32,12 @@ void Validate(const ResNetConfig& config);
 struct ConvNormShape {
   std::string conv, norm;             // names of the convolution and the norm
   int64_t in = 0, out = 0, size = 0;  // channels of input and output; size of the square kernel
-  // Height and width of the convolution's output are 1 / stride of those of its input, and 1 / reduction of
-  // those of the model's input images, rounded up.
+  // The convolution's output has 1 / stride of the height and width of its input, and 1 / reduction of the
+  // height and width of the model's input images, rounded up.
   int64_t stride = 1, reduction = 1;
   bool is_shortcut = false;
 };
-// Returns all convolutions of the model, each with its norm, in the order of their parameters.
+// Returns the shapes of all convolutions of the model, each with its norm, in the order of their parameters.
 std::vector<ConvNormShape> ConvNorms(const ResNetConfig& config);
 int64_t NumParameters(const ResNetConfig& config);
 
@@ -56,13 +56,13 @@ int64_t NumParameters(const ResNetConfig& config);
 // normalisation always uses the mean and variance of the batch, not the running averages.
 class ResNet : public Model {
  public:
-  // Draws the initial weights. Those of a convolution with `out` output channels and a kernel of size x size
-  // are from a normal distribution of variance 2 / (out * size^2), truncated at 3 standard deviations. Weight
-  // and bias of fc, which has `in` inputs, are from a uniform distribution between -1 / sqrt(in) and 1 /
-  // sqrt(in). Weights of norms are 1 and their biases 0. A parameter's initial values depend on `seed`, on
+  // Draws the initial weights. The weights of a convolution with `out` output channels and a kernel of size x
+  // size are from a normal distribution of variance 2 / (out * size^2), truncated at 3 standard deviations.
+  // Weight and bias of fc, which has `in` inputs, are from a uniform distribution between -1 / sqrt(in) and 1
+  // / sqrt(in). Weights of norms are 1 and their biases 0. A parameter's initial values depend on `seed`, on
   // its shape and on its index in parameters(), but not on `device` or `dtype`. `dtype` is the dtype of
-  // activations: f32, f64 or bf16. Parameters, images, targets and the loss have the same dtype, except with
-  // bf16: then they are f32. Throws InvalidInput if a size in `config` is below 1 or above 65536.
+  // activations: f32, f64 or bf16. With f32 or f64, parameters, images, targets and the loss have the same
+  // dtype. With bf16, they are f32. Throws InvalidInput if a size in `config` is below 1 or above 65536.
   ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const ResNetConfig& config() const { return config_; }

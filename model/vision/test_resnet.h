@@ -5,7 +5,7 @@
 #include "model/tensor/random.h"
 #include "model/vision/resnet.h"
 
-// For tests: a ResNet that is small enough to train whole steps, and batches for it.
+// For tests: defines a ResNet that is so small that tests can train it, and makes batches for it.
 namespace gradsync::model {
 
 inline ResNetConfig MicroResNet() {

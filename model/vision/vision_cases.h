@@ -4,9 +4,9 @@
 
 #include "model/function_cases.h"
 
-// Test cases for every operation of model/vision/vision_functions.h. Each FunctionCase has the shapes of the
-// inputs, the operation, and an independent implementation in plain loops, with which tests compare the
-// operation's results.
+// Makes test cases for every operation of model/vision/vision_functions.h. Each FunctionCase has the shapes
+// of the inputs, the operation, and an independent implementation in plain loops, with which tests compare
+// the operation's results.
 namespace gradsync::model {
 
 // Returns test cases with small shapes, so that gradients can be checked by central differences.
@@ -14,8 +14,8 @@ std::vector<FunctionCase> SmallVisionCases();
 // Returns test cases with shapes like those of a residual network, most of them so large that several threads
 // share the work.
 std::vector<FunctionCase> LargeVisionCases();
-// Returns test cases with small and with large shapes for the CUDA kernels of the operations. Their
-// activations have channel blocks of 1 or of all channels, because CUDA supports no others.
+// Returns test cases with small and with large shapes for the CUDA kernels of the operations. In these test
+// cases, activations have blocks of one channel or of all channels, because CUDA supports no other blocks.
 std::vector<FunctionCase> CudaVisionCases();
 
 }  // namespace gradsync::model

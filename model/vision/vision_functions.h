@@ -5,10 +5,10 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor.h"
 
-// The differentiable operations of image models. The tensors of a call must be on one device and, except for
-// BatchNormBuffers::num_batches_tracked (i64), have the same dtype, f32, f64 or bf16; for other dtypes,
-// devices or shapes, an operation throws InvalidInput. If activations are bf16, however, targets, losses,
-// running averages, BatchNorm2d's weight and bias, and AddBias's bias are f32.
+// Declares the differentiable operations of image models, such as convolution. The tensors of a call must be
+// on one device and have the same dtype: f32, f64 or bf16. For other dtypes, devices or shapes, an operation
+// throws InvalidInput. There are two exceptions. BatchNormBuffers::num_batches_tracked is i64. If activations
+// are bf16, targets, losses, running averages, BatchNorm2d's weight and bias, and AddBias's bias are f32.
 //
 // Activations with pixels (the outputs of convolutions, batch normalisation and max pooling) have the shape
 // (batch, channels / block, height, width, block), where `block` channels of a pixel are adjacent in memory.
@@ -70,7 +70,8 @@ Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNor
 
 // Returns the maximum of each window of size x size pixels; windows are `stride` pixels apart. `size` must be
 // at most 15, and `padding` less than `size`; padded pixels are never the maximum. The backward pass adds the
-// gradient of each maximum to the pixel that it is from, the first one if several pixels are equal.
+// gradient of each maximum to the gradient of the pixel that has this maximum. If several pixels have it, the
+// first of them gets the gradient.
 Var MaxPool2d(const Var& x, int64_t size, int64_t stride, int64_t padding);
 
 // Returns the mean over the pixels of each channel of each image, as a tensor of shape (batch, channels).

@@ -6,8 +6,8 @@
 
 #include "tools/analysis/rows.h"
 
-// Sentences that tell how rows of the result tables (such as strategies) compare with their baselines, and
-// which row is recommended.
+// Writes sentences that tell how rows of the result tables (such as strategies) compare with their baselines,
+// and which row is recommended.
 namespace gradsync::tools {
 
 struct Answer {
@@ -15,10 +15,10 @@ struct Answer {
   std::string row{}, baseline{};
   Verdict verdict = Verdict::kNone;
   Estimate difference{};  // of the row to the baseline, as a fraction, usually of the baseline's time or loss
-  // If the verdict is kOpen (undecided): the benchmark's flags for a longer measurement that would probably
-  // decide it, such as "`--time=5m`". If the verdict is kNone: the reason why there is no verdict, such as
-  // "disturbed:17%" (other work used 17 % of the host's CPU time). Otherwise, or if the flags or the reason
-  // are not known, `remark` is empty.
+  // If the verdict is kOpen (undecided), `remark` has the benchmark's flags for a longer measurement that
+  // would probably give a verdict, such as "`--time=5m`". If the verdict is kNone, `remark` has the reason
+  // for the missing verdict, such as "disturbed:17%" (other work used 17 % of the host's CPU time). For other
+  // verdicts, and if the flags or the reason are not known, `remark` is empty.
   std::string remark{};
 };
 
@@ -45,8 +45,9 @@ Answer MakeAnswer(const std::string& place, const Setting& setting, const Compar
 // about settings whose rows must not be compared (Setting::void_reason), or against a baseline with wrong
 // gradients or parameters (the warning kUnequal).
 std::vector<Answer> MakeAnswers(const Settings& settings);
-// What is known about which row (a strategy with options, over a backend) has the shortest training step.
-// Only rows count whose gradients are exact by design and in whose results no check found an error.
+// A State tells what is known about which row (a strategy with options, over a backend) has the shortest
+// training step. Rows are left out if their gradients are not exact by design, or if a check found an error
+// in their results.
 enum class State {
   kNone,  // nothing, for example because other programs disturbed the measurement
   // One row is recommended: it is the fastest, or slower than the fastest by at most kEqualWithin (3 % of the
@@ -57,42 +58,43 @@ enum class State {
 };
 
 // A Choice is the recommendation among the rows of one setting (model, batch size, ...) that have the same
-// baseline. A row takes part if its gradients are exact by design (Measurement::is_exact), and if its
-// comparison with the baseline has a verdict. There is no verdict, for example, if a check found a wrong
-// result.
+// baseline. A row takes part in a choice if its gradients are exact by design (Measurement::is_exact), and if
+// it is the baseline or its comparison with the baseline has a verdict. There is no verdict, for example, if
+// a check found a wrong result.
 //
-// The members `candidates`, `behind` and `state` are computed from the bounds of FindLeads: by how much each
-// row's step is at least longer than each other row's. All three are correct with a probability of at least
-// 95 %.
+// The members `candidates`, `behind` and `state` are computed from the bounds of FindLeads: lower bounds of
+// how much longer each row's step is than each other row's step. With a probability of at least 95 %, all
+// three members are correct.
 struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
-  // The rows that may be the fastest of those that take part and that all launches measured (a launch is one
-  // start of all processes). They are ordered by their estimated difference to the baseline, the fastest
-  // first. If there is only one, it is the fastest. If `state` is State::kUse, candidates[0] is recommended.
+  // The rows that may be the fastest. Only rows that take part and that all launches measured are considered;
+  // a launch is one start of all processes. Candidates are ordered by their estimated difference to the
+  // baseline, the fastest first. An only candidate is the fastest row. If `state` is State::kUse,
+  // candidates[0] is recommended.
   std::vector<const Comparison*> candidates{};
-  // With the flag --choose: the rows that only the first launch measured, because it showed that they are
-  // slower than another row.
+  // With the flag --choose: the rows that only the first launch measured, because that launch showed that
+  // they are slower than another row.
   std::vector<const Comparison*> left_early{};
-  // Rows of left_early that may be the fastest after all. From the first launch alone they were shown to be
-  // slower. Bounds that also include the variation between all launches do not show this.
+  // Rows of left_early that may be the fastest after all. The first launch alone showed that these rows are
+  // slower. Bounds that also include the variation between all launches do not show that they are slower.
   std::vector<const Comparison*> doubtful{};
   // Upper bound of how much longer the step of candidates[0] is than the step of the fastest row. If `state`
   // is kEqual, the bound holds for every candidate. The members behind, lead, bounds and differences are
   // fractions of the time of the baseline's step.
   double behind = 0;
-  // Lower bound of how much shorter the step of the only candidate is than other steps; NaN if it is unknown,
-  // for example because there are several candidates. If the only candidate is the baseline, the steps of all
-  // other rows that take part and that all launches measured are longer than the baseline's by at least
-  // `lead`. If the only candidate is another row, the baseline's step is longer than that row's by at least
-  // `lead`.
+  // Lower bound of how much shorter the step of the only candidate is than the steps of other rows; NaN if it
+  // is unknown, for example because there are several candidates. If the only candidate is the baseline, the
+  // steps of all other rows that take part and that all launches measured are longer than the baseline's by
+  // at least `lead`. If the only candidate is another row, the baseline's step is longer than that row's by
+  // at least `lead`.
   double lead = kNaN;
   // One-sided bounds (from FindLeads) of how much longer the step of a row is than the baseline's step; the
   // key is the row's comparison. A row has a bound only if the bound shows that it is slower or faster than
   // the baseline although the two-sided interval of the same difference (Comparison::estimate) contains 0. A
-  // bound of 0.02 means that the row is slower than the baseline by at least 2 %; a bound of -0.02, that it
-  // is faster by at least 2 %.
+  // bound of 0.02 means that the row is slower than the baseline by at least 2 %; a bound of -0.02 means that
+  // the row is faster by at least 2 %.
   std::map<const Comparison*, double> bounds{};
   Interval differences{};  // contains the differences of candidates[0] to all other candidates
 
@@ -106,19 +108,20 @@ struct Choice {
 std::vector<Choice> MakeChoices(const Settings& settings);
 // With --choose, a benchmark is launched several times, and the measurements of the first launch (`settings`)
 // choose the variants (strategies with options, over a backend) that the later launches measure. Returns two
-// lines: the benchmark's flags --variants and --steps for the later launches; the number of these variants,
-// and for each setting the variant that is the fastest so far. The later launches leave out variants that
-// were shown, in every setting, to be slower than another variant with exact gradients. They leave out no
-// baseline. --steps asks for at least as many rounds (one step of each variant) as the first launch had.
+// lines. The first line has the benchmark's flags --variants and --steps for the later launches. The second
+// line has the number of chosen variants and, if they are known, the fastest variants so far. The later
+// launches leave out variants that were shown, in every setting, to be slower than another variant with exact
+// gradients. The later launches leave out no baseline. --steps asks for at least as many rounds (one step of
+// each variant) as the first launch had.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
-// zero1", "Undecided: ...", or the reason why there is none (an empty text if Setting::void_reason has the
-// reason). A recommendation also names the rows that must not be compared, each with the reason: "not judged:
-// flat (disturbed:17%)".
+// zero1", "Undecided: ...". If there is no recommendation, returns the reason, or an empty text if
+// Setting::void_reason has the reason. A recommendation also names the rows that must not be compared, each
+// with the reason: "not judged: flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
 // Returns a sentence about how much longer synchronisation makes a step of each baseline than a step of the
-// strategy without communication: "core costs 19 to 26 ms of its 98.8 ms step over gloo."; empty if it would
-// list more than four baselines, or if no cost is known.
+// strategy without communication: "core costs 19 to 26 ms of its 98.8 ms step over gloo." The text is empty
+// if the sentence would list more than four baselines, or if no cost is known.
 std::string CostSentence(const Settings& settings);
 // Returns "No verdict. " and the void_reason (for example, too few steps) of the first setting that has one;
 // empty if no setting has a void_reason.
@@ -135,10 +138,10 @@ std::string NotCompared(const Settings& settings);
 // with the square root of the measured time.
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
 // Returns the benchmark's flags with which a new measurement would probably decide the undecided
-// `difference`: "`--time=5m`" or, if it takes several launches, "`--time=5m --repeats=12`" (12 launches). If
-// the variation between launches makes the interval wide, the flags ask for more launches. If the new
-// measurement has only some of the setting's rows, `share` is the fraction of the time of a round (one turn
-// of each row) that these rows take.
+// `difference`: "`--time=5m`" or, if the new measurement needs several launches, "`--time=5m --repeats=12`"
+// (12 launches). If the variation between launches makes the interval wide, the flags ask for more launches.
+// If the new measurement has only some of the setting's rows, `share` is the fraction of the time of a round
+// (one turn of each row) that these rows take.
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools

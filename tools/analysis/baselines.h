@@ -2,13 +2,14 @@
 
 #include <string_view>
 
-// The strategies with which the results of other strategies are compared.
+// Defines the names of two strategies, kDefaultBaseline and kLossBaseline. The results of other strategies
+// are compared with the results of these two.
 namespace gradsync::tools {
 
-// The time of a strategy's step is compared with that of this strategy, unless the user names another
-// baseline or this one was not measured.
+// The name of the strategy with whose step time the step times of other strategies are compared. Another
+// baseline is used if the user names one, or if kDefaultBaseline was not measured.
 inline constexpr std::string_view kDefaultBaseline = "core";
-// The losses of a strategy's training are compared with those of this strategy.
+// The name of the strategy with whose training losses the losses of other strategies are compared.
 inline constexpr std::string_view kLossBaseline = "naive";
 
 }  // namespace gradsync::tools

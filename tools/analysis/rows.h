@@ -13,24 +13,25 @@
 #include "tools/measurements/validity.h"
 #include "tools/statistics/estimates.h"
 
-// Structs with the results of benchmarks, from which tables and sentences about these results are made. A
-// Setting has what one run of a benchmark (with --repeats, all its launches) measured with one model, batch
-// size, sequence length and so on. It has a Row for each variant (a strategy with options, over a backend),
-// and comparisons of these rows.
+// Defines structs with the results of benchmarks. Tables and sentences about results are made from these
+// structs. A Setting has what one run of a benchmark (with --repeats, all its launches) measured with one
+// model, batch size, sequence length and so on. A Setting has a Row for each variant (a strategy with
+// options, over a backend), and comparisons of these rows.
 namespace gradsync::tools {
 
 // Two rows are called equal if the confidence interval of the difference of their step times contains 0 and
-// lies within +- this fraction of the baseline's step.
+// lies within +- kEqualWithin times the baseline's step.
 inline constexpr double kEqualWithin = 0.03;
 
-// If other programs or the kernel's network work used at least this fraction of the host's CPU time during a
-// row's steps, the row gets no verdict (such as slower), because they may cause its difference to other rows.
+// A row gets no verdict (such as slower) if, during its steps, other programs or the kernel's network work
+// used at least the fraction kTooDisturbed of the host's CPU time. Such work may cause the row's difference
+// to other rows.
 inline constexpr double kTooDisturbed = 0.1;
 
-// What the confidence interval of a difference to a baseline (in step time or loss) shows. kSlower: the whole
-// interval is above 0. kFaster: it is below 0. kEqual: it contains 0 and lies within +- equal_within, an
-// argument of JudgeInterval. kOpen: it contains 0 and reaches beyond +- equal_within. kNone: there is no
-// interval.
+// A Verdict tells what the confidence interval of a difference to a baseline (in step time or loss) shows.
+// kSlower: the whole interval is above 0. kFaster: the whole interval is below 0. kEqual: the interval
+// contains 0 and lies within +- equal_within, an argument of JudgeInterval. kOpen: the interval contains 0
+// and reaches beyond +- equal_within. kNone: there is no interval.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 Verdict JudgeInterval(const Interval& interval, double equal_within = kEqualWithin);
 std::string_view WordOf(Verdict verdict);
@@ -48,7 +49,7 @@ struct Row {
   std::string label{};
   Warnings warnings{};
   // Why this row must not be compared, such as "disturbed:17%" (other programs or the kernel's network work
-  // used 17 % of the host's CPU time); empty if nothing about this row forbids it.
+  // used 17 % of the host's CPU time); empty if nothing about this row forbids comparisons.
   std::string no_verdict{};
   double step_s = kNaN;  // trimmed mean of the steps, in seconds, or the published mean
   double bus_bytes_per_second = kNaN;
@@ -66,9 +67,9 @@ struct Row {
   // Returns false if a check found wrong elements in the result of a collective, or gradients or parameters
   // that differ between ranks or from the reference.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
-  // `samples` names the time of a phase (a part of the step), such as "forward_ns". Returns its mean over all
-  // steps, in seconds, where each step counts with the rank on which the phase takes longest. Returns NaN if
-  // this time was not measured.
+  // `samples` names the time of a phase (a part of the step), such as "forward_ns". Returns the mean of this
+  // time over all steps, in seconds. In each step, the time on the rank on which the phase takes longest is
+  // used. Returns NaN if this time was not measured.
   double MeanOf(SampleName samples) const;
 };
 
@@ -89,8 +90,8 @@ struct Comparison {
   bool is_of_baseline() const { return row == base; }
 };
 // Sets the comparison's no_verdict to the reason why its `row` or `base` must not be compared
-// (Row::no_verdict). If neither has a reason, and both rows are right (Row::is_right), sets its `verdict` to
-// what the interval of its `estimate` shows.
+// (Row::no_verdict). If there is no reason, and both rows are right (Row::is_right), sets the comparison's
+// `verdict` to what the interval of its `estimate` shows.
 void Judge(Comparison* comparison);
 
 // The cost of synchronisation, in seconds: how much longer a step takes than a step of the strategy without
@@ -100,7 +101,7 @@ void Judge(Comparison* comparison);
 //   tax      how much longer forward and backward take than the floor's forward and backward
 //   rest     the remaining cost, mostly of the optimizer
 // The parts exposed, own, tax and rest are NaN for those of PyTorch's strategies that wait for communication
-// inside backward, because their waits are not timed separately.
+// inside backward, because the time of these waits is only known as a part of the time of backward.
 struct Cost {
   const Row* row = nullptr;
   const Row* floor = nullptr;  // row without communication; if it is `row` itself, there is no cost
@@ -121,10 +122,10 @@ struct Setting {
   std::string experiment{};  // such as "ddp" or "all_reduce"
   std::vector<Row> rows{};
   // For each row, `comparisons` has at most one comparison with a baseline, and `costs` at most one cost of
-  // synchronisation, in the order of `rows`. Strategies without communication and strategies of PyTorch have
-  // no comparison, unless the user names them as the baseline. Rows over a backend without a baseline have no
-  // comparison, either. `costs` is empty if all strategies communicate, because a cost is a difference to a
-  // strategy without communication.
+  // synchronisation. The elements of both are in the order of `rows`. Strategies without communication and
+  // strategies of PyTorch have no comparison, unless the user names them as the baseline. Rows over a backend
+  // without a baseline have no comparison, either. `costs` is empty if all strategies communicate, because a
+  // cost is a difference to a strategy without communication.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
@@ -142,7 +143,8 @@ struct Setting {
   Setting& operator=(Setting&&) = default;
 
   // Returns whether the strategies were measured in turn (in each round, one step or a few successive steps
-  // of each) and their rows may be compared. If not, differences between rows have no intervals.
+  // of each) and their rows may be compared. If takes_turns() is false, differences between rows have no
+  // intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
   // Returns the number of rows that all launches measured (a launch is one start of all ranks).
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
@@ -157,10 +159,10 @@ struct Setting {
 // Makes a Setting of each group (the measurements of all strategies with one model, batch size, ...). Rows
 // point to these measurements, so `groups` must outlive the result. With --choose, the group of the first
 // launch and the group of the later launches make one setting together. If `baseline_row` is a strategy
-// ("core"), rows are compared with this strategy over their own backend. If it is a variant ("core@gloo"),
-// rows over all backends are compared with this one row. If no row of the setting is called `baseline_row`,
-// the baseline is the first strategy that communicates and is not PyTorch's. In the benchmark of collectives,
-// whose rows have no strategy, the baseline is the first row.
+// ("core"), rows are compared with this strategy over their own backend. If `baseline_row` is a variant
+// ("core@gloo"), rows over all backends are compared with this one row. If no row of the setting is called
+// `baseline_row`, the baseline is the first strategy that communicates and is not PyTorch's. In the benchmark
+// of collectives, whose rows have no strategy, the baseline is the first row.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
@@ -187,7 +189,7 @@ const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
 // Returns the size of the gradient buckets that the variant's options tell: bucket_elements (in elements),
-// else published_size (in bytes or elements, whichever the paper uses); 0 if it has neither option.
+// else published_size (in bytes or elements, whichever the paper uses); 0 if the variant has neither option.
 double LabelledSize(const Measurement& measurement);
 
 // Returns half the width of the widest interval of all comparisons and costs in the setting, as a fraction of

@@ -15,8 +15,8 @@ using bench::SampleName;
 
 // Names of times that CombineRanks computes for each training step from the times of its parts
 // (bench/records/step_times.h). The ranks of a host leave the barrier before a step at slightly different
-// times. If all ranks recorded when they leave it (begin_ns), a rank's times step_ns, computed_ns, worked_ns
-// and averaged_ns count from the moment at which the last rank of its host leaves.
+// times. If all ranks recorded when they leave the barrier (begin_ns), a rank's times step_ns, computed_ns,
+// worked_ns and averaged_ns count from the moment at which the last rank of its host leaves.
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
 inline constexpr auto kWorked = SampleName::Of("worked_ns");      // computed_ns + the strategy's own work
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns + all waits for communication
@@ -39,13 +39,13 @@ struct PublishedStatistics {
 // The values with one name, such as "forward_ns" (the time of forward), in all steps of a measurement. A
 // Series has the records' values multiplied by 1e-9, so times are in seconds.
 struct Series {
-  // For each step, the largest value of all ranks, because a step ends when the last rank has finished. Only
-  // in the series skew_ns (kSkew) it is a mean over ranks. The maxima of a step's parts may add up to more
-  // than the step, because different ranks may be the slowest in different parts.
+  // For each step, the largest value of all ranks, because a step ends when the last rank has finished. In
+  // the series skew_ns (kSkew), `max` has means over ranks instead. The maxima of a step's parts may add up
+  // to more than the step, because different ranks may be the slowest in different parts.
   std::vector<double> max;
   // by_rank[r][i] is the time of rank r in step i. The vector by_rank has times only in the series step_ns
-  // and computed_ns of a strategy without communication. It is also empty if launches have different numbers
-  // of ranks.
+  // and computed_ns of a strategy without communication. The vector is also empty if launches have different
+  // numbers of ranks.
   std::vector<std::vector<double>> by_rank;
   // The mean and the standard deviation of each rank's times over the steps that all ranks have, in seconds,
   // by rank. For skew_ns (kSkew) and published times, there is only one value, for all ranks together. With
@@ -56,7 +56,7 @@ struct Series {
   std::optional<PublishedStatistics> published;
 
   // mean(), std(), percentile() and num_steps() return statistics of `max` (each step's time on its slowest
-  // rank), or the published statistics if this is a publication's time.
+  // rank), or the published statistics if the times are from a publication.
   double mean() const;
   double std() const;  // population
   // `p` is a fraction of the steps, such as 0.95. Returns NaN for a percentile that a publication lacks.
@@ -107,11 +107,11 @@ struct Measurement {
   std::optional<bool> replicas_equal;
   std::optional<int64_t> wrong_elements;
 
-  // Returns the element of `series` with this name, such as "forward_ns"; null if there is none.
+  // Returns the element of `series` whose key is `name`, such as "forward_ns"; null if there is none.
   const Series* Find(SampleName name) const;
   bool is_published() const { return !record.published.empty(); }
-  // Returns whether those of the checks grads_equal, params_equal and replicas_equal that were made all
-  // passed; empty if none was made.
+  // Returns false if at least one of the checks grads_equal, params_equal and replicas_equal failed; empty if
+  // none of them was made; else true.
   std::optional<bool> equal() const;
   std::string strategy() const { return record.variant.qualified_strategy(); }
   // Returns the strategy with its options and backend: "core@gloo". In the benchmark of collectives, returns
@@ -137,8 +137,8 @@ struct Measurement {
   int64_t turn_steps() const { return record.facts.IntOr("turn_steps", record.facts.IntOr("period", 1)); }
 };
 
-// The values that identify what was measured, as texts by name: the variant, and the configuration (model,
-// batch size, ...), without values that say how it was measured (number of steps, seed of the launch).
+// A Configuration identifies what was measured. It has texts by name: the variant, and the model, batch size
+// and so on. Values that say how the measurement was made (number of steps, seed of the launch) are left out.
 using Configuration = std::map<std::string, std::string>;
 Configuration ConfigurationOf(const bench::Record& record);
 // Returns those values of a record that all compared strategies share, such as model and batch size: the
@@ -151,7 +151,7 @@ std::string KeyOf(const Configuration& configuration);
 Measurement CombineRanks(std::vector<bench::Record> ranks);
 
 // Appends the steps of `more`, another launch of the same configuration, to `measurement`. Drops each series
-// of times that only one of the two has.
+// of times that only one of the two measurements has.
 void AddLaunch(const Measurement& more, Measurement* measurement);
 
 }  // namespace gradsync::tools

@@ -14,7 +14,7 @@
 
 namespace gradsync::tools {
 
-// The reader leaves out lines of record files that are longer than this, so that a large file without
+// The reader of record files leaves out lines of more than kMaxLineBytes bytes, so that a large file without
 // newlines does not fill the memory.
 inline constexpr size_t kMaxLineBytes = size_t{16} << 20;
 
@@ -38,14 +38,14 @@ class Problems {
   std::multimap<std::pair<std::string, int64_t>, std::string> reasons_;  // reasons by path and line
 };
 
-// The measurements of all strategies that one run (or, with --repeats, one set of launches) compared with one
+// The measurements of all strategies in one run (with --repeats, in all its launches) that have the same
 // model, batch size, sequence length and so on. A group is never empty. With --choose, the measurements of
 // the first launch are a group of their own.
 using Group = std::vector<Measurement>;
 
 struct RecordSet {
-  // Groups of the same run are neighbours in this vector. Runs, the groups of a run, and the measurements of
-  // a group are in the order in which the first record of each was read.
+  // Groups of the same run are neighbours in the vector `groups`. Runs, the groups of a run, and the
+  // measurements of a group are in the order in which the first record of each was read.
   std::vector<Group> groups;
   int64_t num_records = 0;  // number of records that were used
 };
@@ -56,17 +56,18 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 // and *.jsonl.gz files in the order of their names, and no subdirectories. If a directory has both x.jsonl
 // and x.jsonl.gz, reads only x.jsonl. Files may be compressed by gzip, whatever their names. A file that is
 // given twice is read once. Lines, files and records that cannot be used are left out and listed in
-// `problems`. So are records for which the function `why_unusable` returns a text, the reason.
+// `problems`. Records are also left out and listed if the function `why_unusable` returns a text, the reason,
+// for them.
 //
-// The records of all ranks of a run about the same configuration are combined into one measurement, with the
-// records of all its launches (`--repeats`); with --choose, the first launch has its own measurement. Throws
-// InvalidInput if one of `inputs` does not exist.
+// The records of all ranks of a run about the same configuration are combined into one measurement. With
+// `--repeats`, the measurement has the records of all launches of the run. With --choose, the first launch
+// has its own measurement. Throws InvalidInput if one of `inputs` does not exist.
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 
 // Returns an error message that says that no record in `inputs` can be used. If the first of `inputs` is a
-// directory without *.jsonl and *.jsonl.gz files, the message names what it has instead: "results: no records
-// (*.jsonl) in it, but a.txt, b.txt".
+// directory without *.jsonl and *.jsonl.gz files, the message names the files that the directory has instead:
+// "results: no records (*.jsonl) in it, but a.txt, b.txt".
 std::string WhyNoRecords(const std::vector<std::string>& inputs);
 
 }  // namespace gradsync::tools

@@ -8,13 +8,13 @@
 #include "bench/records/record.h"
 
 // Makes benchmark records with invented times, for tests of the tools. A measurement that combines the
-// records of ranks 0 and 1 has the warnings "one-launch", with few steps "n<10", "n<20" and "n<100", and for
-// a strategy without communication "drifts". It has other warnings only if a test changes the records or
-// gives them uneven times.
+// records of ranks 0 and 1 has the warning "one-launch". If it has few steps, it has the warnings "n<10",
+// "n<20" and "n<100". If the strategy does not communicate, the measurement has the warning "drifts". The
+// measurement has other warnings only if a test changes the records or gives them uneven times.
 namespace gradsync::tools {
 
-// Returns a record as rank `rank` of 2 writes it in the benchmark //bench:ddp, on one host of 8 CPUs. The
-// backend is the one that `variant` names, else gloo; only gradsync's strategy `none`, which does not
+// Returns a record as rank `rank` of two ranks writes it in the benchmark //bench:ddp, on one host of 8 CPUs.
+// The backend is the one that `variant` names, else gloo; only gradsync's strategy `none`, which does not
 // communicate, has no backend unless `variant` names one. Step i takes steps_ns[i], of which forward takes
 // 2/10, backward 4/10, the wait for gradients 3/10 and the optimizer 1/10. During 6/10 of a step, a
 // collective is in flight. If `variant` begins with "pytorch_", the record is of PyTorch's training, not of
@@ -29,9 +29,9 @@ void SetStep(bench::Record& record, size_t i, int64_t step_ns);
 bench::Record CompareRecord(std::string_view strategy, int64_t mebi, int64_t rank,
                             const std::vector<int64_t>& steps_ns);
 
-// Returns a record as rank `rank` of 2 writes it in //bench:convergence, which trains a language model.
-// `bits` has the losses on held-out text after every tenth step, in bits per byte. Each training step takes
-// `step_ns`.
+// Returns a record as rank `rank` of two ranks writes it in //bench:convergence, which trains a language
+// model. `bits` has the losses on held-out text after every tenth step, in bits per byte. Each training step
+// takes `step_ns`.
 bench::Record LearningRecord(std::string_view strategy, int64_t seed, int64_t rank,
                              const std::vector<double>& bits, int64_t step_ns);
 

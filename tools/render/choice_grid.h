@@ -13,13 +13,14 @@ namespace gradsync::tools {
 
 inline constexpr size_t kMostSettings = 5;  // choices that have a column each; more choices are lines
 
-// Returns a small table of `choices`; each has strategies that share a baseline, with one model, batch size
-// and so on. For one choice, the table has a line for each compared strategy and one for the strategy without
-// communication. The columns for one choice are the step time, the difference to the baseline in per cent,
-// the time that synchronisation adds to a step, and the megabytes that a rank sends in a step. With 2 to
-// kMostSettings choices, strategies are lines and choices are columns; with more, strategies are columns and
-// choices are lines. With several choices, a strategy's cell has the difference of its step time to the
-// baseline's in per cent, with `decimals` decimals, and the baseline's cell has its step time.
+// Returns a small table of `choices`. A choice has strategies that were measured with the same model, batch
+// size and so on, and that share a baseline. For one choice, the table has a line for each compared strategy
+// and one for the strategy without communication. The columns for one choice are the step time, the
+// difference to the baseline in per cent, the time that synchronisation adds to a step, and the megabytes
+// that a rank sends in a step. With 2 to kMostSettings choices, strategies are lines and choices are columns;
+// with more, strategies are columns and choices are lines. With several choices, a strategy's cell has the
+// difference of its step time to the baseline's in per cent, with `decimals` decimals, and the baseline's
+// cell has its step time.
 Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 
 // Returns the name of a setting or, if it has none (NamedSetting::name is empty), its model and sizes: "tiny,

@@ -25,7 +25,7 @@ void RenderLatex(const Report& report, std::ostream& out, bool with_details = tr
 void RenderJson(const Report& report, std::ostream& out);
 
 // Prints only the column names and rows of the report's tables, as CSV (RFC 4180). If there are several
-// tables, a line "# name" precedes each, and an empty line separates them.
+// tables, a line "# name" precedes each table, and an empty line separates the tables.
 void RenderCsv(const Report& report, std::ostream& out);
 
 }  // namespace gradsync::tools

@@ -30,7 +30,7 @@ std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
 // Returns what all rows of a table share: the values of columns with Column::said_once in which all rows
 // agree, and the warnings that all rows (at least two) have: "batch_size 2, warnings one-launch". Reports
-// print this text once, above the table. It is empty if the rows share nothing of this kind.
+// print this text once, above the table. The text is empty if the rows share no such values and warnings.
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);

@@ -49,8 +49,8 @@ struct Confidence {
   LaunchEffect launches = {};  // widens the intervals, unless the family itself shows more variation
 };
 
-// With fewer measured times than this, 95 % intervals contain the true value in less than 95 % of cases, if
-// the times are as skewed as those of training steps.
+// With fewer than kFewestForInterval measured times, 95 % intervals contain the true value in less than 95 %
+// of cases, if the times are as skewed as those of training steps.
 inline constexpr size_t kFewestForInterval = 10;
 
 // In a round, each strategy is timed once. A RoundDifferences has, for each round, the time of one strategy's
@@ -80,17 +80,18 @@ struct RoundDifferences {
 // multivariate normal distributions, 1967).
 //
 // The means of launches may differ by more than the scatter of their rounds explains, for example because
-// memory has other addresses in each launch. A test of all differences of the family together shows whether
-// they do. If the test is significant at 10 %, standard errors include the variation between launches. In
-// this case, Student's t has at most as many degrees of freedom as the estimate of this variation. With one
-// launch, or fewer than two rounds per launch on average, the variation between launches cannot be estimated,
-// and intervals include only the variation that Confidence::launches states.
+// memory has other addresses in each launch. One test of all differences of the family shows whether the
+// means differ by more. If the test is significant at 10 %, standard errors include the variation between
+// launches. In this case, Student's t has at most as many degrees of freedom as the estimate of this
+// variation. With one launch, or fewer than two rounds per launch on average, the variation between launches
+// cannot be estimated, and intervals include only the variation that Confidence::launches states.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
 // Returns a LaunchEffect whose `inflation` is the variance of the differences' means from launch to launch,
-// divided by the variance that the scatter within a launch explains. Whether this may be chance is not
-// tested. `inflation` is 1 if this ratio is smaller than 1 or unknown.
+// divided by the variance that the scatter within a launch explains. EstimateLaunches does not test whether a
+// variation between launches may be chance. If the ratio of the two variances is smaller than 1 or unknown,
+// `inflation` is 1.
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
 // `family` has, for one strategy X and every other strategy, the step times of X minus those of the other.

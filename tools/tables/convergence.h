@@ -8,18 +8,18 @@
 #include "tools/measurements/reader.h"
 #include "tools/tables/parts/table.h"
 
-// Tables that compare the losses of //bench:convergence, which trains a language model with each strategy,
-// from several seeds.
+// Makes tables that compare the losses of //bench:convergence, which trains a language model with each
+// strategy, from several seeds.
 namespace gradsync::tools {
 
-// A strategy's loss is called equal to, better or worse than the baseline's only with at least this number of
-// seeds, because the standard deviation of two numbers is too uncertain.
+// A strategy's loss is called equal to, better or worse than the baseline's only with at least kFewestSeeds
+// seeds, because a standard deviation of two losses would be too uncertain.
 inline constexpr size_t kFewestSeeds = 3;
 // The losses of two strategies are called equal if the confidence interval of their difference contains 0 and
-// lies within +- this fraction of the baseline's loss.
+// lies within +- kLossEqualWithin times the baseline's loss.
 inline constexpr double kLossEqualWithin = 0.005;
-// A training counts as having reached the baseline's loss once its loss is higher by at most this fraction,
-// so that rounding does not matter.
+// A training counts as having reached the baseline's last loss as soon as its own loss is at most (1 +
+// kReachedWithin) times that loss, so that rounding does not matter.
 inline constexpr double kReachedWithin = 1e-3;
 
 inline bool IsConvergence(const bench::Record& record) { return record.experiment == "convergence"; }
@@ -38,15 +38,16 @@ struct LearningRow {
   double step_s = 0;          // median time of a step, in seconds, over all seeds
   double bytes_per_step = 0;  // mean number of bytes that each rank sends in a step
   // Loss on the held-out text after the last step, in bits per byte: the mean over the seeds whose training
-  // has finished, without an interval if there are fewer than two.
+  // has finished. If fewer than two trainings have finished, the mean has no interval.
   Estimate final_bits{};
-  // Difference of the loss after the last step to the baseline's with the same seed: the mean over seeds, as
-  // a fraction of the mean of the baseline's last losses. The intervals of all rows contain the true values
-  // together with a probability of 95 %.
+  // How much higher the loss after the last step is than the baseline's with the same seed: the mean over
+  // seeds, as a fraction of the mean of the baseline's last losses. The intervals of all rows contain the
+  // true values together with a probability of 95 %.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
-  // Number of training steps until the loss is as low as the baseline's last loss with the same seed (within
-  // kReachedWithin), as a mean over seeds; NaN if with some seed the loss is never that low.
+  // Number of training steps until the loss has reached the baseline's last loss with the same seed (see
+  // kReachedWithin), as a mean over seeds. NaN if the loss with at least one of the seeds never reaches the
+  // baseline's last loss.
   double steps_to_reach = kNaN;
 
   std::string variant() const { return measured->variant(); }

@@ -12,7 +12,7 @@ namespace gradsync::tools {
 using MeasuredPlace = std::pair<std::string, const Measurement*>;
 
 // Returns a sentence about the machines on which a table's rows were measured, such as `Measured on AMD EPYC,
-// 2 CPUs, Linux 6.1.0; its ranks reach 174 to 181 GFLOP/s.`, where the speed is of all ranks together. With
+// 2 CPUs, Linux 6.1.0; its ranks reach 174 to 181 GFLOP/s.` This speed is the sum of all ranks' speeds. With
 // several machines, the sentence says for each machine which places (such as "batch 2") were measured on it.
 // Published figures are left out, because their records do not describe a machine. Returns an empty text if
 // no measurement's record describes a machine.

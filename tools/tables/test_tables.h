@@ -22,13 +22,13 @@ std::string Text(const Table& table, size_t row, std::string_view column);
 
 using Change = std::function<void(bench::Record&)>;
 
-// Returns an invented measurement of a training on two ranks, as of //bench:ddp. The function `change`
-// modifies each rank's record before the two records are combined. The training has four steps, which take
-// 20, 20, 30 and 40 ms, multiplied by `factor`, on the slower rank of each step.
+// Returns an invented measurement of a training on two ranks, as if //bench:ddp had made it. The function
+// `change` modifies each rank's record before the two records are combined. The training has four steps,
+// which take 20, 20, 30 and 40 ms, multiplied by `factor`, on the slower rank of each step.
 Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change = {});
 
-// Returns the measurement that Ddp(strategy, factor) returns, but with this batch size, sequence length and
-// run id.
+// Returns the measurement that Ddp(strategy, factor) returns, but with the given batch size, sequence length
+// and run id.
 Measurement AtPlace(std::string_view strategy, int64_t batch_size, int64_t seq_len, int64_t factor,
                     std::string_view run = "run1");
 
@@ -79,8 +79,8 @@ struct Tabled {
   // if the row is not compared.
   Comparison comparison(std::string_view variant) const;
   Cost cost(std::string_view variant) const;
-  // Returns the findings of a table (sentences about what its data show), joined to one text; empty without
-  // this table.
+  // Returns the findings of a table (sentences about what its data show), joined to one text; empty if there
+  // is no table of this name.
   std::string findings(std::string_view name) const;
 };
 

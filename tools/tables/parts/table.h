@@ -34,8 +34,8 @@ enum class Kind {
 enum class Audience { kAll, kPeople, kMachines };
 
 // The value of Column::section with which no section of the table shows the column. If Column::said_once is
-// true and all rows share the value, it is still printed above the table; CSV and JSON show the column unless
-// its audience is kPeople.
+// true and all rows have the same value in the column, this value is still printed above the table. CSV and
+// JSON show the column unless its audience is kPeople.
 inline constexpr int kNowhere = -1;
 
 struct Column {
@@ -46,10 +46,10 @@ struct Column {
   // Header that users see instead of `name`; if it is empty, users see `name`.
   std::string header{};
 
-  // The member `times` and those that follow it have no effect in CSV, nor in the member "tables" of JSON.
-  // For people, a table with many columns is printed in sections, one below the other; each has all rows and
-  // some of the columns. `times` is a factor: people see the column's numbers multiplied by it, in the unit
-  // of `header`.
+  // The member `times` and the members after it have no effect in CSV, nor in the member "tables" of JSON.
+  // For people, a table with many columns is printed in sections, one below the other; each section has all
+  // rows and some of the columns. `times` is a factor: people see the column's numbers multiplied by it, in
+  // the unit of `header`.
   double times = 1;
   int digits = 4;  // digits for kDecimal and kPart
   // Number of the table's section that shows the column; 0 if every section shows it; kNowhere if none does.
@@ -98,7 +98,7 @@ class Table {
   std::string section_title(int section) const;
   size_t num_rows() const { return rows_.size(); }
 
-  // Returns the index of the column with this name. Throws InvalidInput if there is none.
+  // Returns the index of the column with this name. Throws InvalidInput if there is no such column.
   size_t column(std::string_view name) const;
   bool is_text(size_t column) const { return columns_[column].kind == Kind::kText; }
   double number(size_t row, size_t column) const { return std::get<double>(cell(row, column)); }
@@ -110,7 +110,8 @@ class Table {
   // Returns whether some column of the table shows this warning by an asterisk behind its numbers
   // (Column::marked_with).
   bool is_mark(Warning warning) const;
-  // Returns whether all rows have the same value in this column, or none has a value; false without rows.
+  // Returns whether all rows have the same value in this column, or no row has a value; false if the table
+  // has no rows.
   bool is_constant(size_t column) const;
 
  private:
@@ -131,8 +132,8 @@ class Table {
 };
 
 // Returns the warnings that occur in the tables; a report prints the meaning of each. Without `with_details`,
-// leaves out the warnings of a table that only put an asterisk behind its numbers (Table::is_mark), because
-// users see the columns with these numbers only with details.
+// leaves out warnings that a table shows only by asterisks behind numbers (Table::is_mark), because users see
+// the columns with these numbers only with details.
 std::set<Warning> WarningsIn(const std::vector<Table>& tables, bool with_details = true);
 
 struct RunText {

@@ -36,9 +36,10 @@ struct View {
   double step_s() const { return row.step_s; }
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
-  // Returns whether the checks found gradients and weights equal to those of a single process, or, for a
-  // strategy that does not average exactly, to those that the strategy's own equation gives: "yes", "as its
-  // equation", "not checked", "no (1.2e-03)" with the error, ...
+  // Returns what the checks of gradients and weights found: "yes", "as its equation", "not checked", "no
+  // (1.2e-03)" with the error, ... The text "yes" means that gradients and weights are equal to those of a
+  // single process. If a strategy does not average exactly, gradients and weights are compared with those
+  // that the strategy's own equation gives.
   std::string equality() const;
   // Returns the number of collectives in a step; NaN if their times were not measured, as for strategies of
   // PyTorch and published figures.
@@ -50,9 +51,9 @@ struct View {
 
 // Each of the functions from Text to TimePercentile below returns a function that computes a column's value
 // from a View. With Text and Number, the value is an entry of the record's configuration, such as the batch
-// size. With Fact and Million, it is one of the record's facts, such as the number of parameters (in millions
-// with Million). With the others, it is a statistic, such as the mean, of a measured time, in seconds. A
-// missing value is NaN, or an empty text with Text.
+// size. With Fact and Million, the value is one of the record's facts, such as the number of parameters (in
+// millions with Million). With the other functions, the value is a statistic, such as the mean, of a measured
+// time, in seconds. A missing value is NaN, or an empty text with Text.
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
