@@ -28,7 +28,7 @@ class RankTimes:
 
     `between_s` is the time from the end of the previous step to the beginning of such a step,
     mostly for loading data. `is_slow`: whether the rank takes more than 5 % (NOTABLE) longer than
-    the fastest rank in at least three quarters of these steps.
+    the fastest rank in at least three quarters of the steps without synchronisation.
     """
 
     forward_s: float
@@ -177,7 +177,7 @@ class Recording:
         negative if they are shorter.
 
         This is the error of a prediction that just repeats an earlier measurement. Returns None if
-        fewer than two launches have steps with these settings.
+        fewer than two launches have steps with the settings `row`.
         """
         launches = self.steps(StepMode.SCRIPT, row)
         half = len(launches) // 2

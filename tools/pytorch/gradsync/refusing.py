@@ -1,4 +1,5 @@
-"""Defines a function that checks a condition on input, and raises Refused if it does not hold."""
+"""Defines a function that checks a condition on input, and raises Refused if the condition is
+false."""
 
 from __future__ import annotations
 
