@@ -1,5 +1,5 @@
-"""Keeps the models, optimizers and parameters of the script that `check` runs, and what happens in
-its current step."""
+"""Keeps the models, optimizers and parameters of the script that `check` runs, and what is known
+about the script's current training step."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Turns:
 
     A parameter's group follows from its number, which it gets when `check` first registers a hook
     on the tensor that gets its gradient. `check` needs further checked updates of an optimizer
-    while one of the optimizer's parameters was in fewer of them than STEPS (2) times the number of
-    groups. Checked updates of the parameter by other optimizers count, too. Parameters that have
-    never required a gradient are ignored, and so are parameters that `check` can no longer compare
-    (see count()).
+    until each of the optimizer's parameters was in at least STEPS (2) times as many checked updates
+    as there are groups. Checked updates of the parameter by other optimizers count, too. Parameters
+    that have never required a gradient are ignored, and so are parameters that `check` can no
+    longer compare (see count()).
     """
 
     def __init__(self, groups: int) -> None:

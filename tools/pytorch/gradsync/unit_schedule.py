@@ -1,7 +1,7 @@
 """Computes when FSDP2 (torch.distributed.fsdp.fully_shard) gathers the parameters of its units, and
 reduces their gradients.
 
-The rules are those of PyTorch's torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py. Moments
+It follows the rules of PyTorch's torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py. Moments
 are seconds of computation after the beginning of a step; this clock stands still while a rank
 waits.
 """
@@ -54,9 +54,9 @@ class UnitCollective:
 
 
 class _Schedule:
-    """Finds out which collectives FSDP2 issues, and when, from the calls of its methods (Events),
-    which add() takes one after the other. `planned`: the collectives of the events added so far, in
-    the order in which they are issued."""
+    """Finds out which collectives FSDP2 issues, and when. add() takes the calls of FSDP2's methods
+    (Events) one after the other. `planned`: the collectives of the events added so far, in the
+    order in which they are issued."""
 
     def __init__(self, units: Sequence[Unit], overlaps: bool) -> None:
         self.planned: list[UnitCollective] = []
@@ -86,10 +86,11 @@ class _Schedule:
         self._backward_ended = event.call in (Call.POST_BACKWARD, Call.ACCUMULATE)
 
     def _pre_forward(self, event: Event) -> None:
-        """Adds a gather of a unit's parameters to `planned`, unless they are still gathered. It is
-        issued when the unit's module is called. If the host runs ahead of a GPU, it is issued
-        earlier: when the forward of the unit begins whose parameters were gathered two gathers
-        before. At this moment, the buffer that this gather needs becomes free."""
+        """Adds a gather of a unit's parameters to `planned`, unless they are still gathered. The
+        gather is issued when the unit's module is called. If the host runs ahead of a GPU, the
+        gather is issued earlier: when the forward began of the last unit but one for which this
+        pass planned a gather, or of the only such unit. At this moment, the buffer that this gather
+        needs becomes free."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s
@@ -109,7 +110,8 @@ class _Schedule:
     def _pre_backward(self, event: Event) -> None:
         """Adds a gather of the unit's parameters to `planned`, unless they are gathered already.
         Also adds a gather of the unit that backward is expected to need next, unless it is gathered
-        already: the one whose forward ended last before this unit's forward ended."""
+        already. This is the unit whose forward ended last before the forward of the event's unit
+        ended."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)

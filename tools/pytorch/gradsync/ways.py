@@ -1,5 +1,5 @@
-"""Predicts, for several ways to train one model on several ranks (such as FSDP2), the time of a
-step, and the bytes that a rank sends and the memory that it needs in a step."""
+"""Predicts several ways to train one model on several ranks, such as FSDP2: the time of a step, the
+bytes that a rank sends in it, and the memory that a rank needs in it."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class UnknownWay:
 
 
 class Ways:
-    """Predicts the ways to train the model of one question of `what_if`. `base`: the settings of
-    plain DDP, from which the other ways differ."""
+    """Computes the predictions of all ways to train for one question of `what_if`. `base`: the
+    settings of plain DDP, from which the other ways differ."""
 
     def __init__(self, predictor: Predictor, base: Row) -> None:
         self._predictor = predictor
@@ -286,9 +286,9 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
 
 def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
     """Returns, by the name of a way to train, the largest multiple of the recorded batch with which
-    the way fits into a rank's memory of `limit_bytes`. Multiples are at most 2**20, and too small
-    by at most 0.1 %. Leaves out ways that do not fit, or are not known to fit, with the recorded
-    batch."""
+    the way fits into a rank's memory of `limit_bytes`. A multiple is at most 2**20, and may be up
+    to 0.1 % smaller than the largest that fits. Leaves out ways that do not fit, or are not known
+    to fit, with the recorded batch."""
     found = {}
     for way in ways:
         if isinstance(way, PredictedWay) and way.fits(limit_bytes):

@@ -1,4 +1,4 @@
-"""The command `gradsync what_if`: its flags, output and exit statuses."""
+"""Defines the command `gradsync what_if`: its flags, output and exit statuses."""
 
 from __future__ import annotations
 

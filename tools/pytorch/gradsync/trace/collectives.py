@@ -66,10 +66,10 @@ class Group:
 @dataclass(slots=True)
 class Collective:
     """One collective, such as an all-reduce, as one rank ran it. `called`: when the host called the
-    collective or launched its kernel; its beginning if the trace does not tell this. `bytes`: the
-    size of the whole vector in bytes; None if unknown. `sequence`: the number that the process
-    group has given the collective; -1 if unknown. `dtype`: the dtype's name in the trace; empty if
-    unknown."""
+    collective or launched its kernel; when the collective began if the trace does not tell this.
+    `bytes`: the size of the whole vector in bytes; None if unknown. `sequence`: the number that the
+    process group has given the collective; -1 if unknown. `dtype`: the dtype's name in the trace;
+    empty if unknown."""
 
     kind: str
     group: Group
@@ -90,8 +90,8 @@ class Collective:
 
 
 def kind_of(*names: object) -> str:
-    """Returns the kind of collective, such as "all_reduce", from the first of these names that
-    contains one; "other" if none does."""
+    """Looks for a kind of collective, such as "all_reduce", in one of these names after the other,
+    and returns the first kind that it finds; "other" if no name contains one."""
     for name in names:
         letters = re.sub(r"[^a-z]", "", str(name or "").lower())
         for part, kind in KINDS.items():
@@ -110,7 +110,7 @@ def dtype_bytes(name: object) -> int:
 def bus_factor(kind: str, ranks: int) -> float:
     """Returns how many bytes each rank sends for each byte of the collective's vector, as
     nccl-tests count them in the bus bandwidth. For kinds without an entry in BUS_HALVES, such as a
-    broadcast, this is 1."""
+    broadcast, returns 1."""
     return BUS_HALVES[kind] * (ranks - 1) / ranks if kind in BUS_HALVES else 1.0
 
 

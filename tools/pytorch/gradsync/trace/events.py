@@ -133,8 +133,8 @@ class Trace:
 
     def main_thread(self) -> Hashable:
         """Returns the thread of the profiler's steps. Without steps, returns the thread of the
-        optimizers' steps or, without these, that of DDP's forwards. Without any of them, returns
-        the thread with most operators; None without operators."""
+        optimizers' steps or, without these, that of DDP's forwards. If the trace has none of these
+        events, returns the thread with most operators; None if it has no operators."""
         for own in (self.steps, self.optimizers, self.forwards):
             if own:
                 return own[0].thread
