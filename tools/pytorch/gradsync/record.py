@@ -8,11 +8,11 @@ steps on several ranks.
 The command runs a script (or, with -m, a module) unchanged. When enough steps are recorded, it ends
 the script or, with --continue, lets it go on training. If the script wraps models in DDP, `record`
 records the first of these models that trains or, with --model=N, the Nth model that the script
-wraps. If the script uses no DDP, `record` takes the first optimizer that steps, and records the
-outermost module that the script calls and that has this optimizer's parameters. With several
-processes, fully_shard must have been called with this module. In a training loop of your own, such
-as one in a notebook, make a Recorder(model, FILE), and train until its attribute `done` is True.
-The model may be any module, also one in DDP or under fully_shard.
+wraps. If the script uses no DDP, `record` takes the first optimizer that steps (with --model=N, the
+Nth), and records the outermost module that the script calls and that has this optimizer's
+parameters. With several processes, fully_shard must have been called with this module. In a
+training loop of your own, such as one in a notebook, make a Recorder(model, FILE), and train until
+its attribute `done` is True. The model may be any module, also one in DDP or under fully_shard.
 
 `record` needs PyTorch 2.3 or newer, and no other package. record_flags.py says what `record` cannot
 record, and recorder.py says how it records. With one process, `record` measures no collectives. In

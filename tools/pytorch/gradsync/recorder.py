@@ -71,8 +71,9 @@ class Recorder(Listener):
     """Records the times of a model's steps, and adds them to a file when enough steps are recorded;
     then `done` is True.
 
-    If the model cannot be recorded, the call of the script that shows this, such as a forward or
-    step(), raises Refused. Recording then ends, and the recorder removes its hooks from the model.
+    If a call of the script, such as a forward or step(), shows that the model cannot be recorded,
+    this call raises Refused. Recording then ends, and the recorder removes its hooks from the
+    model.
     """
 
     def __init__(

@@ -172,9 +172,9 @@ class Recording:
         return fmean(s.own_collectives for s in steps), fmean(s.own_bytes for s in steps)
 
     def second_run_error(self, row: str) -> float | None:
-        """Returns how much longer the script's own steps with the settings `row` take in the second
-        half of the launches than in the first half, as a fraction of the time in the first half;
-        negative if they are shorter.
+        """Compares the mean time of the script's own steps with the settings `row` in the second
+        half of the launches with that in the first half. Returns the difference as a fraction of
+        the time in the first half; negative if steps of the second half are shorter.
 
         This is the error of a prediction that just repeats an earlier measurement. Returns None if
         fewer than two launches have steps with the settings `row`.

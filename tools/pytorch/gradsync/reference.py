@@ -61,7 +61,8 @@ def bound_of(
     cause.
 
     `magnitude`: the sum of the absolute values of the summands. The bound allows `roundings`
-    roundings to the dtype of `dtypes` with the largest machine epsilon, and as many to f64.
+    roundings to the dtype of `dtypes` with the largest machine epsilon, and the same number of
+    roundings to f64.
     """
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
@@ -148,9 +149,10 @@ class Comparison:
     Three attributes are tensors in f64: `handed` is the gradient that the optimizer gets, `own` the
     sum of this rank's gradients, and `mean` the mean of all ranks' sums. `bound`: for each element,
     the largest difference between `handed` and `mean` that rounding explains. `share`: the largest
-    ratio, over elements, of this difference to its bound; above 1 (or NaN) the gradient is wrong.
-    `narrow`: if the gradient is wrong because it was apparently rounded to a narrow dtype before
-    the optimizer gets it, the name of this dtype, "torch.bfloat16" or "torch.float16"; else empty.
+    ratio, over all elements, of the absolute difference to `bound`; above 1 (or NaN) the gradient
+    is wrong. `narrow`: if the gradient is wrong because it was apparently rounded to a narrow dtype
+    before the optimizer gets it, the name of this dtype, "torch.bfloat16" or "torch.float16"; else
+    empty.
     """
 
     def __init__(
@@ -195,8 +197,8 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Returns whether this dtype represents exactly all elements of `handed`, or all elements
-        of the sum over ranks (`handed` times the number of ranks)."""
+        """Returns whether this dtype can represent all elements of `handed` exactly, or all
+        elements of the sum over ranks (`handed` times the number of ranks)."""
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)
             for numbers in (self.handed, self.handed * self._ranks.size)

@@ -105,10 +105,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Unit:
-    """A module that the script passes to fully_shard or, in predictions for a script without
-    fully_shard, would pass: its name, and the indices in Launch.parameters of the parameters that
-    are gathered together. The first unit in Launch.units is the root module, unless all of the
-    root's parameters are in other units.
+    """A module that the script passes to fully_shard: its name, and the indices in
+    Launch.parameters of the parameters that are gathered together. In predictions for a script
+    without fully_shard, a module that the script would pass to it. The first unit in Launch.units
+    is the root module, unless all of the root's parameters are in other units.
 
     `reshards`: whether the unit's parameters are freed after forward, and gathered again for
     backward.
@@ -259,12 +259,13 @@ class Collectives:
     """The measured times of the collectives of one rank in one probe.
 
     `in_flight`: 1 if each collective ends before the next begins, 0 if all are issued at once.
-    `bytes`: the bytes of each collective; of FULLY_SHARD, the bytes of each unit's parameters.
-    `ns`: the time of each collective, empty if all are issued at once; of FULLY_SHARD, the time
-    between a unit's gather and its reduction, which predictions do not use. `in_ns` and `out_ns`:
-    of BF16, the times of the casts before and after each collective; of FULLY_SHARD, the times of
-    each unit's gather and reduction. `wall_ns`: the time from the beginning of the first collective
-    to the end of the last. `cpu_ns`: the CPU time that the process uses during `wall_ns`.
+    `bytes`: the bytes of each collective; in a FULLY_SHARD probe, the bytes of each unit's
+    parameters. `ns`: the time of each collective, empty if all are issued at once; in a FULLY_SHARD
+    probe, the time between a unit's gather and its reduction, which predictions do not use. `in_ns`
+    and `out_ns`: in a BF16 probe, the times of the casts before and after each collective; in a
+    FULLY_SHARD probe, the times of each unit's gather and reduction. `wall_ns`: the time from the
+    beginning of the first collective to the end of the last. `cpu_ns`: the CPU time that the
+    process uses during `wall_ns`.
     """
 
     kind: CollectiveKind

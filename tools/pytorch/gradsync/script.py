@@ -211,8 +211,8 @@ class Script(Listener):
 
     def _modules_with(self, trained: set[int]) -> list[torch.nn.Module]:
         """Of the outermost modules that the script has called, returns the first one that has all
-        parameters with these ids, as a list of one. If none has all, returns those that have some
-        of these parameters."""
+        parameters with these ids, as a list of one. If no module has all of them, returns all
+        called modules that have some of these parameters."""
         held = [(module, _ids_with_gradients(module)) for module in self._called.values()]
         whole = [module for module, ids in held if trained <= ids]
         return whole[:1] or [module for module, ids in held if trained & ids]

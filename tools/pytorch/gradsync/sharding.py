@@ -232,8 +232,8 @@ def predict_launch(
 
 
 def _measured_as(launch: Launch, costs: LinkCosts) -> dict[Operation, Operation]:
-    """Returns, for each of the operations ALL_GATHER and REDUCE_SCATTER of a unit, the measured
-    operation in `costs` whose times predictions use for it."""
+    """For the operations ALL_GATHER and REDUCE_SCATTER of a unit, returns which measured operation
+    in `costs` has the times that predictions use."""
     gather = Operation.ALL_GATHER
     # gloo's reduce-scatter is an all-reduce.
     reduction = Operation.ALL_REDUCE if launch.backend == "gloo" else Operation.ALL_GATHER

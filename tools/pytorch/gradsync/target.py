@@ -34,8 +34,8 @@ def other_gradient_dtype(name: str) -> str:
 
 
 class ModelTarget:
-    """A model whose gradients nothing but the recorder synchronises, such as a module in one
-    process; base class for models in DDP and under fully_shard.
+    """A model whose gradients only the recorder synchronises, such as a model that one process
+    trains. Also the base class for models in DDP and under fully_shard.
 
     `named`: the parameters that train, each with its name. `roots`: the modules whose call begins a
     step. `views`: whether gradients stay views of the buffer from which a probe has sent them.

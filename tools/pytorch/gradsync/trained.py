@@ -244,9 +244,9 @@ class Step:
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
         """Returns whether to keep this gradient of one backward pass, and those of later passes for
-        the same parameter, because they may explain why their sum is wrong. Until `check` has found
-        a wrong gradient, it keeps them for up to 100 parameters, each with two or more dimensions
-        and at most 4096 elements."""
+        the same parameter. Gradients of single passes may explain why the sum over all passes is
+        wrong. Until `check` has found a wrong gradient, it keeps such gradients for up to 100
+        parameters, each with two or more dimensions and at most 4096 elements."""
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 

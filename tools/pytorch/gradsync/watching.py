@@ -443,9 +443,9 @@ class Watch(Listener):
             self._give_up(update)
 
     def _end_checked(self, update: Update) -> bool:
-        """Called after an update before which all ranks waited for each other (see _meet()).
-        Returns whether the check must end: because no rank needs further checked updates, or
-        because ranks train different parameters."""
+        """Called after an update for which all ranks have waited for each other in _meet(). Returns
+        whether the check must end: because no rank needs further checked updates, or because ranks
+        train different parameters."""
         is_last_of_its = self._comparer.after_update(update)
         if self._is_checked:
             self._turns.count(update.updater, is_last_of_its)

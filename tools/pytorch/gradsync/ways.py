@@ -137,7 +137,8 @@ class Ways:
 
     def _replicated_bytes(self, row: Row) -> float:
         """Returns the bytes that a rank sends in a step of DistributedDataParallel with these
-        settings, including what bf16_compress_hook or ZeroRedundancyOptimizer change."""
+        settings. The bytes include the changes that bf16_compress_hook or ZeroRedundancyOptimizer
+        make to them."""
         total = self._recording.total_bytes
         sent = total * sent_part(Operation.ALL_REDUCE, self._world_size)
         if row.bf16:
@@ -240,8 +241,8 @@ class Ways:
         """Returns a way to train: local SGD, which averages the weights of all ranks after each
         `steps` steps.
 
-        Ranks wait for each other only at the average, so the step's time is computed from the rank
-        that is slowest over all these steps together.
+        Ranks wait for each other only when they average weights, so the time is computed from the
+        rank whose `steps` steps together take the longest time.
         """
         total = self._recording.total_bytes
         step_s, average_s = self._predictor.local_step(steps)
@@ -264,8 +265,8 @@ def _unmeasured(name: str) -> UnknownWay:
 def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None) -> str:
     """Returns a sentence about which of the ways that compute the same weights as
     DistributedDataParallel is the fastest, or that this is undecided. With `limit_bytes`, considers
-    only ways that fit into this memory of a rank; if none fits, or if that is unknown, the sentence
-    says so."""
+    only ways that fit into this memory of a rank; if no way fits, or if it is unknown whether one
+    fits, the sentence says so."""
     same = [way for way in ways if isinstance(way, PredictedWay) and way.is_same]
     needs = {way.name: needed for way in same if (needed := way.bytes_of_batch()) is not None}
     if limit_bytes is not None and not needs:

@@ -51,11 +51,11 @@ class SizeReport:
     `count`: their number in all these steps, on the rank that has most of them. `mean_s`: the mean
     time that such a collective takes on a rank, including the time for which the rank waits in it
     for the rank that begins it last. `pure_s`: the mean time without this waiting. If none of these
-    collectives could be matched between ranks' traces, `pure_s` is the shortest time that one
-    takes, an upper limit of the time without waiting (`is_limit`), or None if the size is unknown.
-    `waiting_s`: the mean time for which a rank waits in such a collective for the rank that begins
-    it last; None if unknown. `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from
-    `pure_s`; None if unknown.
+    collectives could be matched between ranks' traces, `is_limit` is True: `pure_s` is then the
+    shortest time that one of them takes, which is an upper limit of the time without waiting, or
+    None if the size is unknown. `waiting_s`: the mean time for which a rank waits in such a
+    collective for the rank that begins it last; None if unknown. `bus_bytes_per_s`: the bus
+    bandwidth as nccl-tests define it, from `pure_s`; None if unknown.
     """
 
     kind: str
