@@ -77,8 +77,7 @@ class Ranks:
         return tensor
 
     def alone(self) -> dist.ProcessGroup:
-        """Returns a gloo process group that contains only this rank. The first call of alone()
-        makes the group."""
+        """Returns a gloo process group of only this rank, made at the first call of alone()."""
         if self._alone is None:
             with refusing_late_ranks():
                 self._alone = cast("Any", dist.new_subgroups(1, backend="gloo")[0])

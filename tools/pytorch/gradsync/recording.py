@@ -95,10 +95,10 @@ class Recording:
         """Returns the numbers of the parameters in each of the buckets of a DDP with the settings
         `row`, in the order in which the buckets are sent.
 
-        As their gradients become ready, parameters are added to the open bucket of their dtype. A
-        bucket is closed when it has reached the size that `row` has for it
+        As their gradients become ready, parameters are added to the bucket of their dtype that is
+        being filled. A bucket is full when it has reached the size that `row` has for it
         (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). Buckets that
-        are still open at the end come last.
+        are not full at the end come last.
         """
         closed: list[list[int]] = []
         open_buckets: dict[str, list[int]] = {}

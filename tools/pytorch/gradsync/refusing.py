@@ -1,5 +1,4 @@
-"""Defines a function that checks a condition on input, and raises Refused if the condition is
-false."""
+"""Defines a function that raises Refused if a condition on input does not hold."""
 
 from __future__ import annotations
 

@@ -89,16 +89,16 @@ class Scenario:
     standard deviations of errors.
 
     `ranks`: for each recorded rank, its recorded steps, without the time of collectives in them.
-    Steps of different ranks that have the same index were taken at the same time; together they are
-    called a round. `collectives`: the simulated collectives of a step, in the order in which ranks
-    issue them. `costs`: how long a collective of any size takes between `world_size` ranks.
-    `log_error`: the standard deviation, over launches, of the logarithm of the time of a
-    collective. The cost of synchronisation is how much longer a step takes with synchronisation
-    than without. The simulated cost is wrong by a product of two factors: the first is the same for
-    all settings of DistributedDataParallel (or for all of FSDP2), and the second differs between
-    settings. `model_error` and `row_error`: the standard deviations of the logarithms of these two
-    factors. `copies_s`: the seconds that copying gradients takes in each step of `ranks`; they
-    count as a part of the cost of synchronisation.
+    Steps of different ranks that have the same index in their ranks' lists were taken at the same
+    time; together they are called a round. `collectives`: the simulated collectives of a step, in
+    the order in which ranks issue them. `costs`: how long a collective of any size takes between
+    `world_size` ranks. `log_error`: the standard deviation, over launches, of the logarithm of the
+    time of a collective. The cost of synchronisation is how much longer a step takes with
+    synchronisation than without. The simulated cost is wrong by a product of two factors: the first
+    is the same for all settings of DistributedDataParallel (or for all of FSDP2), and the second
+    differs between settings. `model_error` and `row_error`: the standard deviations of the
+    logarithms of these two factors. `copies_s`: the seconds that copying gradients takes in each
+    step of `ranks`; they count as a part of the cost of synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]

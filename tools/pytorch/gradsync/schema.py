@@ -132,8 +132,8 @@ class Unit:
 class Row:
     """The settings of steps in which the script itself synchronises gradients.
 
-    `bucket_bytes`: the size in bytes at which DistributedDataParallel closes a bucket.
-    `first_bucket_bytes`: the same for the first bucket of each dtype. `bf16`: whether
+    `bucket_bytes`: the size in bytes from which on DistributedDataParallel adds no more parameters
+    to a bucket. `first_bucket_bytes`: the same for the first bucket of each dtype. `bf16`: whether
     DistributedDataParallel uses bf16_compress_hook. `zero1`: whether the optimizer is a
     ZeroRedundancyOptimizer. `fsdp`: whether the script uses fully_shard. `whole`: whether
     fully_shard keeps the parameters of all units after forward. `passes`: the number of backward

@@ -66,9 +66,9 @@ class Options:
 class Script(Listener):
     """Runs a script and finds the model to record. If the script wraps models in DDP, the recorded
     model is the first of these that trains or, with --model=N, the Nth that the script wraps. If
-    the script uses no DDP, it is the outermost module that the script calls and that has the
-    parameters of the first optimizer that steps (with --model=N, of the Nth optimizer). With
-    several processes, fully_shard must have been called with this module."""
+    the script uses no DDP, the recorded model is the outermost module that the script calls and
+    that has the parameters of the first optimizer that steps (with --model=N, of the Nth
+    optimizer). With several processes, fully_shard must have been called with this module."""
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
         """`answer`: when a launch (one start of the script) of several processes is recorded, rank

@@ -151,8 +151,8 @@ def _is_called_by_torch() -> bool:
 def _divisors(root: torch.Tensor) -> list[float]:
     """Follows autograd's graph from this tensor back through up to 200 operations (MOST_NODES).
     Returns a number for each of these operations, except for operations that multiply or divide by
-    a single number. It is the absolute value of the number by which the operation's result was
-    divided on its way to the tensor; 1 if by none."""
+    a single number. The returned number is the absolute value of the number by which the
+    operation's result was divided on its way to the tensor; 1 if by none."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):

@@ -38,7 +38,7 @@ class Turns:
     A parameter's group follows from its number, which it gets when `check` first registers a hook
     on the tensor that gets its gradient. `check` needs further checked updates of an optimizer
     until each of the optimizer's parameters was in at least STEPS (2) times as many checked updates
-    as there are groups. Checked updates of the parameter by other optimizers count, too. Parameters
+    as there are groups. Checked updates of a parameter by other optimizers count, too. Parameters
     that have never required a gradient are ignored, and so are parameters that `check` can no
     longer compare (see count()).
     """

@@ -88,9 +88,9 @@ class _Schedule:
     def _pre_forward(self, event: Event) -> None:
         """Adds a gather of a unit's parameters to `planned`, unless they are still gathered. The
         gather is issued when the unit's module is called. If the host runs ahead of a GPU, the
-        gather is issued earlier: when the forward began of the last unit but one for which this
-        pass planned a gather, or of the only such unit. At this moment, the buffer that this gather
-        needs becomes free."""
+        gather is issued earlier: when the forward of an earlier unit begins. This is the last unit
+        but one for which a gather was added in this pass, or the only one. When its forward begins,
+        the buffer that the new gather needs becomes free."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s

@@ -167,8 +167,8 @@ class Watch(Listener):
 
     def _around(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
         """Replaces owner.name by a function that calls call(own, ...), where `own` is the replaced
-        function. Within `check` itself and in code that is being compiled, it calls only `own`.
-        finish() restores `own`."""
+        function. Within `check` itself and in code that is being compiled, this function calls only
+        `own`. finish() restores `own`."""
 
         def around(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling() or self.own_work.is_running:
@@ -178,9 +178,9 @@ class Watch(Listener):
         self._patches.replace(owner, name, around)
 
     def _after(self, kind: type, name: str, then: Callable[[Any], object]) -> None:
-        """After each call of the method `name` of an object of the class `kind`, calls
-        then(object). Does not do so for calls in which the function made by _around() calls only
-        the replaced method, or after finish()."""
+        """Until finish(), calls then(object) after each call of the method `name` of an object of
+        the class `kind`. Leaves out calls within `check` itself and in code that is being
+        compiled."""
 
         def call(own: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
             result = own(one, *args, **kwargs)
@@ -411,8 +411,8 @@ class Watch(Listener):
 
     def _on_engine(self, own: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any) -> Any:
         """Called instead of step() of a DeepSpeed engine. If step() will update weights, compares
-        the gradients with their means over ranks before step(), because they cannot be read after
-        it.
+        the gradients with their means over ranks before step(), because gradients cannot be read
+        after step().
 
         `check` treats the engine as the optimizer, because DeepSpeed's optimizers do not update the
         parameters themselves, but flat copies of parts of them.

@@ -7,8 +7,8 @@ end together. Ranks of one host share a clock, so their latest beginning is the 
 of different hosts differ, so beginnings on different hosts cannot show the last arrival. Between
 hosts, the rank on which a collective takes the shortest time is assumed to be the last, and the
 additional time of another rank is its waiting. To check that events of two hosts are one
-collective, the two hosts' clocks are assumed to differ by a constant time. Corrected by it, the
-events must end at almost the same time.
+collective, the two hosts' clocks are assumed to differ by a constant time. If one clock is
+corrected by this time, the events must end at almost the same time.
 """
 
 from __future__ import annotations

@@ -171,8 +171,8 @@ def _by_thread(events: Iterable[Host]) -> dict[Hashable, list[Host]]:
 
 
 def _last(events: Sequence[Host], moment: float) -> Host | None:
-    """Returns the last of these events that began by this moment, if it had not ended before the
-    moment; else None."""
+    """Of these events, finds the last one that began by this moment; returns it, or None if it had
+    ended before this moment, or if there is none."""
     i = bisect.bisect_right(events, moment, key=lambda one: one.begin) - 1
     return events[i] if i >= 0 and events[i].end >= moment else None
 
@@ -199,9 +199,9 @@ def _of_kernel(kernel: Device, calls: _Calls, world_size: int) -> Collective:
 
 
 def _of_threads(trace: Trace) -> list[Collective]:
-    """Returns the collectives that threads of the host run, as with gloo. Of each kind, the first
-    collective is assumed to be that of the first call of c10d, the second that of the second call,
-    and so on."""
+    """Returns the collectives that threads of the host run, as with gloo. The first collective of a
+    kind is assumed to belong to the first call of c10d for this kind, the second to the second
+    call, and so on."""
     waiting: defaultdict[str, list[float]] = defaultdict(list)
     for call in reversed(trace.calls):
         waiting[kind_of(call.name)].append(call.begin)

@@ -274,9 +274,9 @@ def _name_of(dtype: str) -> str:
 
 
 def _last_pass(gradients: Sequence[Gradient], total: int) -> list[Gradient]:
-    """Returns the gradients of the last backward pass. Counts from the last gradient backwards
-    until the gradients together have at least `total` bytes, which is the size of all all-reduces
-    of the step."""
+    """Returns the gradients of the last backward pass. Takes gradients from the end of the list
+    until they have together at least `total` bytes, which is the size of all all-reduces of the
+    step."""
     for i in range(len(gradients) - 1, -1, -1):
         total -= gradients[i].bytes
         if total <= 0:
