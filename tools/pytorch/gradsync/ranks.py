@@ -20,8 +20,8 @@ PATIENCE = datetime.timedelta(seconds=60)  # at least, with ranks that are late,
 
 @contextlib.contextmanager
 def refusing_late_ranks() -> Iterator[None]:
-    """Turns a RuntimeError that code in this context raises into Refused, on the assumption that
-    another rank has ended, or does not come in time."""
+    """Within this context, a RuntimeError becomes Refused, because it is assumed to mean that
+    another rank has ended, or has not called the same function in time."""
     try:
         yield
     except RuntimeError as error:
@@ -30,8 +30,8 @@ def refusing_late_ranks() -> Iterator[None]:
 
 
 class Ranks:
-    """The ranks of the script's default process group; a single rank until find() or join() has
-    found such a group of several ranks.
+    """Lets the ranks of the script's default process group exchange values. Represents only this
+    process until find() or join() has found a default group of several ranks.
 
     All ranks must call join(), gather(), total() and alone() together, because they communicate.
     These methods raise Refused if another rank does not make the same call in time.
@@ -45,7 +45,8 @@ class Ranks:
 
     def find(self) -> bool:
         """Returns whether the script has initialised a default process group of several ranks. If
-        so, sets `size` and `rank` to those of this group."""
+        it has, sets `size` to the number of ranks in this group, and `rank` to the number of this
+        process in it."""
         if self._group is not None or not dist.is_initialized() or dist.get_world_size() == 1:
             return self._group is not None
         self.size = dist.get_world_size()
@@ -76,7 +77,7 @@ class Ranks:
         return tensor
 
     def alone(self) -> dist.ProcessGroup:
-        """Returns a gloo process group with only this rank, which the first call makes."""
+        """Returns a gloo process group of only this rank, made at the first call of alone()."""
         if self._alone is None:
             with refusing_late_ranks():
                 self._alone = cast("Any", dist.new_subgroups(1, backend="gloo")[0])

@@ -7,23 +7,24 @@ steps on several ranks.
 
 The command runs a script (or, with -m, a module) unchanged. When enough steps are recorded, it ends
 the script or, with --continue, lets it go on training. If the script wraps models in DDP, `record`
-records the first of them that trains or, with --model=N, the Nth. Otherwise it records the
-outermost module that the script calls and that has the parameters of the first optimizer that
-steps; with several processes, fully_shard must have been called with this module. In your own loop,
-as in a notebook, make a Recorder(model, FILE) of any module, also in DDP or under fully_shard, and
-train until its attribute `done` is True.
+records the first of these models that trains or, with --model=N, the Nth model that the script
+wraps. If the script uses no DDP, `record` takes the first optimizer that steps (with --model=N, the
+Nth), and records the outermost module that the script calls and that has this optimizer's
+parameters. With several processes, fully_shard must have been called with this module. In a
+training loop of your own, such as one in a notebook, make a Recorder(model, FILE), and train until
+its attribute `done` is True. The model may be any module, also one in DDP or under fully_shard.
 
-`record` needs PyTorch 2.3 or newer, and no other package. record_flags.py says what it cannot
-record, and recorder.py how it records. With one process `record` measures no collectives, so
-`what_if` then needs the flags --link, which states a link's speed or names a file of measurements,
-and --world_size. torch.compile usually compiles the model in the first steps, which the recording
-leaves out.
+`record` needs PyTorch 2.3 or newer, and no other package. record_flags.py says what `record` cannot
+record, and recorder.py says how it records. With one process, `record` measures no collectives. In
+that case `what_if` needs the flag --world_size, and the flag --link, which states a link's speed or
+names a file of measurements. torch.compile usually compiles the model in the first steps, which the
+recording leaves out.
 
 Each recorded start of the script (a launch) adds a line of JSON to FILE. Start the script several
 times, because steps take different times in different launches, for example because memory
-addresses differ. schema.py defines the fields of such a line. The field `memory` has the bytes of
-rank 0's tensors in one step without synchronisation, which live.py measures; it is missing if
-torch.compile had compiled anything before this step.
+addresses differ. schema.py defines the fields of the line that a launch adds to FILE. The field
+`memory` has the number of bytes that rank 0's tensors need in one step without synchronisation.
+live.py measures it. The field is missing if torch.compile had compiled anything before this step.
 """
 
 from __future__ import annotations
@@ -69,9 +70,10 @@ def warn_of_version() -> None:
 
 
 def main(argv: Sequence[str], finished: Callable[[str], None] = lambda out: None) -> NoReturn:
-    """Runs the script that the arguments name, records the steps of one of its models, and ends
-    this process. `finished` is called in rank 0 when a launch of several processes is recorded,
-    with the name of the file to which it was added."""
+    """Runs the script that the arguments name, records the times of the training steps of one of
+    the models that the script trains, and ends this process. When a launch (one start of the
+    script) of several processes is recorded, rank 0 calls `finished` with the name of the file to
+    which the launch was added."""
     arguments = parser()
     flags = arguments.parse_args(argv)
     script = flags.script[1:] if flags.script[:1] == ["--"] else flags.script

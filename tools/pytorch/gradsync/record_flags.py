@@ -1,5 +1,5 @@
-"""Defines the flags of the command `record`, and the text that lists what it cannot record. This
-module does not import PyTorch, so that `record --help` also works where PyTorch is not
+"""Defines the flags of the command `record`, and the text that lists what `record` cannot record.
+This module does not import PyTorch, so that `record --help` also works where PyTorch is not
 installed."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser() -> Parser:
-    """Returns the parser of the command line after the word `record`."""
+    """Returns a parser of the arguments that follow the word `record` in a command line."""
     result = Parser(
         prog="record",
         description="Records a script that trains with PyTorch.",

@@ -1,27 +1,28 @@
 """Records the times of one model's training steps, from within the process that trains it.
 
-The recorder lets the script take several kinds of steps in turn. In UNSYNCHRONISED steps, ranks
-exchange no gradients while time is measured. A PROBE copies gradients as DistributedDataParallel
-(DDP) does: each into a flat buffer when it is ready; if DDP has gradient_as_bucket_view, a view of
-the buffer then replaces the gradient. After backward, while nothing is computed, a probe of several
-ranks sends pieces of the buffer. Then, except under fully_shard, the recorder copies the gradients
-back from the buffer, unless they are views of it. One kind of probe does not send the buffer: it
-gathers and reduces tensors of the shapes of the model's parameters, block by block, as FSDP2 would
-if the blocks were its units. In SCRIPT steps, DDP or fully_shard synchronises gradients as the
-script has set it up. The recorder does not change the script's first step, from which it learns the
-model's optimizers and how many backward passes a step has. Before the optimizer of an
-UNSYNCHRONISED step or a PROBE, the recorder averages gradients over ranks as DDP or fully_shard
-would, so training continues as without the recorder. The recorded times leave this averaging out.
+The recorder gives each training step of the script one of several kinds. In UNSYNCHRONISED steps,
+ranks exchange no gradients while time is measured. A PROBE copies gradients as
+DistributedDataParallel (DDP) does: each into a flat buffer when it is ready; if DDP has
+gradient_as_bucket_view, a view of the buffer then replaces the gradient. After backward, while
+nothing is computed, a probe of several ranks sends pieces of the buffer. Then, except under
+fully_shard, the recorder copies the gradients back from the buffer, unless they are views of it.
+One kind of probe does not send the buffer: it gathers and reduces tensors of the shapes of the
+model's parameters, block by block, as FSDP2 would if the blocks were its units. In SCRIPT steps,
+DDP or fully_shard synchronises gradients as the script has set it up. The recorder does not change
+the script's first step, from which it learns the model's optimizers and how many backward passes a
+step has. Before the optimizer updates the weights in an UNSYNCHRONISED step or a PROBE, the
+recorder averages gradients over ranks as DDP or fully_shard would, so training continues as without
+the recorder. The recorded times leave this averaging out.
 
 step_machine.py decides where a step begins and ends, and which events of a step cannot be recorded.
 DDP decides in forward whether it will synchronise, and then prepares its reducer; in UNSYNCHRONISED
 steps and probes, the recorder prevents this preparation, so DDP sends no gradients. The first round
-(a sequence of steps of all kinds) decides how many backward passes a step must have to be recorded:
-the number n for which the steps with n passes have the most passes of this round together. A later
-step with another number of passes is not recorded, and the next step is of the same kind again. If
-neither DDP nor fully_shard tells which pass is a step's last, the pass that completes this number
-counts as the last; in the first round, the pass that completes the number of the script's first
-step. Steps whose update a GradScaler skips are not recorded.
+(a sequence of steps of all kinds) decides how many backward passes a step must have to be recorded.
+It is the number n for which n times the number of this round's steps with n passes is largest. A
+later step with another number of passes is not recorded, but repeated: the next step has the same
+kind. If neither DDP nor fully_shard tells which pass is the last of a step, the recorder counts the
+step's passes, and takes the nth one as the last. In the first round, n is the number of passes that
+the script's first step had. Steps whose update a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations
@@ -70,8 +71,9 @@ class Recorder(Listener):
     """Records the times of a model's steps, and adds them to a file when enough steps are recorded;
     then `done` is True.
 
-    If the model cannot be recorded, the call of the script that shows this, such as a forward or
-    step(), raises Refused. Recording then ends, and the recorder removes its hooks from the model.
+    If a call of the script, such as a forward or step(), shows that the model cannot be recorded,
+    this call raises Refused. Recording then ends, and the recorder removes its hooks from the
+    model.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Recorder(Listener):
         roots: Sequence[torch.nn.Module] = (),
         only: Collection[int] | None = None,
     ) -> None:
-        """`model`: any module, or one in DDP or under fully_shard.
+        """`model`: the model to record: any module, also one in DDP or under fully_shard.
 
         `out`: the file to which the recording is added as a line. `rounds`: how many rounds are
         taken, each of which has all kinds of steps; the first round is warm-up. `ddp`: whether to
@@ -97,8 +99,8 @@ class Recorder(Listener):
         `command`: the command line of the script, which the recording stores; by default sys.argv.
         `roots`: modules of `model` whose call begins a step, if `model` itself is not called;
         ignored in DDP. `only`: the ids (Python's id()) of the parameters to record among those that
-        require a gradient; by default of all these. If the model uses fully_shard, the arguments
-        `views`, `roots` and `only` have no effect.
+        require a gradient; by default, all that require one are recorded. If the model uses
+        fully_shard, the arguments `views`, `roots` and `only` have no effect.
         """
         self.place = place()
         self.done = False
@@ -157,8 +159,8 @@ class Recorder(Listener):
         return self._rounds.taken
 
     def holds(self, ids: Collection[int]) -> bool:
-        """Returns whether one of these ids (Python's id()) is of a recorded parameter; under
-        fully_shard, of this rank's part of one."""
+        """Returns whether `ids` contains Python's id() of a recorded parameter or, under
+        fully_shard, of this rank's part of a recorded parameter."""
         return not self._optimizers.ids.isdisjoint(ids)
 
     def _begin_listening(self) -> None:

@@ -28,7 +28,7 @@ class RankTimes:
 
     `between_s` is the time from the end of the previous step to the beginning of such a step,
     mostly for loading data. `is_slow`: whether the rank takes more than 5 % (NOTABLE) longer than
-    the fastest rank in at least three quarters of these steps.
+    the fastest rank in at least three quarters of the steps without synchronisation.
     """
 
     forward_s: float
@@ -95,10 +95,10 @@ class Recording:
         """Returns the numbers of the parameters in each of the buckets of a DDP with the settings
         `row`, in the order in which the buckets are sent.
 
-        As their gradients become ready, parameters are added to the open bucket of their dtype. A
-        bucket is closed when it has reached the size that `row` has for it
+        As their gradients become ready, parameters are added to the bucket of their dtype that is
+        being filled. A bucket is full when it has reached the size that `row` has for it
         (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). Buckets that
-        are still open at the end come last.
+        are not full at the end come last.
         """
         closed: list[list[int]] = []
         open_buckets: dict[str, list[int]] = {}
@@ -172,12 +172,12 @@ class Recording:
         return fmean(s.own_collectives for s in steps), fmean(s.own_bytes for s in steps)
 
     def second_run_error(self, row: str) -> float | None:
-        """Returns how much longer the script's own steps with the settings `row` take in the second
-        half of the launches than in the first half, as a fraction of the time in the first half;
-        negative if they are shorter.
+        """Compares the mean time of the script's own steps with the settings `row` in the second
+        half of the launches with that in the first half. Returns the difference as a fraction of
+        the time in the first half; negative if steps of the second half are shorter.
 
         This is the error of a prediction that just repeats an earlier measurement. Returns None if
-        fewer than two launches have steps with these settings.
+        fewer than two launches have steps with the settings `row`.
         """
         launches = self.steps(StepMode.SCRIPT, row)
         half = len(launches) // 2

@@ -33,8 +33,8 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def parse_launch(line: str) -> Launch:
-    """Returns the launch in one line of a recording. Raises Refused, whose text does not name the
-    file, if the line is not a launch, or one whose fields contradict each other."""
+    """Returns the launch in one line of a recording. Raises Refused if the line is not a launch, or
+    if the launch's fields contradict each other. The error's text does not name the file."""
     try:
         # NaN and Infinity are no JSON, and become texts, which are no numbers.
         launch = Launch.from_json(json.loads(line, parse_constant=str))
@@ -67,8 +67,8 @@ def _numbered(path: str | os.PathLike[str], number: int, line: str) -> Launch:
 
 def append_launch(path: str | os.PathLike[str], launch: Launch) -> None:
     """Adds the launch to a file as a line, either completely or, if writing fails, not at all. If
-    the file does not exist, makes it. The line is compressed by gzip if the file is, or if a new
-    file's name ends in .gz.
+    the file does not exist, makes it. The line is compressed by gzip if the existing file is
+    compressed, or if the name of a new file ends in .gz.
 
     Raises OSError if the file cannot be read or written.
     """

@@ -25,8 +25,8 @@ NARROW_DTYPES = (torch.bfloat16, torch.float16)  # to which gradients may be rou
 
 
 def exact(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns a copy of a tensor in f64 on the CPU. Of a tensor whose parts are on several ranks (a
-    DTensor), copies the whole.
+    """Returns a copy of a tensor in f64 on the CPU. If the tensor is a DTensor, whose parts are on
+    several ranks, copies the whole tensor.
 
     A complex number becomes two real numbers, in an additional last dimension. All ranks that have
     parts of a DTensor must call this function together.
@@ -61,7 +61,8 @@ def bound_of(
     cause.
 
     `magnitude`: the sum of the absolute values of the summands. The bound allows `roundings`
-    roundings to the dtype of `dtypes` with the largest machine epsilon, and as many to f64.
+    roundings to the dtype of `dtypes` with the largest machine epsilon, and the same number of
+    roundings to f64.
     """
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
@@ -76,9 +77,10 @@ class Gradients:
     parameter's last update.
 
     `sums`: in f64, a tensor of shape (2, *shape) with the sum of these gradients and the sum of
-    their absolute values, without those that the script has taken away. `aside`: the same two sums
-    of the gradients that the script has taken away; None if it has taken none. `roundings`: how
-    often an element of the two sums may have been rounded to `dtype`, the gradients' dtype.
+    their absolute values, without gradients that the script has removed or set to zero. `aside`:
+    the same two sums of the gradients that the script has removed or set to zero; None if there are
+    none. `roundings`: how often an element of the two sums may have been rounded to `dtype`, the
+    gradients' dtype.
     """
 
     def __init__(self, like: torch.Tensor) -> None:
@@ -100,13 +102,14 @@ class Gradients:
         self.roundings += 1 if scale == 1 else 3
 
     def set_aside(self) -> None:
-        """Adds `sums` to `aside`, and sets `sums` to zero. Called when the script has taken the
-        parameter's gradient away, to forget it or to add it back later."""
+        """Adds `sums` to `aside`, and sets `sums` to zero. Called when the script has removed the
+        parameter's gradient or set it to zero, to forget it or to add it back later."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 
     def with_aside(self) -> Gradients:
-        """Returns Gradients whose `sums` include the gradients that the script has taken away."""
+        """Returns Gradients whose `sums` include the gradients that the script has removed or set
+        to zero."""
         whole = copy.copy(self)
         whole.sums = self.sums if self.aside is None else self.sums + self.aside
         whole.aside = None
@@ -146,9 +149,10 @@ class Comparison:
     Three attributes are tensors in f64: `handed` is the gradient that the optimizer gets, `own` the
     sum of this rank's gradients, and `mean` the mean of all ranks' sums. `bound`: for each element,
     the largest difference between `handed` and `mean` that rounding explains. `share`: the largest
-    ratio, over elements, of this difference to its bound; above 1 (or NaN) the gradient is wrong.
-    `narrow`: if the gradient is wrong because it was apparently rounded to a narrow dtype on its
-    way, the name of this dtype, "torch.bfloat16" or "torch.float16"; else empty.
+    ratio, over all elements, of the absolute difference to `bound`; above 1 (or NaN) the gradient
+    is wrong. `narrow`: if the gradient is wrong because it was apparently rounded to a narrow dtype
+    before the optimizer gets it, the name of this dtype, "torch.bfloat16" or "torch.float16"; else
+    empty.
     """
 
     def __init__(
@@ -193,8 +197,8 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Returns whether this dtype represents exactly all elements of `handed`, or all elements
-        of the sum over ranks (`handed` times the number of ranks)."""
+        """Returns whether this dtype can represent all elements of `handed` exactly, or all
+        elements of the sum over ranks (`handed` times the number of ranks)."""
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)
             for numbers in (self.handed, self.handed * self._ranks.size)

@@ -1,4 +1,4 @@
-"""Defines a function that checks a condition on input, and raises Refused if it does not hold."""
+"""Defines a function that raises Refused if a condition on input does not hold."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Predicts the time of a training step by simulating it: the recorded computation of each rank runs
 together with simulated collectives.
 
-replay_step() simulates one step. In it, computation and collectives can run at the same time, and
-both become slower if together they need more processors than a rank has. predict() simulates the
-recorded rounds (a round is one step of each rank), or fewer of them if simulating so many ranks
-would take too long. It resamples the simulated rounds to compute a 95 % interval of the time of a
-step. No predicted time is fitted to measured steps in which ranks exchange gradients. Only standard
-deviations of errors, such as REPLICATED_ERROR, are fitted to such steps; they widen the intervals.
-All times in this module are in seconds.
+replay_step() simulates one step. In the simulated step, computation and collectives can run at the
+same time, and both become slower if together they need more processors than a rank has. predict()
+simulates the recorded rounds (a round is one step of each rank), or fewer of them if simulating so
+many ranks would take too long. It resamples the simulated rounds to compute a 95 % interval of the
+time of a step. No predicted time is fitted to measured steps in which ranks exchange gradients.
+Only standard deviations of errors, such as REPLICATED_ERROR, are fitted to such steps; they widen
+the intervals. All times in this module are in seconds.
 """
 
 from __future__ import annotations
@@ -89,16 +89,16 @@ class Scenario:
     standard deviations of errors.
 
     `ranks`: for each recorded rank, its recorded steps, without the time of collectives in them.
-    The steps of all ranks with the same index were taken together, and are called a round.
-    `collectives`: the simulated collectives of a step, in the order in which ranks issue them.
-    `costs`: how long a collective of any size takes between `world_size` ranks. `log_error`: the
-    standard deviation, over launches, of the logarithm of the time of a collective. The cost of
-    synchronisation is how much longer a step takes with synchronisation than without. The simulated
-    cost is wrong by a product of two factors: one that all settings of DistributedDataParallel (or
-    all of FSDP2) share, and one that each setting has of its own. `model_error` and `row_error`:
-    the standard deviations of the logarithms of these two factors. `copies_s`: the seconds that
-    copying gradients takes in each step of `ranks`; they count as a part of the cost of
-    synchronisation.
+    Steps of different ranks that have the same index in their ranks' lists were taken at the same
+    time; together they are called a round. `collectives`: the simulated collectives of a step, in
+    the order in which ranks issue them. `costs`: how long a collective of any size takes between
+    `world_size` ranks. `log_error`: the standard deviation, over launches, of the logarithm of the
+    time of a collective. The cost of synchronisation is how much longer a step takes with
+    synchronisation than without. The simulated cost is wrong by a product of two factors: the first
+    is the same for all settings of DistributedDataParallel (or for all of FSDP2), and the second
+    differs between settings. `model_error` and `row_error`: the standard deviations of the
+    logarithms of these two factors. `copies_s`: the seconds that copying gradients takes in each
+    step of `ranks`; they count as a part of the cost of synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -286,9 +286,9 @@ def predict(scenario: Scenario) -> Prediction:
 
 
 def equal_rounds(scenario: Scenario) -> list[list[tuple[float, float]]]:
-    """Simulates each recorded step of the first `world_size` ranks as if all ranks took this one
-    step; if these are many steps, simulates only those of the first rounds. Returns, for each round
-    and rank, the simulated seconds of the step, and the seconds that it would take without
+    """Simulates each recorded step of the first `world_size` ranks as if every rank took this step.
+    If there are many recorded steps, simulates only those of the first rounds. Returns, for each
+    round and rank, the simulated seconds of the step, and the seconds that it would take without
     collectives."""
     transfers = _transfers(scenario)
     ranks = scenario.ranks[: scenario.world_size]
@@ -360,8 +360,8 @@ def _replay_round(
 def _pacer(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> Callable[[float], _Paced]:
-    """Returns a function that simulates the round in which ranks take these steps. Its argument is
-    a factor by which the times of all collectives are multiplied."""
+    """Returns a function that simulates one round, in which each rank takes its recorded step in
+    `ranks`. Its argument is a factor by which the times of all collectives are multiplied."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     blocks = scenario.waits is Waits.ALL_RANKS

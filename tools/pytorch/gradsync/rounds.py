@@ -16,12 +16,12 @@ class RoundTimes:
     all collectives are divided or multiplied by exp(Scenario.log_error), which is one standard
     deviation of their error. `exposed_s`: the time from the end of the last rank's backward until
     the results of all collectives have arrived; if computation waits for collectives, how much
-    longer these waits make the step. `faster_exposed_s` and `slower_exposed_s`: `exposed_s` with
-    the times of collectives of `faster_link_s` and of `slower_link_s`. `slowed_s`: how much longer
-    backward takes because communication uses processors at the same time; 0 if computation waits
-    for collectives. `alone_s`: how long the slowest rank's step would take if ranks exchanged no
-    gradients. `first_s`: the longest time, over ranks, from a rank's beginning until its first
-    gradient is ready.
+    longer these waits make the step. `faster_exposed_s` and `slower_exposed_s`: the values that
+    `exposed_s` has if the times of collectives are divided or multiplied as for `faster_link_s` and
+    `slower_link_s`. `slowed_s`: how much longer backward takes because communication uses
+    processors at the same time; 0 if computation waits for collectives. `alone_s`: how long the
+    slowest rank's step would take if ranks exchanged no gradients. `first_s`: the longest time,
+    over ranks, from a rank's beginning until its first gradient is ready.
     """
 
     step_s: float
@@ -50,14 +50,14 @@ class RoundTimes:
 
 def _between(low: float, middle: float, high: float, deviations: float) -> float:
     """Returns the value of a piecewise linear function at `deviations`. The function has the values
-    `low` at -1, `middle` at 0 and `high` at 1, and goes on straight beyond -1 and 1."""
+    `low` at -1, `middle` at 0 and `high` at 1; its two straight lines continue beyond -1 and 1."""
     slope = middle - low if deviations < 0 else high - middle
     return middle + deviations * slope
 
 
 def kept_rounds(rounds: Sequence[RoundTimes]) -> Sequence[RoundTimes]:
-    """Returns the rounds without the fifth with the longest steps and the fifth with the shortest
-    ones. These are the rounds that trimmed_mean() of `step_s` averages. So the means of the parts
-    of a step over the returned rounds add up to the trimmed mean of the step."""
+    """Returns the rounds without the 20 % that have the longest steps and the 20 % that have the
+    shortest steps. These are the rounds that trimmed_mean() of `step_s` averages. So the means of
+    the parts of a step over the returned rounds add up to the trimmed mean of the step."""
     cut = int(TRIMMED * len(rounds))
     return sorted(rounds, key=lambda one: one.step_s)[cut : len(rounds) - cut]

@@ -105,10 +105,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Unit:
-    """A module that the script passes to fully_shard or, in predictions for a script without
-    fully_shard, would pass: its name, and the indices in Launch.parameters of the parameters that
-    are gathered together. The first unit in Launch.units is the root module, unless all of the
-    root's parameters are in other units.
+    """A module that the script passes to fully_shard: its name, and the indices in
+    Launch.parameters of the parameters that are gathered together. In predictions for a script
+    without fully_shard, a module that the script would pass to it. The first unit in Launch.units
+    is the root module, unless all of the root's parameters are in other units.
 
     `reshards`: whether the unit's parameters are freed after forward, and gathered again for
     backward.
@@ -132,8 +132,8 @@ class Unit:
 class Row:
     """The settings of steps in which the script itself synchronises gradients.
 
-    `bucket_bytes`: the size in bytes at which DistributedDataParallel closes a bucket.
-    `first_bucket_bytes`: the same for the first bucket of each dtype. `bf16`: whether
+    `bucket_bytes`: the size in bytes from which on DistributedDataParallel adds no more parameters
+    to a bucket. `first_bucket_bytes`: the same for the first bucket of each dtype. `bf16`: whether
     DistributedDataParallel uses bf16_compress_hook. `zero1`: whether the optimizer is a
     ZeroRedundancyOptimizer. `fsdp`: whether the script uses fully_shard. `whole`: whether
     fully_shard keeps the parameters of all units after forward. `passes`: the number of backward
@@ -198,9 +198,10 @@ class Memory:
     multiplied by the number of ranks that share the parameters. `keeps_gradients`: whether
     gradients already exist when the step begins. All other tensors together, such as activations,
     need at most `forward_bytes` in forward, and at most `optimizer_bytes` in the update. While
-    backward computes the gradient of parameter p, after that of the previous parameter, they need
-    at most `ready_bytes[p]`, and at the end of this time `held_bytes[p]`. `order`: the numbers of
-    the parameters in the order in which their gradients became ready.
+    backward computes the gradient of parameter p, after the gradient of the parameter before p is
+    ready, these tensors need at most `ready_bytes[p]`. When the gradient of p is ready, they need
+    `held_bytes[p]`. `order`: the numbers of the parameters in the order in which their gradients
+    became ready.
     """
 
     weight_bytes: int
@@ -258,12 +259,13 @@ class Collectives:
     """The measured times of the collectives of one rank in one probe.
 
     `in_flight`: 1 if each collective ends before the next begins, 0 if all are issued at once.
-    `bytes`: the bytes of each collective; of FULLY_SHARD, the bytes of each unit's parameters.
-    `ns`: the time of each collective, empty if all are issued at once; of FULLY_SHARD, the time
-    between a unit's gather and its reduction, which predictions do not use. `in_ns` and `out_ns`:
-    of BF16, the times of the casts before and after each collective; of FULLY_SHARD, the times of
-    each unit's gather and reduction. `wall_ns`: the time from the beginning of the first collective
-    to the end of the last. `cpu_ns`: the CPU time of the process meanwhile.
+    `bytes`: the bytes of each collective; in a FULLY_SHARD probe, the bytes of each unit's
+    parameters. `ns`: the time of each collective, empty if all are issued at once; in a FULLY_SHARD
+    probe, the time between a unit's gather and its reduction, which predictions do not use. `in_ns`
+    and `out_ns`: in a BF16 probe, the times of the casts before and after each collective; in a
+    FULLY_SHARD probe, the times of each unit's gather and reduction. `wall_ns`: the time from the
+    beginning of the first collective to the end of the last. `cpu_ns`: the CPU time that the
+    process uses during `wall_ns`.
     """
 
     kind: CollectiveKind
@@ -305,10 +307,11 @@ class Step:
     step to the beginning of this step; 0 if unknown. `ready_ns`: for each parameter the time from
     the beginning of the last backward until its gradient is ready; -1 if it gets none.
 
-    Under fully_shard, UNSYNCHRONISED steps and probes have times of each unit. `units_ns` has four
-    for each: when its forward begins and ends, and when its backward begins and ends, in the last
-    pass, counted from the step's beginning. `gather_ns` and `reduce_ns` have how long the unit's
-    gather before the step and its reduction before the optimizer take.
+    Under fully_shard, UNSYNCHRONISED steps and probes have times of each unit. For each unit,
+    `units_ns` has four times in the last pass, counted from the step's beginning: when the unit's
+    forward begins and ends, and when its backward begins and ends. For each unit, `gather_ns` has
+    the duration of its gather before the step, and `reduce_ns` that of its reduction before the
+    optimizer.
     """
 
     mode: StepMode
@@ -398,7 +401,8 @@ class Launch:
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Launch:
-        """Makes a Launch from what to_json() of this version or an older version has returned.
+        """Makes a Launch from a value that to_json() has returned in this version of gradsync or in
+        an older one.
 
         Raises Refused if the value is not a launch. Does not look for contradictions between
         fields, which check_launch() finds.

@@ -1,4 +1,5 @@
-"""Runs a training script within this process, and records one of its models."""
+"""Runs a training script within this process, and records the times of the training steps of one of
+the models that the script trains."""
 
 from __future__ import annotations
 
@@ -63,14 +64,15 @@ class Options:
 
 
 class Script(Listener):
-    """Runs a script and finds the model to record. If the script wraps models in DDP, this is the
-    first of them that trains or, with --model=N, the Nth. Otherwise it is the outermost module that
-    the script calls and that has the parameters of the first optimizer that steps; with several
-    processes, fully_shard must have been called with this module."""
+    """Runs a script and finds the model to record. If the script wraps models in DDP, the recorded
+    model is the first of these that trains or, with --model=N, the Nth that the script wraps. If
+    the script uses no DDP, the recorded model is the outermost module that the script calls and
+    that has the parameters of the first optimizer that steps (with --model=N, of the Nth
+    optimizer). With several processes, fully_shard must have been called with this module."""
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
-        """`answer`: a function that is called in rank 0 when a launch of several processes is
-        recorded, with the name of the file to which it was added."""
+        """`answer`: when a launch (one start of the script) of several processes is recorded, rank
+        0 calls this function with the name of the file to which the launch was added."""
         self._options = options
         self._answer = answer
         self._pid = os.getpid()
@@ -175,15 +177,17 @@ class Script(Listener):
             self._find(trained)
 
     def on_backward_end(self) -> None:
-        """After 20 (PATIENCE) backward passes without a step of an optimizer of torch.optim, looks
-        for a model to record among the called modules, because other code may update it."""
+        """Called when a backward pass has ended. If 20 (PATIENCE) passes have ended and no
+        optimizer of torch.optim has stepped, assumes that other code updates the model, and looks
+        for the model among the modules that the script has called."""
         self._backwards += 1
         if self._backwards == PATIENCE and not self._optimizers:
             self._find(set().union(*map(_ids_with_gradients, self._called.values())))
 
     def _find(self, trained: set[int]) -> None:
-        """Finds the model that has the parameters with these ids, and records it; ends the process
-        with an error if there is none. Does nothing if a model is in DDP or already recorded."""
+        """Finds the model that has the parameters with these ids, and begins to record its steps;
+        ends the process with an error if there is no such model. Does nothing if a model is in DDP
+        or already recorded."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
         if in_backward():
@@ -207,8 +211,8 @@ class Script(Listener):
 
     def _modules_with(self, trained: set[int]) -> list[torch.nn.Module]:
         """Of the outermost modules that the script has called, returns the first one that has all
-        parameters with these ids, as a list of one. If none has all, returns those that have some
-        of these parameters."""
+        parameters with these ids, as a list of one. If no module has all of them, returns all
+        called modules that have some of these parameters."""
         held = [(module, _ids_with_gradients(module)) for module in self._called.values()]
         whole = [module for module, ids in held if trained <= ids]
         return whole[:1] or [module for module, ids in held if trained & ids]

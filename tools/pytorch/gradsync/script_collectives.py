@@ -1,5 +1,5 @@
 """Finds the all-reduces, reduces and all-gathers that a script itself calls while the command
-`check` runs it, and the numbers that it sums over ranks by them."""
+`check` runs it, and the numbers that the script sums over ranks by these collectives."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ class ScriptCollectives:
         self._is_forward = False
 
     def start(self, around: Callable[[Any, str, Callable[..., Any]], None]) -> None:
-        """Begins to watch collectives. For each of them, the function `name` of the module `owner`,
-        calls around(owner, name, call), which must replace this function by `call`."""
+        """Begins to watch collectives. For each collective, which is the function `name` of the
+        module `owner`, calls around(owner, name, call), which must replace the function
+        by `call`."""
         for name in (*REDUCTIONS, *GATHERS):
             around(dist, name, self._on_call)
         around(dist, "all_gather_object", self._on_objects)
@@ -129,8 +130,8 @@ class ScriptCollectives:
             self._unread.append((torch.cat([one.flatten() for one in made]), is_gather))
 
     def _read(self) -> list[float]:
-        """Returns the numbers that the script has summed over ranks in this step, without those of
-        results that _keep() has left out."""
+        """Returns the numbers that the script has summed over ranks in this step, without the
+        numbers of results that _keep() has left out."""
         unread, self._unread = self._unread, []
         for numbers, is_gather in unread:
             own = [float(number) for number in numbers.tolist()]
@@ -149,9 +150,9 @@ def _is_called_by_torch() -> bool:
 
 def _divisors(root: torch.Tensor) -> list[float]:
     """Follows autograd's graph from this tensor back through up to 200 operations (MOST_NODES).
-    Returns a number for each of them, except those that multiply or divide by one number. It is the
-    absolute value of the number by which the operation's result was divided on its way to the
-    tensor; 1 if by none."""
+    Returns a number for each of these operations, except for operations that multiply or divide by
+    a single number. The returned number is the absolute value of the number by which the
+    operation's result was divided on its way to the tensor; 1 if by none."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):

@@ -1,4 +1,4 @@
-"""Records a model under FSDP2 (torch.distributed.fsdp.fully_shard).
+"""Records the times of the steps of a model under FSDP2 (torch.distributed.fsdp.fully_shard).
 
 In a probe (a step whose collectives are timed), or in a step without synchronisation, each rank has
 the whole model: the recorder gathers all units before the step, frees no parameters after forward

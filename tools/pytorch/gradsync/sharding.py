@@ -36,7 +36,7 @@ SENT = (Operation.ALL_GATHER, Operation.REDUCE_SCATTER)  # what units do
 
 class Resharding(Enum):
     """Tells which units free their parameters after forward, and gather them again for backward:
-    the same as in the recorded script, all except the first (the root), or none."""
+    the same units as in the recorded script, all units except the first (the root), or none."""
 
     AS_RECORDED = "as_recorded"
     ALL = "all"
@@ -172,7 +172,8 @@ def _events(launch: Launch, units: Sequence[Unit], step: Step) -> list[Event]:
 def _planned_round(
     launch: Launch, units: Sequence[Unit], order: Sequence[Event], steps: Sequence[Step]
 ) -> list[PlannedStep]:
-    """`order`: the calls of FSDP2's methods in rank 0's first step, whose order all steps get."""
+    """`order`: the calls of FSDP2's methods in rank 0's first step; the calls of every step are
+    assumed to have this order."""
     empty = {number for number, unit in enumerate(units) if not unit.parameters}
     overlaps = waits_of(launch) is Waits.COMPUTATION
     begins = [begin_of(launch, step) for step in steps]
@@ -231,8 +232,8 @@ def predict_launch(
 
 
 def _measured_as(launch: Launch, costs: LinkCosts) -> dict[Operation, Operation]:
-    """Returns, for each of the operations ALL_GATHER and REDUCE_SCATTER of a unit, the measured
-    operation in `costs` whose times predictions use for it."""
+    """For the operations ALL_GATHER and REDUCE_SCATTER of a unit, returns which measured operation
+    in `costs` has the times that predictions use."""
     gather = Operation.ALL_GATHER
     # gloo's reduce-scatter is an all-reduce.
     reduction = Operation.ALL_REDUCE if launch.backend == "gloo" else Operation.ALL_GATHER

@@ -22,13 +22,13 @@ from gradsync.world import World
 
 class StepRecorder:
     """Measures how long the parts of a model's current training step take. The Recorder calls its
-    methods when these parts begin and end. Marks of the clock say when: moments on a CPU, or events
-    of a GPU.
+    methods when these parts begin and end. The time of each event is a mark of the clock: a moment
+    on a CPU, or an event of a GPU.
 
     `turn`: the kind of the current step, such as a probe (a step whose collectives are timed).
     `passes`: the number of backward passes so far in the step that have computed gradients.
-    `is_prepared`: whether the current backward pass synchronises (in DDP, already known after
-    forward). `arrivals`: when gradients became ready in the current or last backward pass.
+    `is_prepared`: whether the current backward pass synchronises gradients (in DDP, already known
+    after forward). `arrivals`: when gradients became ready in the current or last backward pass.
     `buffer`: the flat buffer of gradients, whose contents probes send; None before the first step
     has ended, and after close().
     """
@@ -105,8 +105,8 @@ class StepRecorder:
 
     def note_ready(self, i: int, is_in_step: bool) -> None:
         """Called whenever autograd has added to the gradient of parameter `i`. `is_in_step`:
-        whether the gradients of the current step are not yet synchronised, so that this one belongs
-        to the step."""
+        whether the gradients of the current step are not yet synchronised, so that the gradient of
+        parameter `i` belongs to this step."""
         gradient = self._target.params[i].grad
         assert gradient is not None
         is_last = self.arrivals.count(i)
@@ -193,9 +193,9 @@ class StepRecorder:
         self.arrivals.since_update = 0
 
     def end(self, moment: Mark) -> None:
-        """Called when the step has ended. `moment`: the mark of its end. It also counts as the end
-        of the update if that is still running, as when an optimizer calls the model in a
-        closure."""
+        """Called when the step has ended. `moment`: the mark of its end. If an update is still
+        running, as when an optimizer calls the model in a closure, `moment` also counts as the end
+        of the update."""
         if self._updated is None:
             self.note_updated(moment)
         self.arrivals.since_update = 0
@@ -207,7 +207,7 @@ class StepRecorder:
         return self._step_marks().last_backward is not None
 
     def times(self) -> Step:
-        """Returns the times of the step, which must have ended, and of which is_synchronised() must
+        """Returns the times of the step. The step must have ended, and is_synchronised() must
         return True."""
         assert self._updated is not None
         self._clock.settle()

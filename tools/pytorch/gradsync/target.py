@@ -34,13 +34,14 @@ def other_gradient_dtype(name: str) -> str:
 
 
 class ModelTarget:
-    """A model whose gradients nothing but the recorder synchronises, such as a module in one
-    process; base class for models in DDP and under fully_shard.
+    """A model whose gradients only the recorder synchronises, such as a model that one process
+    trains. Also the base class for models in DDP and under fully_shard.
 
     `named`: the parameters that train, each with its name. `roots`: the modules whose call begins a
     step. `views`: whether gradients stay views of the buffer from which a probe has sent them.
-    `units`: the modules with which the script has called fully_shard; else empty. `sharing_ranks`:
-    under HSDP, the number of ranks among which each copy of the parameters is divided; else 0.
+    `units`: the modules with which the script has called fully_shard; empty if it has not called
+    it. `sharing_ranks`: under HSDP, the number of ranks among which each copy of the parameters is
+    divided; else 0.
     """
 
     kind = Target.PLAIN
@@ -59,8 +60,8 @@ class ModelTarget:
     ) -> None:
         """`module`: the module that has the parameters: `model` itself or, in DDP, the module in
         it. `named`: parameters with their names, of which those that require a gradient are
-        recorded. `only`: the ids (Python's id()) of the parameters to record among these; by
-        default of all."""
+        recorded. `only`: the ids (Python's id()) of the parameters to record among those in `named`
+        that require a gradient; by default, all of these are recorded."""
         self.module = module
         self.roots = list(roots) or [model]
         self.views = views
@@ -98,8 +99,8 @@ class ModelTarget:
         return [p.dtype for p in self.params]
 
     def optimized_ids(self) -> set[int]:
-        """Returns Python's id() of each recorded parameter or, under fully_shard, of this rank's
-        part of it: of what optimizers have."""
+        """Returns Python's id() of each parameter as optimizers have it: of the recorded parameter
+        itself or, under fully_shard, of this rank's part of it."""
         return {id(param) for param in self.params}
 
     def can_try_units(self) -> bool:

@@ -57,8 +57,8 @@ def part_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def whole_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the whole of a DTensor, for which all its ranks must call this together; returns any
-    other tensor unchanged."""
+    """Returns the whole of a DTensor; all ranks of the DTensor must call this function together.
+    Returns any other tensor unchanged."""
     return cast("Any", tensor).full_tensor() if is_in_parts(tensor) else tensor
 
 
@@ -198,7 +198,7 @@ def store_within(store: Any, prefix: str) -> Any:
 
 
 def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> None:
-    """Waits until all ranks have called this, by the default group's store and without a
+    """Waits until all ranks have called this function. Uses the default group's store, and no
     collective.
 
     Raises RuntimeError if another rank does not call it within about `timeout`. Each meeting of the
@@ -253,7 +253,8 @@ def forget_used_parameters(ddp: DDP) -> None:
 
 def reduced_parameters(ddp: DDP) -> Sequence[torch.nn.Parameter]:
     """Returns the parameters that the model had when it was wrapped in DDP, without those that DDP
-    ignores. DDP averages the gradients of those of them that required gradients then."""
+    ignores. Among the returned parameters, DDP averages the gradients of those that required
+    gradients when the model was wrapped."""
     return cast("Sequence[torch.nn.Parameter]", ddp._module_parameters)
 
 
@@ -357,8 +358,8 @@ def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:
 
 
 def make_whole_parameters(module: torch.nn.Module) -> None:
-    """Gathers the parameters of a module and frees them again, so that from then on
-    whole_parameter() returns no None for them. Requires is_sharded(module)."""
+    """Gathers the parameters of a module and frees them again. From then on, whole_parameter() does
+    not return None for these parameters. Requires is_sharded(module)."""
     cast("Any", module).unshard()
     cast("Any", module).reshard()
 

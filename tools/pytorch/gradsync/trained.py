@@ -1,5 +1,5 @@
-"""Keeps the models, optimizers and parameters of the script that `check` runs, and what happens in
-its current step."""
+"""Keeps the models, optimizers and parameters of the script that `check` runs, and what is known
+about the script's current training step."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Turns:
 
     A parameter's group follows from its number, which it gets when `check` first registers a hook
     on the tensor that gets its gradient. `check` needs further checked updates of an optimizer
-    while one of the optimizer's parameters was in fewer of them than STEPS (2) times the number of
-    groups. Checked updates of the parameter by other optimizers count, too. Parameters that have
-    never required a gradient are ignored, and so are parameters that `check` can no longer compare
-    (see count()).
+    until each of the optimizer's parameters was in at least STEPS (2) times as many checked updates
+    as there are groups. Checked updates of a parameter by other optimizers count, too. Parameters
+    that have never required a gradient are ignored, and so are parameters that `check` can no
+    longer compare (see count()).
     """
 
     def __init__(self, groups: int) -> None:
@@ -244,9 +244,9 @@ class Step:
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
         """Returns whether to keep this gradient of one backward pass, and those of later passes for
-        the same parameter, because they may explain why their sum is wrong. Until `check` has found
-        a wrong gradient, it keeps them for up to 100 parameters, each with two or more dimensions
-        and at most 4096 elements."""
+        the same parameter. Gradients of single passes may explain why the sum over all passes is
+        wrong. Until `check` has found a wrong gradient, it keeps such gradients for up to 100
+        parameters, each with two or more dimensions and at most 4096 elements."""
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 

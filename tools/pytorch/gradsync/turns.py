@@ -120,7 +120,8 @@ class Rounds:
 
     def end_step(self, passes: int, is_synchronised: bool) -> Verdict:
         """Called when a step of a round has ended: decides whether to keep its times. After REPEAT,
-        the next step has the same kind again; otherwise it has the next kind of the round."""
+        the next step has the same kind again; after WARM_UP or KEEP, it has the next kind of the
+        round."""
         if self.taken < len(self.plan):
             self._counts[passes] += 1
             self.taken += 1

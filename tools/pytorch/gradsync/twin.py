@@ -93,9 +93,9 @@ def _step_of_copy(
     alone: dist.ProcessGroup | None,
     direction: int,
 ) -> list[torch.Tensor]:
-    """Returns the weights, in f64, after a copy of the optimizer has stepped with the gradients'
-    means over ranks plus `direction` (0, 1 or -1) times the bounds of their rounding errors, with
-    random signs that are the same in each call."""
+    """Makes a copy of the optimizer step with the gradients' means over ranks plus `direction` (0,
+    1 or -1) times the bounds of their rounding errors. The bounds have random signs, which are the
+    same in each call. Returns the weights after the step, in f64."""
     draw = torch.Generator().manual_seed(0)
     try:
         with default_group(alone):

@@ -1,7 +1,7 @@
 """Computes when FSDP2 (torch.distributed.fsdp.fully_shard) gathers the parameters of its units, and
 reduces their gradients.
 
-The rules are those of PyTorch's torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py. Moments
+It follows the rules of PyTorch's torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py. Moments
 are seconds of computation after the beginning of a step; this clock stands still while a rank
 waits.
 """
@@ -54,9 +54,9 @@ class UnitCollective:
 
 
 class _Schedule:
-    """Finds out which collectives FSDP2 issues, and when, from the calls of its methods (Events),
-    which add() takes one after the other. `planned`: the collectives of the events added so far, in
-    the order in which they are issued."""
+    """Finds out which collectives FSDP2 issues, and when. add() takes the calls of FSDP2's methods
+    (Events) one after the other. `planned`: the collectives of the events added so far, in the
+    order in which they are issued."""
 
     def __init__(self, units: Sequence[Unit], overlaps: bool) -> None:
         self.planned: list[UnitCollective] = []
@@ -86,10 +86,11 @@ class _Schedule:
         self._backward_ended = event.call in (Call.POST_BACKWARD, Call.ACCUMULATE)
 
     def _pre_forward(self, event: Event) -> None:
-        """Adds a gather of a unit's parameters to `planned`, unless they are still gathered. It is
-        issued when the unit's module is called. If the host runs ahead of a GPU, it is issued
-        earlier: when the forward of the unit begins whose parameters were gathered two gathers
-        before. At this moment, the buffer that this gather needs becomes free."""
+        """Adds a gather of a unit's parameters to `planned`, unless they are still gathered. The
+        gather is issued when the unit's module is called. If the host runs ahead of a GPU, the
+        gather is issued earlier: when the forward of an earlier unit begins. This is the last unit
+        but one for which a gather was added in this pass, or the only one. When its forward begins,
+        the buffer that the new gather needs becomes free."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s
@@ -109,7 +110,8 @@ class _Schedule:
     def _pre_backward(self, event: Event) -> None:
         """Adds a gather of the unit's parameters to `planned`, unless they are gathered already.
         Also adds a gather of the unit that backward is expected to need next, unless it is gathered
-        already: the one whose forward ended last before this unit's forward ended."""
+        already. This is the unit whose forward ended last before the forward of the event's unit
+        ended."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)
@@ -205,10 +207,10 @@ def _assumed_events(
     step: Step, units: Sequence[Unit], passes: int, ready: Sequence[float]
 ) -> list[Event]:
     """Returns the calls of FSDP2's methods in the last pass, at assumed moments, for a script that
-    does not use fully_shard. A unit's backward is assumed to begin with the last gradient of the
-    unit before it in backward (the first unit's with backward itself), and to end with its own last
-    gradient. Each unit is assumed to take the same fraction of forward as of backward. The forward
-    and backward of the root (unit 0) contain those of all other units."""
+    does not use fully_shard. A unit's backward is assumed to end when the unit's last gradient is
+    ready, and the backward of the next unit to begin at this moment. The first unit's backward
+    begins when backward itself begins. Each unit is assumed to take the same fraction of forward as
+    of backward. The forward and backward of the root (unit 0) contain those of all other units."""
     before, backward = NS * step.before_ns, NS * step.backward_ns
     forward = max((before + backward) / passes - backward, 0)
     ends = sorted(

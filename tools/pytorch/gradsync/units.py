@@ -39,8 +39,8 @@ def reduce(group: ShardedGroup) -> None:
 
 def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
     """Returns whether `gradsync record` may itself run FSDP2's collectives, to measure them, for
-    units of these parameters. This needs PyTorch 2.9 or later, and parameters on a CPU of one
-    floating-point dtype, none of them a scalar."""
+    units of these parameters. This needs PyTorch 2.9 or later. The parameters must be on a CPU and
+    have one common floating-point dtype, and none of them may be a scalar."""
     are_of_one_dtype = len({p.dtype for p in params}) == 1
     return (
         pytorch_version() >= TRIED
@@ -50,8 +50,9 @@ def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
 
 
 def group_like(params: Sequence[torch.nn.Parameter]) -> ShardedGroup:
-    """Makes a unit of FSDP2 with new parameters on the CPU that have the shapes and dtypes of
-    these, sharded over all ranks, and returns its group of parameters."""
+    """Makes new parameters on the CPU with the shapes and dtypes of `params`, calls fully_shard
+    with them so that they are sharded over all ranks, and returns the resulting group of
+    parameters."""
     from torch.distributed.fsdp import fully_shard
 
     # FSDP2 wants contiguous parameters, which those of a model need not be.

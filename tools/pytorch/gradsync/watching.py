@@ -47,9 +47,9 @@ CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gra
 
 
 class Watch(Listener):
-    """Watches a training script for `check` until finish() is called: when the gradients of enough
-    updates were compared with their means over ranks, or when the check must end for another
-    reason.
+    """Watches a training script for `check` until finish() is called. This happens when the
+    gradients of enough updates were compared with their means over ranks, or when the check must
+    end for another reason.
 
     `groups`: the number of groups into which `check` divides the parameters, to compare the
     gradients of one group after the other. `on_end`: a function that finish() calls with the exit
@@ -166,8 +166,9 @@ class Watch(Listener):
     # What the script calls
 
     def _around(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
-        """Until finish(), a call of owner.name(...) calls call(own, ...) instead, where `own` is
-        the replaced function, except within `check` itself and in code that is being compiled."""
+        """Replaces owner.name by a function that calls call(own, ...), where `own` is the replaced
+        function. Within `check` itself and in code that is being compiled, this function calls only
+        `own`. finish() restores `own`."""
 
         def around(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling() or self.own_work.is_running:
@@ -178,7 +179,8 @@ class Watch(Listener):
 
     def _after(self, kind: type, name: str, then: Callable[[Any], object]) -> None:
         """Until finish(), calls then(object) after each call of the method `name` of an object of
-        this class, except for the calls that _around() leaves alone."""
+        the class `kind`. Leaves out calls within `check` itself and in code that is being
+        compiled."""
 
         def call(own: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
             result = own(one, *args, **kwargs)
@@ -381,9 +383,9 @@ class Watch(Listener):
 
     def _compare(self, update: Update) -> None:
         """Compares the gradients of an update with their means over ranks, unless `check` needs no
-        further checked update of its optimizer. If the optimizer calls a closure several times in
-        an update, compares only after its first call, because ranks may call it different numbers
-        of times."""
+        further checked update of the update's optimizer. If the optimizer calls a closure several
+        times in an update, compares only after its first call, because ranks may call it different
+        numbers of times."""
         if self._is_met or not self._turns.is_pending(update.updater):
             return
         if self._meet(update):
@@ -409,7 +411,8 @@ class Watch(Listener):
 
     def _on_engine(self, own: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any) -> Any:
         """Called instead of step() of a DeepSpeed engine. If step() will update weights, compares
-        the gradients with their means over ranks before it, because they cannot be read afterwards.
+        the gradients with their means over ranks before step(), because gradients cannot be read
+        after step().
 
         `check` treats the engine as the optimizer, because DeepSpeed's optimizers do not update the
         parameters themselves, but flat copies of parts of them.
@@ -440,9 +443,9 @@ class Watch(Listener):
             self._give_up(update)
 
     def _end_checked(self, update: Update) -> bool:
-        """Called after an update before which all ranks waited for each other (see _meet()).
-        Returns whether the check must end: because no rank needs further checked updates, or
-        because ranks train different parameters."""
+        """Called after an update for which all ranks have waited for each other in _meet(). Returns
+        whether the check must end: because no rank needs further checked updates, or because ranks
+        train different parameters."""
         is_last_of_its = self._comparer.after_update(update)
         if self._is_checked:
             self._turns.count(update.updater, is_last_of_its)

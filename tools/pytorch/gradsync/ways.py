@@ -1,5 +1,5 @@
-"""Predicts, for several ways to train one model on several ranks (such as FSDP2), the time of a
-step, and the bytes that a rank sends and the memory that it needs in a step."""
+"""Predicts several ways to train one model on several ranks, such as FSDP2: the time of a step, the
+bytes that a rank sends in it, and the memory that a rank needs in it."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class UnknownWay:
 
 
 class Ways:
-    """Predicts the ways to train the model of one question of `what_if`. `base`: the settings of
-    plain DDP, from which the other ways differ."""
+    """Computes the predictions of all ways to train for one question of `what_if`. `base`: the
+    settings of plain DDP, from which the other ways differ."""
 
     def __init__(self, predictor: Predictor, base: Row) -> None:
         self._predictor = predictor
@@ -137,7 +137,8 @@ class Ways:
 
     def _replicated_bytes(self, row: Row) -> float:
         """Returns the bytes that a rank sends in a step of DistributedDataParallel with these
-        settings, including what bf16_compress_hook or ZeroRedundancyOptimizer change."""
+        settings. The bytes include the changes that bf16_compress_hook or ZeroRedundancyOptimizer
+        make to them."""
         total = self._recording.total_bytes
         sent = total * sent_part(Operation.ALL_REDUCE, self._world_size)
         if row.bf16:
@@ -240,8 +241,8 @@ class Ways:
         """Returns a way to train: local SGD, which averages the weights of all ranks after each
         `steps` steps.
 
-        Ranks wait for each other only at the average, so the step's time is computed from the rank
-        that is slowest over all these steps together.
+        Ranks wait for each other only when they average weights, so the time is computed from the
+        rank whose `steps` steps together take the longest time.
         """
         total = self._recording.total_bytes
         step_s, average_s = self._predictor.local_step(steps)
@@ -264,8 +265,8 @@ def _unmeasured(name: str) -> UnknownWay:
 def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None) -> str:
     """Returns a sentence about which of the ways that compute the same weights as
     DistributedDataParallel is the fastest, or that this is undecided. With `limit_bytes`, considers
-    only ways that fit into this memory of a rank; if none fits, or if that is unknown, the sentence
-    says so."""
+    only ways that fit into this memory of a rank; if no way fits, or if it is unknown whether one
+    fits, the sentence says so."""
     same = [way for way in ways if isinstance(way, PredictedWay) and way.is_same]
     needs = {way.name: needed for way in same if (needed := way.bytes_of_batch()) is not None}
     if limit_bytes is not None and not needs:
@@ -286,9 +287,9 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
 
 def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
     """Returns, by the name of a way to train, the largest multiple of the recorded batch with which
-    the way fits into a rank's memory of `limit_bytes`. Multiples are at most 2**20, and too small
-    by at most 0.1 %. Leaves out ways that do not fit, or are not known to fit, with the recorded
-    batch."""
+    the way fits into a rank's memory of `limit_bytes`. A multiple is at most 2**20, and may be up
+    to 0.1 % smaller than the largest that fits. Leaves out ways that do not fit, or are not known
+    to fit, with the recorded batch."""
     found = {}
     for way in ways:
         if isinstance(way, PredictedWay) and way.fits(limit_bytes):

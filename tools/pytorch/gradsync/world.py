@@ -1,5 +1,5 @@
-"""The processes that train a model together under `gradsync record`, with functions to wait for
-each other."""
+"""Represents the processes that train a model together under `gradsync record`, and lets them wait
+for each other."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""Finds the same collective in the traces of several ranks, the rank that arrived last, and how
-long the others waited.
+"""Finds each collective in the traces of several ranks, and computes which rank began it last, and
+how long the other ranks waited for this rank.
 
-It is assumed that on each rank a collective lasts from the rank's own arrival until all ranks have
-arrived and the data has been exchanged, so all ranks end together. Ranks of one host share a clock,
-so their latest beginning is the last arrival. Clocks of different hosts differ, so beginnings on
-different hosts cannot show the last arrival. Between hosts, the rank on which a collective takes
-the shortest time is assumed to be the last, and the additional time of another rank is its waiting.
-To check that events of two hosts are one collective, the two hosts' clocks are assumed to differ by
-a constant time. Corrected by it, the events must end at almost the same time.
+It is assumed that on each rank a collective lasts from the rank's own arrival (the moment at which
+it begins the collective) until all ranks have arrived and the data has been exchanged, so all ranks
+end together. Ranks of one host share a clock, so their latest beginning is the last arrival. Clocks
+of different hosts differ, so beginnings on different hosts cannot show the last arrival. Between
+hosts, the rank on which a collective takes the shortest time is assumed to be the last, and the
+additional time of another rank is its waiting. To check that events of two hosts are one
+collective, the two hosts' clocks are assumed to differ by a constant time. If one clock is
+corrected by this time, the events must end at almost the same time.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Place:
     `step`: the number of its step; None if the trace has no steps. `turn`: the index of the
     collective among those of its kind, group and size in this step. `is_numbered`: whether all
     collectives in the traces have a sequence number, which the process group gives to a call. If
-    so, the index counts only collectives with the same number, and `turn` is the index plus 2**20
-    times this number."""
+    so, `turn` is 2**20 times this number, plus the index of the collective among those that also
+    have this number."""
 
     step: int | None
     group: Group
@@ -56,7 +57,7 @@ class Aligned:
     clock; otherwise it is relative to the collective's end, and so negative. `pure_s`: the time
     from the last arrival to the latest end or, without a common clock, the shortest time that the
     collective takes on a rank. `spread_s`: the time between the earliest and the latest end of the
-    collective on these ranks."""
+    collective on the ranks that took part."""
 
     place: Place
     parts: Mapping[int, Collective]
@@ -85,12 +86,12 @@ class Aligned:
 class Alignment:
     """The result of align(): which collectives of several ranks' traces are the same. `sure`:
     collectives that end together on all ranks that took part, those of the first rank first, in the
-    order of its calls. `unsure`: the number of collectives that do not end together on these ranks.
-    `unmatched`: how many collectives are missing in the trace of a rank that may belong to their
-    group; each is counted once for each rank whose trace has it. `is_usable`: whether at least half
-    of the collectives that were found on all their ranks end together, so that the matching is
-    credible. `offsets_s`: for each rank, the seconds to add to its times, to get times of the first
-    rank's clock."""
+    order of its calls. `unsure`: the number of collectives that do not end together on all ranks
+    that took part. `unmatched`: how many collectives are missing in the trace of a rank that may
+    belong to their group; each is counted once for each rank whose trace has it. `is_usable`:
+    whether at least half of the collectives that were found on all their ranks end together, so
+    that the matching is credible. `offsets_s`: for each rank, the seconds to add to its times, to
+    get times of the first rank's clock."""
 
     sure: list[Aligned]
     unsure: int

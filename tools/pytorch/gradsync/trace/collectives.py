@@ -66,10 +66,10 @@ class Group:
 @dataclass(slots=True)
 class Collective:
     """One collective, such as an all-reduce, as one rank ran it. `called`: when the host called the
-    collective or launched its kernel; its beginning if the trace does not tell this. `bytes`: the
-    size of the whole vector in bytes; None if unknown. `sequence`: the number that the process
-    group has given the collective; -1 if unknown. `dtype`: the dtype's name in the trace; empty if
-    unknown."""
+    collective or launched its kernel; when the collective began if the trace does not tell this.
+    `bytes`: the size of the whole vector in bytes; None if unknown. `sequence`: the number that the
+    process group has given the collective; -1 if unknown. `dtype`: the dtype's name in the trace;
+    empty if unknown."""
 
     kind: str
     group: Group
@@ -90,8 +90,8 @@ class Collective:
 
 
 def kind_of(*names: object) -> str:
-    """Returns the kind of collective, such as "all_reduce", from the first of these names that
-    contains one; "other" if none does."""
+    """Looks for a kind of collective, such as "all_reduce", in one of these names after the other,
+    and returns the first kind that it finds; "other" if no name contains one."""
     for name in names:
         letters = re.sub(r"[^a-z]", "", str(name or "").lower())
         for part, kind in KINDS.items():
@@ -110,7 +110,7 @@ def dtype_bytes(name: object) -> int:
 def bus_factor(kind: str, ranks: int) -> float:
     """Returns how many bytes each rank sends for each byte of the collective's vector, as
     nccl-tests count them in the bus bandwidth. For kinds without an entry in BUS_HALVES, such as a
-    broadcast, this is 1."""
+    broadcast, returns 1."""
     return BUS_HALVES[kind] * (ranks - 1) / ranks if kind in BUS_HALVES else 1.0
 
 
@@ -171,8 +171,8 @@ def _by_thread(events: Iterable[Host]) -> dict[Hashable, list[Host]]:
 
 
 def _last(events: Sequence[Host], moment: float) -> Host | None:
-    """Returns the last of these events that began by this moment, if it had not ended before the
-    moment; else None."""
+    """Of these events, finds the last one that began by this moment; returns it, or None if it had
+    ended before this moment, or if there is none."""
     i = bisect.bisect_right(events, moment, key=lambda one: one.begin) - 1
     return events[i] if i >= 0 and events[i].end >= moment else None
 
@@ -199,9 +199,9 @@ def _of_kernel(kernel: Device, calls: _Calls, world_size: int) -> Collective:
 
 
 def _of_threads(trace: Trace) -> list[Collective]:
-    """Returns the collectives that threads of the host run, as with gloo. Of each kind, the first
-    collective is assumed to be that of the first call of c10d, the second that of the second call,
-    and so on."""
+    """Returns the collectives that threads of the host run, as with gloo. The first collective of a
+    kind is assumed to belong to the first call of c10d for this kind, the second to the second
+    call, and so on."""
     waiting: defaultdict[str, list[float]] = defaultdict(list)
     for call in reversed(trace.calls):
         waiting[kind_of(call.name)].append(call.begin)

@@ -1,4 +1,4 @@
-"""The command `gradsync trace`: its flags, output and exit statuses."""
+"""Defines the command `gradsync trace`: its flags, output and exit statuses."""
 
 from __future__ import annotations
 

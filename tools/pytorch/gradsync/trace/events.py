@@ -98,9 +98,10 @@ class Trace:
 
     `world_size` is 0 and `host`, `backend` and `device_name` are empty if the trace does not have
     them. `operators`: for each thread, when PyTorch's operators ran in it. `synchronisations`: when
-    calls of the host waited for the GPU. `transports`: annotations of collectives, such as gloo:...
-    in gloo's own threads, where the collective runs, or nccl:... in the thread of the host that
-    launches it. `nodes`: events of autograd's nodes in backward.
+    calls of the host waited for the GPU. `transports`: annotations of collectives. Those of gloo,
+    such as gloo:..., are in gloo's own threads, where the collective runs; those of NCCL, such as
+    nccl:..., are in the thread of the host that launches the collective. `nodes`: events of
+    autograd's nodes in backward.
     """
 
     path: str
@@ -133,8 +134,8 @@ class Trace:
 
     def main_thread(self) -> Hashable:
         """Returns the thread of the profiler's steps. Without steps, returns the thread of the
-        optimizers' steps or, without these, that of DDP's forwards. Without any of them, returns
-        the thread with most operators; None without operators."""
+        optimizers' steps or, without these, that of DDP's forwards. If the trace has none of these
+        events, returns the thread with most operators; None if it has no operators."""
         for own in (self.steps, self.optimizers, self.forwards):
             if own:
                 return own[0].thread

@@ -34,8 +34,8 @@ class Progress:
         self._shown = -1
 
     def at(self, position: int) -> None:
-        """Shows which percentage of the file is read, if it has grown; `position`: the number of
-        the file's bytes read so far."""
+        """Shows which percentage of the file is read, if this percentage has grown since it was
+        last shown. `position`: the number of the file's bytes read so far."""
         percent = min(100, 100 * position // self._total_bytes)
         if self._shows and percent > self._shown:
             self._shown = percent
@@ -65,8 +65,8 @@ class _Text:
         self.events = 0
 
     def _more(self) -> bool:
-        """Reads more of the file's text, and drops what was used. Returns whether there was more
-        text."""
+        """Reads more of the file's text, and drops the text that is already parsed. Returns whether
+        there was more text."""
         if self._is_ended:
             return False
         chunk = self._read()
@@ -80,8 +80,8 @@ class _Text:
         return not self._is_ended
 
     def peek(self) -> str:
-        """Skips white space, and returns the character after it, which the next read begins with;
-        empty at the end of the file."""
+        """Skips white space, and returns the next character, but leaves it to be read again;
+        returns an empty string at the end of the file."""
         while True:
             text, at = self._text, self._at
             while at < len(text) and text[at] in SPACE:
@@ -98,8 +98,8 @@ class _Text:
         self._at += 1
 
     def value(self) -> Any:
-        """Reads one whole JSON value, and returns it. If it is broken, raises Refused, which names
-        the place in the file."""
+        """Reads one whole JSON value, and returns it. If the value is broken, raises Refused, which
+        names the place in the file."""
         self.peek()
         while True:
             try:
@@ -169,9 +169,9 @@ def _fields(text: _Text, facts: dict[str, Any]) -> Iterator[Event]:
 def read_events(path: str, facts: dict[str, Any]) -> Iterator[Event]:
     """Yields the events of a trace's file, which may be compressed by gzip, whatever its name.
 
-    `facts` gets the file's fields beside the events, and has all of them when the iteration ends.
-    Raises Refused if the file cannot be read or is not a trace; if its JSON is broken, the error
-    names the line and the character.
+    `facts` gets the fields that the file has in addition to the events; all of them are in it when
+    the iteration ends. Raises Refused if the file cannot be read or is not a trace; if its JSON is
+    broken, the error names the line and the character.
     """
     if path.removesuffix(".gz").endswith((".pftrace", ".perfetto-trace")):
         raise Refused(

@@ -14,7 +14,7 @@ from gradsync.trace.steps import launched_within
 
 class Moments:
     """Tells when work that the host starts is executed. This class is for training on a CPU, where
-    the main thread executes work when it starts it."""
+    the main thread executes work immediately."""
 
     is_of_gpu = False
 

@@ -1,5 +1,6 @@
-"""Makes a recording from a trace of DistributedDataParallel, like those that `gradsync record`
-makes of one process: the times of a step that sends nothing, and when its gradients are ready.
+"""Makes a recording from a trace of DistributedDataParallel. Like a recording that `gradsync
+record` makes of one process, it has the times of a step that sends nothing, and when the gradients
+of this step are ready.
 
 A Plan has the sizes of gradients in the order in which they are ready, and the number of gradients
 in each all-reduce. The sizes come from the shapes of AccumulateGrad's events, if shapes were
@@ -120,9 +121,9 @@ def launch_of(rank: Rank) -> tuple[Launch, Plan]:
 
 
 def row_of(plan: Plan) -> Row | None:
-    """Returns the settings of DistributedDataParallel that make these buckets: the defaults, or one
-    size for all buckets, or one size for the first bucket and another for all others. Returns None
-    if no such settings lead to these buckets.
+    """Returns the settings of DistributedDataParallel that lead to the buckets of `plan`: the
+    defaults, or one size for all buckets, or one size for the first bucket and another for all
+    others. Returns None if no such settings lead to these buckets.
     """
     own = [plan.gradients[end - 1].bytes for end in accumulate(plan.buckets)]
     # A bucket is closed by the gradient with which it reaches its size; the last may stay open.
@@ -273,8 +274,9 @@ def _name_of(dtype: str) -> str:
 
 
 def _last_pass(gradients: Sequence[Gradient], total: int) -> list[Gradient]:
-    """Returns the gradients of the last backward pass: as few of the last ones as have together at
-    least `total` bytes, which is the size of all all-reduces of the step."""
+    """Returns the gradients of the last backward pass. Takes gradients from the end of the list
+    until they have together at least `total` bytes, which is the size of all all-reduces of the
+    step."""
     for i in range(len(gradients) - 1, -1, -1):
         total -= gradients[i].bytes
         if total <= 0:

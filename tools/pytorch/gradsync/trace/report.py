@@ -1,4 +1,5 @@
-"""The result of `gradsync trace`: the times of steps and collectives of all ranks, in seconds."""
+"""Computes the result of `gradsync trace`: the times of steps and collectives of all ranks, in
+seconds."""
 
 from __future__ import annotations
 
@@ -50,9 +51,10 @@ class SizeReport:
     `count`: their number in all these steps, on the rank that has most of them. `mean_s`: the mean
     time that such a collective takes on a rank, including the time for which the rank waits in it
     for the rank that begins it last. `pure_s`: the mean time without this waiting. If none of these
-    collectives could be matched between ranks' traces, `pure_s` is the shortest time that one
-    takes, an upper limit of the time without waiting (`is_limit`), or None if the size is unknown.
-    `waiting_s`: the mean time of this waiting; None if unknown. `bus_bytes_per_s`: the bus
+    collectives could be matched between ranks' traces, `is_limit` is True: `pure_s` is then the
+    shortest time that one of them takes, which is an upper limit of the time without waiting, or
+    None if the size is unknown. `waiting_s`: the mean time for which a rank waits in such a
+    collective for the rank that begins it last; None if unknown. `bus_bytes_per_s`: the bus
     bandwidth as nccl-tests define it, from `pure_s`; None if unknown.
     """
 
@@ -91,8 +93,8 @@ class WaitingReport:
     `by_rank_s`: for each rank, how long it waits in a step, as a mean over these steps.
     `for_rank_s`: for each rank, how long all other ranks together wait for it in a step, as a mean
     over these steps. `last_counts`: the number of collectives that each rank began last, without
-    ranks that began none last. `collectives`: the number of collectives in these steps that could
-    be matched between ranks' traces."""
+    ranks that began none last. `collectives`: the number of collectives, in the steps that are not
+    skipped, that could be matched between ranks' traces."""
 
     by_rank_s: dict[int, float]
     for_rank_s: dict[int, float]
@@ -137,7 +139,7 @@ class Report:
 def is_counted(number: int | None, skipped: int | None) -> bool:
     """Returns whether means over steps use the step with this number. They leave out the step with
     the number `skipped` and the steps before it, which only some ranks' traces have. If `skipped`
-    is None, means use all steps. They always use a step without a number."""
+    is None, means use all steps. Means always use a step without a number."""
     return skipped is None or number is None or number > skipped
 
 

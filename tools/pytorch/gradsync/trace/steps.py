@@ -18,9 +18,9 @@ SOON_S = 50e-6  # a kernel that waits for another stream begins so soon after it
 class Window:
     """A step in one rank's trace. `number`: the number that the profiler gives the step; None for a
     trace without steps. `host`: when the step begins and ends on the host. `begin` and `end`: when
-    the step begins and ends on the GPU, if there is one, or else on the host. On a GPU, each is the
-    moment when all work has ended that was launched before the host's moment, or the host's moment
-    if that is later."""
+    the step begins and ends on the GPU, if there is one, or else on the host. On a GPU, a step
+    begins (or ends) when it has begun (or ended) on the host and the GPU has done all work that was
+    launched before this moment of the host."""
 
     number: int | None
     host: Span
@@ -190,9 +190,10 @@ class Accountant:
         return self._kernels[i].launched
 
     def _last_gradient(self, window: Window) -> float:
-        """Returns when, on the host's clock, the last event of a step ends that is a node of
-        autograd, an accumulation of a gradient or a copy into a bucket. If the step has no such
-        event, returns when the optimizer begins or, without an optimizer, when the step ends."""
+        """Looks at the nodes of autograd, the accumulations of gradients and the copies into
+        buckets in a step, and returns when the last of these events ends on the host's clock. If
+        the step has no such event, returns when the optimizer begins or, without an optimizer, when
+        the step ends."""
         ends = [
             one.end
             for events in (self._trace.nodes, self._trace.accumulations, self._trace.into_buckets)

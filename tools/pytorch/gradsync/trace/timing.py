@@ -142,8 +142,9 @@ def _ends_of_copies(
     ready: Sequence[float], gradients: Sequence[Host], into: Sequence[Host], moments: Moments
 ) -> list[float]:
     """Returns when each gradient has been copied into its bucket. The copy of a gradient is the
-    first one that begins after the event in which autograd accumulates this gradient has begun, and
-    before that of the next gradient. For a gradient without such a copy, returns when it is ready.
+    first copy that begins after autograd has begun to accumulate this gradient, and before autograd
+    begins to accumulate the next gradient. For a gradient without such a copy, returns when it is
+    ready.
     """
     result = []
     for i, own in enumerate(gradients):
