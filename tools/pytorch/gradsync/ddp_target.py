@@ -1,5 +1,5 @@
-"""Tells the recorder what it needs to know of a model in DistributedDataParallel (DDP): such as its
-settings, and why it cannot be recorded."""
+"""Tells the recorder about a model in DistributedDataParallel (DDP): for example, which settings
+DDP has, and why the model cannot be recorded."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Interval:
 
     `draws`: for each launch, the values that the repetitions of a bootstrap have given, all equally
     likely; empty if there was no bootstrap, as for a measured value. Predicted steps of one
-    question share some random errors, such as those of the link, which therefore cancel in the
+    question share some random errors, such as those of the link. These errors cancel in the
     difference of two steps.
     """
 
@@ -91,7 +91,8 @@ def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
     `launches`: for each launch its values; there must be at least one value. The interval is Yuen's
     (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If launches
     differ by more than the variation of their values explains (at the 10 % level), each launch
-    counts as one value. This is not tested if launches have fewer than two values on average.
+    counts as one value. Whether launches differ so is not tested if they have fewer than two values
+    on average.
     """
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)
