@@ -150,8 +150,8 @@ class StepMemory:
 
     def on_ready(self, i: int) -> None:
         """Called when the gradient of parameter `i` is ready. Nested passes, such as those of
-        reentrant checkpoints, may later add to the gradient of a shared parameter; then this is
-        called again."""
+        reentrant checkpoints, may later add to the gradient of a shared parameter; then on_ready()
+        is called again."""
         gradient = self._params[i].grad
         if gradient is None or not self._live.is_on:
             return

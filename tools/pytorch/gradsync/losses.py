@@ -40,8 +40,8 @@ class PassLoss:
 
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
-    """The factor by which the backward passes of a step together multiply the mean of the loss: 1
-    is right.
+    """The factor by which the backward passes of a step together multiply the mean of the loss. It
+    should be 1.
 
     `of_means`: the factor if "mean of the loss" means the mean of the means of all ranks' passes.
     `of_tokens`: the factor if it means the mean over the tokens of all ranks' passes. Each of the
@@ -84,9 +84,10 @@ class LossFactor:
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
     def shown(self, factor: float | None = None) -> float:
-        """Returns the factor of the loss to print: of `of_means` and `of_tokens`, the one that is
-        nearest to 1 / `factor`, where gradients are `factor` times the mean. Without `factor`,
-        returns the first of the two that is known. If neither is known, returns 1."""
+        """Returns the factor of the loss that `check` prints. If gradients are `factor` times the
+        mean, it is `of_means` or `of_tokens`, whichever is nearer to 1 / `factor`. Without
+        `factor`, it is `of_means` if that is known, else `of_tokens`. If neither is known, returns
+        1."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))

@@ -207,9 +207,9 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
     move data lower the link's rate. In the returned costs, collectives use no CPU time.
 
     Gathers run only among the ranks of a group. Gradients are summed within a group, and then
-    all-reduced between the ranks that have the same part in each group. This all-reduce goes over
-    the links between hosts if there are several hosts. The link of each host then carries the parts
-    of all its ranks.
+    all-reduced between the ranks that have the same part of the parameters in each group. This
+    all-reduce goes over the links between hosts if there are several hosts. The link of each host
+    then carries the parts of all its ranks.
     """
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
@@ -257,8 +257,9 @@ def _ring_seconds(network: Network, kind: Operation, size: float) -> float:
 
 
 def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> float:
-    """Returns the seconds of a ring within each host, and then of rings between hosts, one for each
-    rank of a host. These rings share the host's link, which carries all bytes.
+    """Returns the seconds of a ring within each host, and then of rings between hosts. There are as
+    many rings between hosts as a host has ranks. These rings share the host's link, which carries
+    all bytes.
     """
     within_s = _half_ring_seconds(_ranks_on_host(network), network.within, size)
     between_s = _half_ring_seconds(_hosts(network), network.between, size)

@@ -28,7 +28,7 @@ class OwnCollectives:
 
     def watch(self, patches: Patches) -> None:
         """Makes this object see the collectives of all process groups until patches.undo() is
-        called. It counts those between start() and end()."""
+        called. It counts only collectives that are called between start() and end()."""
         for name in COLLECTIVES:
             patches.replace(ProcessGroup, name, untraced(self._see))
 

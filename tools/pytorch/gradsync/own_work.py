@@ -44,8 +44,8 @@ class OwnWork:
     def refuse(self, text: str, first_rank: int = 0) -> None:
         """Ends the rank with one line of error, because it cannot be checked any further.
 
-        `first_rank`: the rank that prints its reason at once. Other ranks that call this wait some
-        seconds, in which torchrun usually ends them.
+        `first_rank`: the rank that prints its reason at once. Other ranks that call refuse() wait
+        some seconds, in which torchrun usually ends them.
         """
         where = place(otherwise=self.place)
         further = " further" if self._found() == Status.DIFFERS else ""

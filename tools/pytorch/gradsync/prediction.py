@@ -401,7 +401,8 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns, for each rank, the recorded steps that can stand for DDP's (see _is_like_ddp())."""
+    """Returns, for each rank, the recorded steps that can stand for those of DDP:
+    _is_like_ddp()."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -453,8 +454,8 @@ def _own_s(step: Step) -> float:
 def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
     """Returns the seconds that it takes to add all gradients of a pass to those of earlier passes.
 
-    They are assumed to be those of other recorded work that moves about as many bytes: casts to
-    bf16 and back or, without these, the copies of a probe.
+    These seconds are assumed to be those of other recorded work that moves about as many bytes:
+    casts to bf16 and back or, without these, the copies of a probe.
     """
     if communication.bf16:
         casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte

@@ -27,9 +27,9 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 class Prober:
     """Sends the gradients in a buffer by several kinds of collectives, and measures how long each
-    takes. For FSDP2's kind it makes FSDP2 units (parameters that FSDP2 gathers together), whose
-    parameters have the shapes of the model's. `units`: for each module that FSDP2 would gather, the
-    indices of its parameters."""
+    takes. For FSDP2's kind of collectives, the prober makes FSDP2 units (parameters that FSDP2
+    gathers together), whose parameters have the shapes of the model's. `units`: for each module
+    that FSDP2 would gather, the indices of its parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
@@ -84,7 +84,7 @@ class Prober:
     def _all_reduce_as_bf16(self, pieces: Pieces, sent: CollectiveMarks) -> None:
         """Sends each piece of the buffer as bf16_compress_hook does: cast, divide, all-reduce, copy
         back. The gradients in the buffer are already divided by the number of ranks, so this
-        divides by 1, which takes the same time.
+        function divides by 1, which takes the same time.
         """
         for piece in pieces:
             begin = self._clock.mark()

@@ -27,7 +27,7 @@ class Communication:
     """The costs of collectives, measured in one or more recorded launches (starts) of one script.
 
     `link`: the costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: the
-    costs of all-reduces in bf16, as a function of the sent bytes, including the casts back from
+    costs of all-reduces in bf16, as a function of the sent bytes. They include the casts back from
     bf16, because the thread that runs the collective also casts. `link` and `bf16` are None if they
     were not measured. `bf16_part`: the bytes that are sent in bf16 for each byte of gradients.
     `cast_in_s_per_byte`, `cast_out_s_per_byte` and `zero1_s_per_byte`: the seconds of casts to
@@ -181,8 +181,9 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Returns the costs of all-reduces in bf16; None if they were not measured. It is assumed that
-    they gain as much from running several at the same time as all-reduces of uncast gradients."""
+    """Returns the costs of all-reduces in bf16; None if they were not measured. All-reduces in bf16
+    are assumed to gain as much from running several at the same time as all-reduces of uncast
+    gradients."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
@@ -244,8 +245,9 @@ def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
 
 
 def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _UnitTimes:
-    """Returns the times of the rank whose collectives took least time together, because it waited
-    least for other ranks; empty if there are none. `by_rank`: each rank's times in nanoseconds."""
+    """Returns the times of the rank whose collectives took least time together, because that rank
+    waited least for other ranks; empty if there are no times. `by_rank`: each rank's times in
+    nanoseconds."""
     times = min(by_rank, key=sum)
     if not times:
         return _UnitTimes([], [])

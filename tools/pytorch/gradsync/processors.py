@@ -12,8 +12,8 @@ from gradsync.schema import Launch
 @dataclass(frozen=True)
 class Processors:
     """The processors of one rank. `computing`: how many of them its computation keeps busy.
-    `available`: how many it has, which is the number of processors of its host divided by the
-    number of ranks there, but at least `computing`."""
+    `available`: how many processors the rank has: those of its host divided by the number of ranks
+    on that host, but at least `computing`."""
 
     available: float
     computing: float
