@@ -15,7 +15,7 @@ class Arrivals:
     each parameter, the clock's mark of the moment when its gradient became ready in that backward;
     None if the gradient did not become ready. Several nested passes of one backward, such as those
     of reentrant checkpoints, may add to one gradient. Such a gradient counts as ready when the last
-    pass has added to it.
+    of these passes has added to it.
     """
 
     def __init__(self, params: int) -> None:

@@ -123,8 +123,8 @@ class Cost:
 
 
 def report(findings: Findings, coverage: Coverage, cost: Cost) -> str:
-    """Returns the lines that `check` prints when it ends. Differences are not among them: they were
-    printed when they were found."""
+    """Returns the lines that `check` prints when it ends. Differences are not among these lines:
+    each was printed when it was found."""
     lines = [line_of("note", text) for text in findings.notes()]
     if findings.status() == Status.SAME:
         same = (

@@ -158,7 +158,7 @@ def _columns_of(line: str) -> Sequence[str]:
 def program_of(line: str) -> str | None:
     """Returns the name of a collective, such as all_reduce, if the line names its program, such as
     all_reduce_perf; else None. If several words look like a program, such as names of folders,
-    returns the last that is in PROGRAMS, or else the last of them."""
+    returns the last that is in PROGRAMS, or else the last of these words."""
     names: list[str] = PROGRAM.findall(line)
     known = [name for name in names if name in PROGRAMS]
     return known[-1] if known else names[-1] if names else None

@@ -1,8 +1,8 @@
 """Computes the costs of collectives over a link that was not measured, from its rate and latency,
 or between another number of ranks than was measured.
 
-Each host has one link (a Wire) to other hosts, which its ranks share. Each rank also has a link of
-its own to the other ranks of its host.
+Each host has one link (a Wire) to other hosts, and the ranks of the host share this link. Each rank
+also has a link of its own to the other ranks of its host.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def algorithm_of(backend: str) -> Algorithm:
 
 @dataclass(frozen=True)
 class Wire:
-    """A link between hosts, or between ranks of one host. Its rate (in bytes per second) and its
-    latency are those of one direction."""
+    """A link between hosts, or between ranks of one host. The rate (in bytes per second) and the
+    latency of a link are those of one direction."""
 
     bytes_per_second: float
     latency_s: float
@@ -113,7 +113,7 @@ def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
 
     `recorded`: the costs that were measured in a recording, or None. With `recorded`, each byte
     that a rank sends uses as much CPU time as in the recording, but a collective uses at most one
-    processor of a rank. Without it, collectives use no CPU time.
+    processor of a rank. Without `recorded`, collectives use no CPU time.
     """
     processor_s = _processor_s(recorded)
     network = _as_used(network, processor_s)
@@ -166,8 +166,8 @@ def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
 
 
 def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
-    """Returns `costs`, with the costs of FSDP2's collectives added if `recorded`, the costs that
-    were measured in a recording, has them.
+    """Returns `costs`, and adds costs of FSDP2's collectives if `recorded` has them. `recorded`:
+    the costs that were measured in a recording.
 
     What FSDP2's collectives took longer in `recorded` than plain collectives is assumed to be the
     time of their copies, which is the same over every link. Over gloo a reduce-scatter counts as an

@@ -401,8 +401,7 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns, for each rank, the recorded steps that can stand for those of DDP:
-    _is_like_ddp()."""
+    """Returns, for each rank, the recorded steps that can stand for DDP steps: _is_like_ddp()."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -434,7 +433,7 @@ def _is_like_ddp(step: Step, total_bytes: int) -> bool:
 def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
     """Returns the seconds by which a rank's step becomes longer if gradients are copied into
     buckets as in DistributedDataParallel, by the copies and by an optimizer that reads gradients
-    there. It is 0 if the recorded steps show no such difference.
+    there. The result is 0 if the recorded steps show no such difference.
     """
     rounds = [*zip(*launch.ranks, strict=True)]
     like_ddp = [steps for steps in rounds if _is_like_ddp(steps[0], total_bytes)]

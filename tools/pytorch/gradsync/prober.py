@@ -42,8 +42,8 @@ class Prober:
 
     def run(self, probe: Probe) -> CollectiveMarks:
         """Runs the collectives of this probe, and returns the clock's marks of when they begin and
-        end. All ranks must call this at the same time, because it does not wait for them before it
-        begins."""
+        end. All ranks must call this at the same time, because run() does not wait for other ranks
+        before it begins."""
         sent = CollectiveMarks(probe.kind, probe.in_flight)
         way = self._way(probe, sent)
         cpu_ns = time.process_time_ns()

@@ -258,8 +258,8 @@ def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _U
 def _costs_of_units(kind: Operation, steps: Sequence[_UnitTimes], processor: float) -> list[Cost]:
     """Returns the costs of one kind of FSDP2's collectives, which run one after the other in a
     step. A collective waits for a processor rarely, but then long, and a step has many collectives.
-    So the typical time (the trimmed mean) of each collective is scaled such that these times add up
-    to the typical sum of a step.
+    So the typical time (the trimmed mean) of each collective is scaled such that the scaled times
+    add up to the typical sum of a step.
     """
     steps = [step for step in steps if step.bytes]
     if not steps:

@@ -11,9 +11,9 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class Processors:
-    """The processors of one rank. `computing`: how many of them its computation keeps busy.
-    `available`: how many processors the rank has: those of its host divided by the number of ranks
-    on that host, but at least `computing`."""
+    """The processors of one rank. `computing`: how many processors the rank's computation keeps
+    busy. `available`: how many processors the rank has: those of its host divided by the number of
+    ranks on that host, but at least `computing`."""
 
     available: float
     computing: float
