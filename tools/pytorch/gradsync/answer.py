@@ -83,9 +83,9 @@ class MeasuredStep:
     the measured cost. The cost of a step is its time minus that of its passes without
     synchronisation. `cost_error` is None if the measured cost is not above 0. `second_run_error`:
     how much longer the measured step is in the second half of the recorded launches than in the
-    first half, as a fraction of the latter; None if only one launch has measured steps.
-    `is_as_planned`: whether DistributedDataParallel made buckets of the sizes with which the step
-    is predicted; also True if the recording lacks the sizes that it made.
+    first half, as a fraction of the step in the first half; None if only one launch has measured
+    steps. `is_as_planned`: whether DistributedDataParallel made buckets of the sizes with which the
+    step is predicted; also True if the recording lacks the sizes that it made.
     """
 
     name: str

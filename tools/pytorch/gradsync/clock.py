@@ -38,8 +38,8 @@ class Clock(Protocol):
         """Waits until the device has done all work that it was given so far."""
 
     def cpu_ns(self) -> int:
-        """Returns the CPU time of all threads of this process plus the time for which its main
-        thread waited for a CPU, in nanoseconds since the process began; 0 if the device is a GPU.
+        """Returns the CPU time of all threads of this process since it began, plus the time for
+        which its main thread waited for a CPU, in nanoseconds. Returns 0 if the device is a GPU.
         """
 
 

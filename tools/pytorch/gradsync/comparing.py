@@ -250,8 +250,8 @@ class Comparer:
 
     def _judge_clipped(self, params: Sequence[torch.nn.Parameter]) -> None:
         """For each parameter whose gradient a rank has clipped, compares the gradient with the
-        mean: on ranks that clipped it, the gradient from before clipping; on other ranks, the one
-        that the optimizer gets."""
+        mean. Ranks that clipped it compare the gradient from before clipping. Other ranks compare
+        the gradient that the optimizer gets."""
         kept = self._step.unclipped
         clipped = self._anywhere([id(p) in kept for p in params], params)
         places = [kept[id(p)].where for p in clipped if id(p) in kept]

@@ -98,7 +98,7 @@ class DdpTarget(ModelTarget):
     def before_step(self, turn: Turn) -> None:
         """Called before a step. If the recorder lets DDP synchronise no gradients in this step,
         makes the model's buffers, such as those of BatchNorm, equal on all ranks, provided that DDP
-        would do so in forward."""
+        would make them equal in forward."""
         if turn.mode is StepMode.UNSYNCHRONISED and synchronises_buffers(self.ddp):
             synchronise_buffers(self.ddp)
 

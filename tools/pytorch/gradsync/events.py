@@ -1,9 +1,9 @@
 """Tells listeners when the script calls certain functions of PyTorch, such as backward() and an
 optimizer's step().
 
-To notice calls, functions of PyTorch are replaced from the first listen() to the last
-stop_listening(), and watch_calls() replaces the function by which modules of a class are called.
-This module does not change the script's models and optimizers, because the script may copy and save
+To notice calls, this module replaces functions of PyTorch from the first listen() to the last
+stop_listening(). watch_calls() replaces the function by which modules of a class are called. This
+module does not change the script's models and optimizers, because the script may copy and save
 them.
 """
 

@@ -31,8 +31,8 @@ def differing_field(
     one: Launch, other: Launch, names: Sequence[str] = AGREEING_FIELDS
 ) -> str | None:
     """Returns the first of the fields `names` in which two launches differ; None if they agree in
-    all of these. Host names themselves may differ between launches: it compares only which ranks
-    have the same host name."""
+    all of these. Host names themselves may differ between launches: this function compares only
+    which ranks have the same host name."""
     for name in names:
         if _comparable(one, name) != _comparable(other, name):
             return name

@@ -89,7 +89,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def take(self) -> int:
         """Returns the largest number of bytes that the counted tensors had at one time since the
-        last take() or, at the first, since start()."""
+        last take(). The first take() counts from start()."""
         most = self._most
         self._most = self.now
         return most

@@ -163,8 +163,8 @@ class Meetings:
     def close(self) -> None:
         """Ends the check for all ranks, because this rank has printed the result.
 
-        The store may be in this rank's process, so this waits, for at most about HEARING_S seconds,
-        until all other ranks have read in is_closed() that the check is over.
+        The store may be in this rank's process. So close() waits until all other ranks have read in
+        is_closed() that the check is over, but at most for about HEARING_S seconds.
         """
         if not self._join():
             return
@@ -250,12 +250,12 @@ class Meetings:
     def _why_stalled(
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
-        """Returns a reason if a rank has begun more forward or backward passes than this rank since
-        the last meeting, and then makes no progress for GRACE_S seconds plus the time of all passes
-        of this rank; else None.
+        """Returns a reason if the rank `rank` has stalled, else None. It has stalled if it has
+        begun more forward or backward passes than this rank since the last meeting, and then makes
+        no progress for GRACE_S seconds plus the time of all passes of this rank.
 
-        The latter time allows for a rank that has more passes in a step than this rank: each of its
-        passes is assumed to take at most as long as all passes of this rank.
+        The time of all passes is added because rank `rank` may have more passes in a step than this
+        rank. Each of its passes is assumed to take at most as long as all passes of this rank.
         """
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes

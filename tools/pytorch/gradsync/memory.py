@@ -240,8 +240,8 @@ class UnitBuffers:
 
     def held_when_reducing(self, unit: int) -> float:
         """Returns the bytes of FSDP2's buffers and of gradients on a rank while this unit's
-        gradients are copied into a buffer, which replaces the buffer of its gathered weights. The
-        buffer of the previous unit's reduction is free by then."""
+        gradients are copied into a buffer. This buffer replaces that of the unit's gathered
+        weights. The buffer of the previous unit's reduction is free by then."""
         buffer = self._all_sizes.reduced[unit]
         return self._held_but_sent(unit) - self._gathered[unit] + buffer
 

@@ -26,7 +26,7 @@ CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 @dataclass(frozen=True)
 class Measured:
     """The collective that a program of rccl-tests measured, the number of ranks, and whether all
-    ranks were on one host."""
+    these ranks were on one host."""
 
     collective: str
     ranks: int

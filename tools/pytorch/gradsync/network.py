@@ -37,8 +37,9 @@ class Algorithm(str, Enum):
 
 
 def algorithm_of(backend: str) -> Algorithm:
-    """Returns the algorithm of a backend's collectives: RING for gloo, whose all-reduces use a ring
-    by default (gloo's allreduce.cc), and BEST for others, such as NCCL, which chooses.
+    """Returns the algorithm of a backend's collectives. It is RING for gloo, whose all-reduces use
+    a ring by default (gloo's allreduce.cc). It is BEST for other backends, such as NCCL, which
+    itself chooses an algorithm.
     """
     return Algorithm.RING if backend == "gloo" else Algorithm.BEST
 

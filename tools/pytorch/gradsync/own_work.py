@@ -17,8 +17,8 @@ from gradsync.findings import Status
 
 
 class OwnWork:
-    """A context for code of `check` that runs within the script: `check` does not observe what this
-    code calls in PyTorch, and an exception in this code ends the process of the rank.
+    """A context for code of `check` that runs within the script. `check` does not observe what this
+    code calls in PyTorch. An exception in this code ends the process of the rank.
 
     If the exception is Refused, the rank ends with the exit status UNKNOWN; any other Exception is
     a fault of `check`, and the exit status is FAULT. If `check` has already found a difference,

@@ -51,9 +51,9 @@ class Variation:
     `waiting_part`: fractions of the lost time, which is varying_step_s - rank_s. These two add up
     to 1, and are None if no time is lost. Copies of gradients and broadcasts count as
     communication. `correlation`: how the computation times of two recorded ranks of one host
-    correlate in the same steps: the mean over pairs of ranks. If it is near 1, the ranks were slow
-    in the same steps, for example because their host was busy. `correlation` is None if ranks ran
-    on several hosts or did not vary, or if there are not two ranks and two steps.
+    correlate in the same steps: the mean over pairs of ranks. If this mean is near 1, the ranks
+    were slow in the same steps, for example because their host was busy. `correlation` is None if
+    ranks ran on several hosts or did not vary, or if there are not two ranks and two steps.
     """
 
     rank_s: float

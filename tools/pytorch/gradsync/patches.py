@@ -97,7 +97,7 @@ class Patches:
 
     def undo(self) -> None:
         """Restores all replaced attributes, unless other code has replaced them meanwhile, and
-        removes all hooks. Does nothing if there are neither."""
+        removes all hooks. Does nothing if there are neither replaced attributes nor hooks."""
         while self._patches:
             self._patches.pop().undo()
         while self._handles:

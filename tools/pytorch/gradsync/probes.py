@@ -1,8 +1,8 @@
 """Computes how long collectives take, and how much CPU time they use, from the recorded probes:
 steps whose collectives the recorder has timed.
 
-A probe is a step after whose backward the recorder communicates what DistributedDataParallel, its
-bf16 hook, ZeroRedundancyOptimizer or FSDP2 would, while nothing is computed.
+In a probe, the recorder runs collectives after backward, while nothing is computed. They are those
+of DistributedDataParallel, its bf16 hook, ZeroRedundancyOptimizer or FSDP2.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Communication:
     costs of all-reduces in bf16, as a function of the sent bytes. They include the casts back from
     bf16, because the thread that runs the collective also casts. `link` and `bf16` are None if they
     were not measured. `bf16_part`: the bytes that are sent in bf16 for each byte of gradients.
-    `cast_in_s_per_byte`, `cast_out_s_per_byte` and `zero1_s_per_byte`: the seconds of casts to
-    bf16, of casts back, and of ZeroRedundancyOptimizer's broadcasts, for each byte of gradients; 0
-    if not measured.
+    `cast_in_s_per_byte`: the seconds of casts to bf16, for each byte of gradients.
+    `cast_out_s_per_byte`: those of casts back from bf16. `zero1_s_per_byte`: those of
+    ZeroRedundancyOptimizer's broadcasts. Each of the three is 0 if it was not measured.
     """
 
     link: MeasuredLink | None
@@ -235,8 +235,9 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
 
 
 def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
-    """Returns the nanoseconds of a rank's gathers and of its reductions in FSDP2, one value of each
-    for every unit of the probe or of the script itself; both are empty if the step has none.
+    """Returns the nanoseconds of a rank's gathers and those of its reductions in FSDP2. Both lists
+    have one value for every unit of the probe or of the script itself, and are empty if the step
+    has no units.
     """
     probe = step.collectives
     if probe and probe.kind is CollectiveKind.FULLY_SHARD:
