@@ -335,10 +335,9 @@ class Predictor:
         """Returns the seconds that ZeroRedundancyOptimizer's broadcasts of weights take in a step.
 
         If the broadcasts were not measured over the question's link between as many ranks, their
-        time is computed from that of an all-gather: they run one after the other, while in an
+        time is computed from that of an all-gather: broadcasts run one after the other, while in an
         all-gather all ranks send at the same time. Over gloo each broadcast goes through a binomial
-        tree, whose root sends all bytes to as many ranks as the tree has levels (gloo's
-        broadcast.cc).
+        tree, whose root sends all bytes once for each level (gloo's broadcast.cc).
         """
         total, world_size = self.recording.total_bytes, self.question.world_size
         is_known = isinstance(self.question.link, RecordedLink) and world_size == launch.world_size
