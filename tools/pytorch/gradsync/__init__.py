@@ -2,7 +2,7 @@
 DistributedDataParallel, FSDP2 and other ways to synchronise gradients.
 
 `python -m gradsync --help` describes the commands. In Python, what_if() returns an object with the
-answer that the command `what_if` prints; it needs no PyTorch. Recorder, which needs PyTorch,
+answer that the command `what_if` prints; what_if() needs no PyTorch. Recorder, which needs PyTorch,
 records the steps of your own training loop. what_if() and Recorder raise Refused if they cannot use
 their input, such as a file or a model.
 """

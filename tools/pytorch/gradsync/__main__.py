@@ -1,4 +1,5 @@
-"""The command line: `python -m gradsync COMMAND`, or `gradsync COMMAND` once installed."""
+"""Runs the command line `python -m gradsync COMMAND`. Once gradsync is installed, `gradsync
+COMMAND` does the same."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ LONGEST_VALUE = 31  # characters of a value that a finding repeats: digests are 
 @dataclasses.dataclass
 class RankStep:
     """What one rank reports about a step before the optimizer updates the weights. Each field that
-    is a dictionary maps names, such as those of weights, to texts, such as digests. Ranks that have
-    the same name in it should have the same text for it."""
+    is a dictionary maps names, such as those of weights, to texts, such as digests. If several
+    ranks have one name in such a dictionary, their texts for this name should be equal."""
 
     parameters: dict[str, str]
     settings: dict[str, str]
@@ -43,8 +43,8 @@ class RankStep:
 
 def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
     """Compares the reports of all ranks about one step. Adds a finding to `findings` for each kind
-    of data that differs between ranks but should be equal, such as weights, or that is equal but
-    should differ, such as batches.
+    of data that differs between ranks but should be equal, such as weights. Also adds a finding if
+    two ranks have equal batches, or all ranks have equal random numbers.
 
     `where`: the text that names the optimizer's update in findings, such as "SGD at train.py:25".
     """
@@ -66,10 +66,11 @@ def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -
 
 
 def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
-    """Adds a difference if two ranks train on the same batches, and so do the same work twice. This
-    is so if their gradients are equal (and not all 0) while their inputs are not known to differ,
-    or if their inputs and targets are equal. If only the inputs of two ranks are found to be equal,
-    adds a note, because this is right if their targets differ."""
+    """Adds a difference to `findings` if two ranks train on the same batches, and so do the same
+    work twice. Two ranks count as such if their inputs and targets are equal. They also count as
+    such if their gradients are equal (and not all 0) while their inputs are not known to differ. If
+    only the inputs of two ranks are found to be equal, adds a note, because equal inputs are right
+    if the targets differ."""
     pairs = [(rank, other) for i, rank in enumerate(ranks) for other in ranks[:i]]
     if any(_have_same_gradients(*pair) or _have_same_targets(*pair) for pair in pairs):
         findings.differs(Topic.DATA, f"ranks get the same batches in the step of {where}")

@@ -25,8 +25,8 @@ KIND_NAMES = {kind.value for kind in KINDS}
 
 @dataclass(frozen=True)
 class Measurement:
-    """Identifies one measurement of //bench:all_reduce, of which each rank writes a record: its
-    run, collective, size in bytes, and number of concurrent collectives."""
+    """Identifies one measurement of //bench:all_reduce by its run, collective, size in bytes, and
+    number of concurrent collectives. Each rank writes a record of each measurement."""
 
     backend: str
     world_size: int
@@ -40,7 +40,7 @@ class Measurement:
 class RankRecord:
     """What one rank of //bench:all_reduce has measured for one Measurement: for each repetition of
     the collective, the duration and the CPU time of communication, in nanoseconds. `channels`: the
-    number of collectives that the rank can carry on at the same time."""
+    number of collectives that the rank can run at the same time."""
 
     time_ns: Sequence[float]
     communication_cpu_ns: Sequence[float]

@@ -1,5 +1,5 @@
-"""The classes with the data of an answer of `gradsync what_if`: predicted and measured times.
-text.py makes text of an answer, and as_json() makes data for JSON of it.
+"""Defines the classes that hold an answer of `gradsync what_if`: predicted and measured times.
+text.py turns an answer into text, and as_json() turns it into data for JSON.
 
 Fields whose names end in `_s` are seconds. A value of the type Interval has its 95 % limits in
 `low` and `high`.
@@ -22,10 +22,11 @@ BUCKET_CAPS_MB = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets that are compare
 
 @dataclass(frozen=True)
 class ScriptStep:
-    """The predicted step of the recorded script with its own settings, such as its bucket size.
+    """The predicted step of the recorded script with the script's own settings, such as the bucket
+    size.
 
-    `exposed_s`: how many seconds of the step ranks only wait for collectives, and compute nothing.
-    `floor_s`: a lower limit of the step's time, in whatever order its collectives run.
+    `exposed_s`: the seconds of the step in which ranks only wait for collectives, and compute
+    nothing. `floor_s`: a lower limit of the step's time, in whatever order its collectives run.
     `is_sharded`: whether the script uses fully_shard (FSDP2), which has no buckets. `parts`: the
     times of the step's parts, such as computation and waiting for collectives, which add up to
     `step_s`.
@@ -79,12 +80,12 @@ class MeasuredStep:
 
     `error`: how much longer the predicted step is than the measured step, as a fraction of the
     latter. `cost_error`: how much the predicted cost exceeds the measured cost, as a fraction of
-    the latter; a cost is the step's time minus that of its passes without synchronisation. It is
-    None if the measured cost is not above 0. `second_run_error`: how much longer the measured step
-    is in the second half of the recorded launches than in the first half, as a fraction of the
-    latter; None if only one launch has measured steps. `is_as_planned`: whether
-    DistributedDataParallel made buckets of the sizes with which the step is predicted; also True if
-    the recording lacks the sizes that it made.
+    the measured cost. The cost of a step is its time minus that of its passes without
+    synchronisation. `cost_error` is None if the measured cost is not above 0. `second_run_error`:
+    how much longer the measured step is in the second half of the recorded launches than in the
+    first half, as a fraction of the step in the first half; None if only one launch has measured
+    steps. `is_as_planned`: whether DistributedDataParallel made buckets of the sizes with which the
+    step is predicted; also True if the recording lacks the sizes that it made.
     """
 
     name: str
@@ -104,10 +105,10 @@ class Way:
     same weights as DistributedDataParallel; also True if the step cannot be predicted.
     `memory_bytes`: the most bytes that a rank's tensors are predicted to take in a step; None if
     the recording has no figures of memory. `cost_s`: how many seconds longer a step takes than its
-    passes without synchronisation. `change`: how much longer its step is than the step of the first
-    way in Answer.ways, as a fraction of the latter. `is_told`: whether the 95 % interval of the
-    difference of these two steps excludes 0. If the step cannot be predicted, `why` has the reason,
-    and all numbers are None; else `why` is empty.
+    passes without synchronisation. `change`: how much longer the step of this way is than the step
+    of the first way in Answer.ways, as a fraction of the latter. `is_told`: whether the 95 %
+    interval of the difference of these two steps excludes 0. If the step cannot be predicted, `why`
+    has the reason, and all numbers are None; else `why` is empty.
     """
 
     way: str
@@ -138,20 +139,21 @@ class Answer:
     fully_shard gathers together: the script's units, or else repeated blocks of its model.
     `schedule`: a sentence about what predictions of fully_shard assume.
 
-    `ddp`: the predicted step with the script's own settings. `variation`: of the time in the step
-    of `ddp` in which a rank does not compute, which fraction is communication, and which is waiting
-    for slower ranks. `load`: how busy the hosts were: for each field of HostLoad, the largest value
-    of any host in any launch; None if a launch holds no load.
+    `ddp`: the predicted step with the script's own settings. `variation`: how the time in which a
+    rank does not compute in the step of `ddp` divides into communication and waiting for slower
+    ranks. `load`: how busy the hosts were: for each field of HostLoad, the largest value of any
+    host in any launch; None if the load in a launch is unknown.
 
     `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
-    `best_bucket_cap_mb`: those of these sizes whose step cannot be told from the shortest one: the
-    95 % interval of the difference contains 0. `links`: the predicted step over a link that is half
-    as fast, and over one that is twice as fast. `measured`: steps in which the script itself
-    synchronised, with predictions: the steps in the recording `at` if there is one; else those in
-    `recording`, unless the question names a link or a number of ranks. `pairs`: the number of pairs
-    of rows of `measured` that are compared. Both rows are of DistributedDataParallel, use neither
+    `best_bucket_cap_mb`: those of `sizes` whose steps cannot be told from the shortest step: the
+    95 % interval of the difference of the two steps contains 0. `links`: the predicted step over a
+    link that is half as fast, and over one that is twice as fast. `measured`: measured steps in
+    which the script itself synchronised, and predictions for them. They are steps of the recording
+    `at` if the question names one, else of `recording`. Without `at`, `measured` is empty if the
+    question names a link or a number of ranks. `pairs`: the number of pairs of rows of `measured`
+    that are compared. Both rows of a pair are of DistributedDataParallel, use neither
     bf16_compress_hook nor ZeroRedundancyOptimizer, and have as many backward passes as the script's
-    step. The 95 % intervals of their measured steps do not overlap, and their predicted steps
+    step. The 95 % intervals of the two measured steps do not overlap, and the two predicted steps
     differ. `pairs_right`: in how many of these pairs the row with the shorter predicted step also
     has the shorter measured step.
 
@@ -159,8 +161,9 @@ class Answer:
     `advice`: a sentence about which of the ways that compute the same weights as
     DistributedDataParallel is the fastest, or that this is undecided. `memory_limit_bytes`: a
     rank's memory for tensors, if the question names it; else None. `batches`: for each way that
-    fits into this memory, by how much the recorded batch can be multiplied so that it still fits;
-    at most 2**20, and too small by at most 0.1 %. It is empty if the question names no memory.
+    fits into memory_limit_bytes, the largest factor by which the recorded batch can be multiplied
+    so that the way still fits. A factor is at most 2**20, and too small by at most 0.1 %. `batches`
+    is empty if the question names no memory.
     """
 
     recording: str

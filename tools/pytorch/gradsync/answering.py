@@ -1,5 +1,5 @@
-"""Has the public function what_if(), which predicts the steps of a recorded script, and computes
-the parts of its result, an Answer."""
+"""Defines the public function what_if(), which predicts the steps of a recorded script. Also
+defines functions that compute the parts of an Answer, the result of what_if()."""
 
 from __future__ import annotations
 
@@ -115,10 +115,10 @@ def what_if(
     at: a recording of the model on the machine for which the answer shall hold; computation is
         scaled to the times of this recording.
     memory: the memory that each rank has for tensors, in bytes or as "80GB"; the Answer then has
-        the largest batches that fit into it. Not allowed if what_if() returns a Curve.
-    measured: other recordings of the same model, usually with other numbers of ranks. A Curve then
-        contains the times of the steps in which their scripts synchronised, beside its predictions.
-        Not allowed if what_if() returns an Answer.
+        the largest batches that fit into it. `memory` is not allowed if what_if() returns a Curve.
+    measured: other recordings of the same model, usually with other numbers of ranks. In addition
+        to its predictions, the Curve has the measured times of those steps in these recordings in
+        which the script synchronised. `measured` is not allowed if what_if() returns an Answer.
 
     This function needs no PyTorch. If the question cannot be answered, it raises gradsync.Refused,
     which is a ValueError, with one line that says why.
@@ -234,8 +234,8 @@ def _load(recording: Recording) -> HostLoad | None:
 
 def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
     """Predicts steps of DistributedDataParallel with each of BUCKET_CAPS_MB. Leaves out a
-    bucket_cap_mb whose buckets have the same bytes as those of the previous one. `none_s`: the time
-    of the step's passes without synchronisation, in seconds."""
+    bucket_cap_mb whose buckets have the same bytes as those of the previous bucket_cap_mb.
+    `none_s`: the time of the step's passes without synchronisation, in seconds."""
     sizes: list[BucketSize] = []
     last: list[int] = []
     for mib in BUCKET_CAPS_MB:

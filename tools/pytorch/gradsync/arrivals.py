@@ -1,4 +1,4 @@
-"""Notes when a model's gradients become ready in backward."""
+"""Remembers the moments at which a model's gradients become ready in a backward pass."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from gradsync.clock import Mark
 
 
 class Arrivals:
-    """Notes which gradients of a model are ready in the current backward, and when they became
+    """Remembers which gradients of a model are ready in the current backward, and when they became
     ready.
 
-    `since_update`: the number of calls of count(), one for each time a parameter's gradient became
-    ready, since an optimizer of the model last stepped. `sparse`: the name of a parameter that got
-    a sparse gradient; empty if none did. `begin`: the clock's mark of the moment when the latest
-    backward began. `ready`: for each parameter, the clock's mark of the moment when its gradient
-    became ready in that backward; None if it did not. Several nested passes of one backward, such
-    as those of reentrant checkpoints, may add to one gradient. Such a gradient counts as ready when
-    the last pass has added to it.
+    `since_update`: how many times a gradient became ready (calls of count()) since an optimizer of
+    the model last stepped. `sparse`: the name of a parameter that got a sparse gradient; empty if
+    none did. `begin`: the clock's mark of the moment when the latest backward began. `ready`: for
+    each parameter, the clock's mark of the moment when its gradient became ready in that backward;
+    None if the gradient did not become ready. Several nested passes of one backward, such as those
+    of reentrant checkpoints, may add to one gradient. Such a gradient counts as ready when the last
+    of these passes has added to it.
     """
 
     def __init__(self, params: int) -> None:

@@ -13,12 +13,12 @@ from gradsync.torch_private import DDP, ignored_tensors, synchronises_buffers, t
 
 
 class Calls:
-    """The script's calls of modules in the current step. `inputs`: digests of the tensors that the
-    script gave to modules which it called with gradients enabled.
+    """Remembers the script's calls of modules in the current step. `inputs`: digests of the tensors
+    that the script gave to modules which it called with gradients enabled.
 
-    `buffers`: digests, by name, of the buffers of the module that was called first with gradients
-    enabled, from before this call. Buffers that DDP makes equal on all ranks in forward, and
-    buffers that DDP ignores, are left out.
+    `buffers`: digests, by name, of the buffers of the module that the script called first with
+    gradients enabled. The digests were made before this call. Buffers that DDP makes equal on all
+    ranks in forward, and buffers that DDP ignores, are left out.
     """
 
     def __init__(self) -> None:
@@ -29,8 +29,8 @@ class Calls:
 
     def begin_step(self) -> None:
         """Forgets all calls. Called when an optimizer has stepped. Also called when the script
-        wraps a model in DDP or makes an optimizer, because its calls before that were no
-        training."""
+        wraps a model in DDP or makes an optimizer, because the script's earlier calls of modules
+        were no training."""
         self.inputs = []
         self.buffers = {}
         self._first = None
@@ -46,9 +46,10 @@ class Calls:
 
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Called before a call of a module with gradients enabled: remembers digests of the tensors
-        in its arguments. At the step's first such call, also remembers digests of the module's
-        buffers. If this module contains the module of the step's first call, forgets all earlier
-        digests, because the script called that part alone for another purpose than training."""
+        in its arguments. At the step's first call with gradients enabled, also remembers digests of
+        the called module's buffers. If a later call is of a module that contains the first one,
+        forgets all earlier digests, because the script called the contained module alone for
+        another purpose than training."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.

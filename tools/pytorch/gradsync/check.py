@@ -2,12 +2,12 @@
 
 `check` copies each gradient that it will compare when autograd delivers it, before anything can
 communicate it. In a checked step of an optimizer, `check` compares the gradient that the optimizer
-gets for a parameter with the mean over ranks of what autograd has delivered, which a separate
-process group computes in f64.
+gets for a parameter with the mean over ranks of what autograd has delivered. A process group that
+`check` has made computes this mean in f64.
 
-The exit status is 0 if `check` has found no difference; 1 if it has, also if the script fails
-later; 2 if `check` cannot compare, for example because the script fails; 5 if `check` itself has
-failed. torchrun itself ends with 1 if a rank ends with 2 or 5.
+The exit status is 0 if `check` has found no difference, and 1 if it has found one, even if the
+script fails later. It is 2 if `check` cannot compare, for example because the script fails. It is 5
+if `check` itself has failed. torchrun itself ends with 1 if a rank ends with 2 or 5.
 
 check_flags.py lists what `check` cannot compare, and which mistakes it does not see.
 """

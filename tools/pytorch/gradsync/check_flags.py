@@ -1,5 +1,5 @@
-"""Defines the flags of the command `check`, and its help text, which lists what it cannot check.
-This module works without PyTorch, so that `check --help` always works."""
+"""Defines the flags of the command `check`, and its help text, which lists what `check` cannot
+check. This module works without PyTorch, so that `check --help` always works."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ cannot record steps in these processes.
 Therefore a child process ends with an error if it begins to train, that is, makes a process group
 or an optimizer. A child that multiprocessing starts without forking is not stopped if it imports
 PyTorch only when its target function runs. Workers of data loaders, and pools that compute data,
-are not affected. A child of multiprocessing sends the reason to its parent, and the parent prints
-one line and ends. A child of os.fork() prints this line itself and ends alone, if the script has
-started no process by multiprocessing.
+are not affected. A child of multiprocessing that begins to train sends one line of error to its
+parent, and the parent prints the line and ends. A child of os.fork() that begins to train prints
+the line itself and ends alone, if the script has started no process by multiprocessing.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Children:
 
 
 class _Guard:
-    """An object that is passed to a child process; when the child unpickles it, this calls arm()
-    there."""
+    """An object that is passed to a child process; when the child process unpickles this object,
+    arm() is called in the child."""
 
     def __init__(self, sender: Connection) -> None:
         self._sender = sender
@@ -73,8 +73,8 @@ class _Guard:
 
 
 def arm(sender: Connection) -> None:
-    """Called in a process that a recorded script has started. From then on, the process ends if it
-    makes a process group or an optimizer. Does nothing if this process has not imported PyTorch
+    """Called in a process that a recorded script has started. After this call, the process ends if
+    it makes a process group or an optimizer. Does nothing if this process has not imported PyTorch
     yet, because importing it takes seconds."""
     if "torch" in sys.modules:
         watch_training(Patches(), lambda: tell_parent(sender))
@@ -96,8 +96,8 @@ def watch_training(patches: Patches, refuse: Callable[[], None]) -> None:
 
 
 def tell_parent(sender: Connection | None) -> NoReturn:
-    """Ends this process. With a `sender`, sends the reason to the parent, which prints it and ends
-    too; without one, this process prints the reason."""
+    """Ends this process because it begins to train. With a `sender`, sends a line of error to the
+    parent, which prints the line and ends too. Without a `sender`, this process prints the line."""
     from gradsync.events import place
 
     text = (

@@ -1,5 +1,5 @@
-"""Clocks that mark moments of a step, on the CPU or in the work of a GPU, and measure the time
-between two marks."""
+"""Defines clocks that mark moments of a step, on the CPU or in the work of a GPU, and measure the
+time between two marks."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Clock(Protocol):
 
     def ns(self, span: Span) -> int:
         """Returns the span in nanoseconds. If the marks are of a GPU, settle() must have been
-        called since, so that the GPU has passed both."""
+        called after both were made, so that the GPU has passed them."""
 
     def settle(self) -> None:
         """Waits until the device has done all work that it was given so far."""
 
     def cpu_ns(self) -> int:
-        """Returns the CPU time of all threads of this process plus the time for which its main
-        thread waited for a CPU, in nanoseconds since the process began; 0 if the device is a GPU.
+        """Returns the CPU time of all threads of this process since it began, plus the time for
+        which its main thread waited for a CPU, in nanoseconds. Returns 0 if the device is a GPU.
         """
 
 
@@ -62,8 +62,8 @@ class HostClock:
 
 
 class CudaClock:
-    """The clock for models on a GPU. Its marks are events in the GPU's queue of operations, because
-    a GPU executes operations after their calls have returned."""
+    """The clock for models on a GPU. The marks of this clock are events in the GPU's queue of
+    operations, because a GPU executes operations after their calls have returned."""
 
     def mark(self) -> Mark:
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

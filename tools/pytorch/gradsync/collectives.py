@@ -10,8 +10,9 @@ import torch.distributed as dist
 
 
 def flat_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns a tensor that collectives can send: the tensor itself or, because gloo has no complex
-    numbers, a view of complex numbers as pairs of real numbers."""
+    """Returns a tensor that collectives can send. For a tensor of complex numbers, which gloo
+    cannot send, it is a view of them as pairs of real numbers; for another tensor, the tensor
+    itself."""
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 

@@ -56,8 +56,8 @@ class Comparer:
     """Compares gradients, weights and settings between ranks, and collects the differences as
     findings.
 
-    All ranks must call before_update(), after_update() and agree() together. These raise Refused if
-    a rank does not call them in time, or if ranks cannot be compared.
+    All ranks must call before_update(), after_update() and agree() together. These methods raise
+    Refused if a rank does not call them in time, or if ranks cannot be compared.
     """
 
     def __init__(self, trained: Trained, turns: Turns, step: Step, ranks: Ranks) -> None:
@@ -121,8 +121,8 @@ class Comparer:
         return any(rank.has_gradients for rank in ranks)
 
     def _begin_twin(self, update: Update) -> None:
-        """For an optimizer that averages gradients itself, lets a copy of it step with the mean
-        gradients, which computes the weights that the optimizer's update should make."""
+        """For an optimizer that averages gradients itself, lets a copy of the optimizer step with
+        the mean gradients, which computes the weights that the optimizer's update should make."""
         if self._turns.groups > 1:
             raise Refused(f"{update.where} averages by itself, which needs --groups=1")
         params = parameters_of(update.updater)
@@ -162,8 +162,8 @@ class Comparer:
         return shares
 
     def absent(self, where: str, absence: Absence) -> None:
-        """Adds a difference, which says that another rank does not take the optimizer's update that
-        this rank is about to take."""
+        """Adds a difference (a finding), which says that another rank does not take the optimizer's
+        update that this rank is about to take."""
         self.speaker = absence.speaker
         text = f"rank {absence.rank} {absence.text}; rank {absence.speaker} is at a step of {where}"
         self.findings.differs(Topic.STEPS, text)
@@ -250,8 +250,8 @@ class Comparer:
 
     def _judge_clipped(self, params: Sequence[torch.nn.Parameter]) -> None:
         """For each parameter whose gradient a rank has clipped, compares the gradient with the
-        mean: on ranks that clipped it, the gradient from before clipping; on other ranks, the one
-        that the optimizer gets."""
+        mean. Ranks that clipped it compare the gradient from before clipping. Other ranks compare
+        the gradient that the optimizer gets."""
         kept = self._step.unclipped
         clipped = self._anywhere([id(p) in kept for p in params], params)
         places = [kept[id(p)].where for p in clipped if id(p) in kept]
@@ -280,9 +280,10 @@ class Comparer:
     def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
         """Returns whether gradients that differ from the mean over ranks are no mistake, and adds a
         note about them if so. They are no mistake if they are the mean times a factor, and the
-        script multiplies the loss by the reciprocal of this factor. Nor are they one if they are
-        the sum over ranks, and the script divides the loss by a number that it sums over ranks,
-        such as that of tokens; or if all ranks have changed the mean alike, as by clipping.
+        script multiplies the loss by the reciprocal of this factor. They are no mistake either if
+        they are the sum over ranks, and the script divides the loss by a number that it sums over
+        ranks, such as that of tokens. The last case is that all ranks have changed the mean alike,
+        as by clipping.
         """
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
@@ -337,7 +338,7 @@ class Comparer:
 
     def _find_wrong(self, question: _Question) -> _Wrong | None:
         """Compares the gradients with the mean, and returns the first wrong one, or None. Adds a
-        note if some are right but rounded to a narrower dtype."""
+        note if some gradients are right but rounded to a narrower dtype."""
         params = question.params
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
@@ -383,7 +384,8 @@ class Comparer:
         script's own code has changed gradients before the optimizer gets them. It is right if the
         script has taken gradients away and added them back later, and the gradient is the mean over
         ranks of all that autograd has delivered. It is also right if the script's hooks scale
-        gradients alike on all ranks, and it is the mean over ranks of what these hooks return.
+        gradients alike on all ranks, and the gradient is the mean over ranks of what these hooks
+        return.
         """
         handed = question.handed(p)
         if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):
@@ -421,9 +423,9 @@ class Comparer:
 
     def _judge_loss(self, where: str) -> None:
         """Called if the optimizer's gradients are the mean over ranks of those that backward()
-        computed. They can still be wrong by a factor, if the script called backward() on the mean
-        loss (over tokens, for example) times a factor other than 1. Adds a difference if a known
-        mistake explains this factor, or a note if the script may intend it."""
+        computed. These gradients can still be wrong by a factor, if the script called backward() on
+        the mean loss (over tokens, for example) times a factor other than 1. Adds a difference if a
+        known mistake explains this factor, or a note if the script may intend it."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"

@@ -32,8 +32,8 @@ class CurvePoint:
     `link`: the value of --link; empty for the recorded link. `speed_up`: the samples per second of
     all ranks, divided by those of one rank that does not synchronise: ranks x none_s / step_s.
     `cost_s`: how many seconds longer the step takes than a step without synchronisation.
-    `exposed_s`: how many seconds of the step ranks only wait for collectives. `equal_step_s`: the
-    seconds of the step if all ranks were equally fast.
+    `exposed_s`: the seconds of the step in which ranks only wait for collectives. `equal_step_s`:
+    the seconds of the step if all ranks were equally fast.
     """
 
     link: str
@@ -62,17 +62,17 @@ class MeasuredPoint:
 
 @dataclass(frozen=True)
 class Curve:
-    """A curve: predicted steps for several numbers of ranks and links, and what these have in
+    """A curve: predicted steps for several numbers of ranks and links, and what these steps have in
     common.
 
     `notes`: sentences about what the predictions assume. `none_s`: the time of a step without
-    synchronisation, with as many backward passes as the script's own step. `bucket_bytes`,
-    `first_bucket_bytes`: the number of bytes from which on DDP closes a bucket, and the one for its
-    first bucket, with the script's own settings. `is_sharded`: whether the script uses fully_shard
-    (FSDP2), which has no buckets. `points`: one predicted step for each number of ranks over the
-    first link, then over the next link, all in the order in which they were asked for. `measured`:
-    for each of the other recordings that curve_of() got as `measured`, its measured step. The other
-    fields mean what the fields of Answer with these names mean.
+    synchronisation, with as many backward passes as the script's own step. `bucket_bytes`: the
+    number of bytes from which on DDP closes a bucket, with the script's own settings.
+    `first_bucket_bytes`: that number for DDP's first bucket. `is_sharded`: whether the script uses
+    fully_shard (FSDP2), which has no buckets. `points`: one predicted step for each number of ranks
+    over the first link, then over the next link, all in the order in which they were asked for.
+    `measured`: for each of the other recordings that curve_of() got as `measured`, its measured
+    step. Every other field means the same as the field of Answer with its name.
     """
 
     recording: str
@@ -189,8 +189,8 @@ def _exposed(prediction: Prediction) -> Interval:
 
 
 def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
-    """Returns the 95 % limits of the mean time in which ranks only wait for collectives. They come
-    from a bootstrap over `rounds`, simulated steps of all ranks. The limits of the time of the
+    """Returns the 95 % limits of the mean time in which ranks only wait for collectives. The limits
+    come from a bootstrap over `rounds`, simulated steps of all ranks. The limits of the time of the
     whole step come from a bootstrap with the same random numbers."""
     means = []
     for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):

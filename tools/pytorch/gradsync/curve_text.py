@@ -1,4 +1,5 @@
-"""Makes a text of a curve: of steps for several numbers of ranks or links."""
+"""Makes a text that describes a curve: the predicted steps for several numbers of ranks or
+links."""
 
 from __future__ import annotations
 

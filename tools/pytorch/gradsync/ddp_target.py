@@ -1,5 +1,5 @@
-"""Tells the recorder what it needs to know of a model in DistributedDataParallel (DDP): such as its
-settings, and why it cannot be recorded."""
+"""Tells the recorder about a model in DistributedDataParallel (DDP): for example, which settings
+DDP has, and why the model cannot be recorded."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class DdpTarget(ModelTarget):
     def before_step(self, turn: Turn) -> None:
         """Called before a step. If the recorder lets DDP synchronise no gradients in this step,
         makes the model's buffers, such as those of BatchNorm, equal on all ranks, provided that DDP
-        would do so in forward."""
+        would make them equal in forward."""
         if turn.mode is StepMode.UNSYNCHRONISED and synchronises_buffers(self.ddp):
             synchronise_buffers(self.ddp)
 

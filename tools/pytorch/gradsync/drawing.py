@@ -1,9 +1,9 @@
 """Draws the random numbers from which intervals of predictions are computed.
 
 Every run draws the same numbers: Python promises that Random.random() gives the same sequence for a
-seed in all releases, and does not promise this of its other functions. Three things have seeds of
-their own: the recorded steps that stand for those of additional ranks, the rounds that a repetition
-of the bootstrap uses, and the errors of predictions.
+seed in all releases, and does not promise this of its other functions. Three things are drawn with
+seeds of their own: the recorded steps that stand for those of additional ranks, the rounds that a
+repetition of the bootstrap uses, and the errors of predictions.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def deviations() -> list[Deviations]:
 
 @cache
 def row_deviations(sent: str) -> list[float]:
-    """Returns, for each repetition of the bootstrap, an error that the predicted step of one way to
-    train has in addition to those of Deviations, as a number of standard deviations. Ways that send
-    the same collectives get the same errors. `sent`: a text that lists the kinds and sizes of the
-    collectives in a step; it gives the seed."""
+    """Returns, for each repetition of the bootstrap, an error of the predicted step of one way to
+    train, as a number of standard deviations. The step has this error in addition to those of
+    Deviations. Ways that send the same collectives get the same errors. `sent`: a text that lists
+    the kinds and sizes of the collectives in a step; it gives the seed."""
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
 

@@ -34,8 +34,8 @@ class Elsewhere:
         )
 
     def on_started(self, process: multiprocessing.process.BaseProcess) -> None:
-        """Called when the script has started `process` by multiprocessing; this need not be one
-        that trains."""
+        """Called when the script has started `process` by multiprocessing; this process need not be
+        one that trains."""
         if not process.daemon:  # unlike those of a DataLoader
             self.starts_at = self.starts_at or place()
 

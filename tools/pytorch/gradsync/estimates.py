@@ -19,7 +19,7 @@ class Interval:
 
     `draws`: for each launch, the values that the repetitions of a bootstrap have given, all equally
     likely; empty if there was no bootstrap, as for a measured value. Predicted steps of one
-    question share some random errors, such as those of the link, which therefore cancel in the
+    question share some random errors, such as those of the link. These errors cancel in the
     difference of two steps.
     """
 
@@ -42,8 +42,8 @@ class Interval:
 
     def less(self, other: Interval) -> Interval:
         """Returns this value minus the other one, with the interval of the difference. Both must
-        have draws of the same launches and repetitions: these are subtracted one by one, so that
-        errors that both values share cancel."""
+        have draws of the same launches and repetitions: the draws are subtracted one by one, so
+        that errors that both values share cancel."""
         draws = [
             [a - b for a, b in zip(own, others, strict=True)]
             for own, others in zip(self.draws, other.draws, strict=True)
@@ -85,13 +85,14 @@ def _kept(values: Sequence[float]) -> list[float]:
 
 
 def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
-    """Returns the trimmed mean of all values and, if trimming leaves at least two of them, its 95 %
-    interval.
+    """Returns the trimmed mean of all values, and its 95 % interval if trimming leaves at least two
+    values.
 
     `launches`: for each launch its values; there must be at least one value. The interval is Yuen's
     (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If launches
     differ by more than the variation of their values explains (at the 10 % level), each launch
-    counts as one value. This is not tested if launches have fewer than two values on average.
+    counts as one value. Whether launches differ so is not tested if they have fewer than two values
+    on average.
     """
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)

@@ -1,9 +1,9 @@
 """Tells listeners when the script calls certain functions of PyTorch, such as backward() and an
 optimizer's step().
 
-To notice calls, functions of PyTorch are replaced from the first listen() to the last
-stop_listening(), and watch_calls() replaces the function by which modules of a class are called.
-This module does not change the script's models and optimizers, because the script may copy and save
+To notice calls, this module replaces functions of PyTorch from the first listen() to the last
+stop_listening(). watch_calls() replaces the function by which modules of a class are called. This
+module does not change the script's models and optimizers, because the script may copy and save
 them.
 """
 
@@ -57,8 +57,8 @@ class Listener:
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """Called when the script calls a module of a class that watch_calls() watches, with these
-        arguments, and not within the call of another such module. on_forward() is called before
-        this method.
+        arguments, and not within the call of another module of such a class. on_forward() is called
+        before this method.
         """
 
     def on_called(self, module: torch.nn.Module) -> None:
@@ -76,11 +76,11 @@ class Listener:
         with these arguments, or by Tensor.backward(). on_backward() is called after this method."""
 
     def on_backward(self) -> None:
-        """Called when the outermost backward pass begins. (The pass of a checkpoint is not
+        """Called when an outermost backward pass begins. (The pass of a checkpoint is not
         outermost, because it runs within another pass.)"""
 
     def on_backward_end(self) -> None:
-        """Called when the outermost backward pass has ended without an exception."""
+        """Called when an outermost backward pass has ended without an exception."""
 
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -179,8 +179,9 @@ def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
 
 
 class _Backward:
-    """Tells listeners when backward passes begin and end. `depth`: the number of nested backward
-    passes that run; a checkpoint's pass runs within another pass.
+    """Tells listeners when an outermost backward pass begins, and when it has ended without an
+    exception. A backward pass that runs within another one, such as that of a checkpoint, is not
+    told. `depth`: the number of backward passes that are running, each within the previous one.
     """
 
     def __init__(self) -> None:
@@ -208,7 +209,7 @@ class _Backward:
 
 class _StepHook:
     """A hook that PyTorch calls before or after each step() of any optimizer. `register`: the
-    function that registers it. `tell`: the function that this hook calls.
+    function that registers the hook with PyTorch. `tell`: the function that the hook calls.
 
     PyTorch iterates over a dictionary of such hooks, and during the iteration only the last hook
     can be removed. If listening ends while this hook runs and other hooks follow it, this hook

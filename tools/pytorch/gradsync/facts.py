@@ -1,5 +1,5 @@
-"""Collects what ranks compare before an update: digests of data, gradients and weights, and
-settings."""
+"""Collects what ranks compare before an optimizer's update: settings, and digests of data,
+gradients and weights."""
 
 from __future__ import annotations
 
@@ -103,8 +103,9 @@ class Facts:
         return {"optimizer": update.name, "what trains": str(shapes), **known}
 
     def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
-        """Returns, by names, digests of the weights in `params`, which the update changes, and of
-        the weights that the step uses and no optimizer has. Leaves out weights that DDP ignores.
+        """Returns, by names, digests of the weights in `params`, which the update changes. Also
+        returns digests of the weights that the step uses and no optimizer has. Leaves out weights
+        that DDP ignores.
 
         Weights that no optimizer has are, for example, those of frozen modules, teachers and
         reference models.

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 
 class Status(enum.IntEnum):
-    """Exit statuses of `check`. torchrun itself ends with 1 if a rank ends with any of them except
-    SAME."""
+    """Exit statuses of `check`. torchrun itself ends with 1 if a rank ends with any of these
+    statuses except SAME."""
 
     SAME = 0
     DIFFERS = 1
@@ -123,8 +123,8 @@ class Cost:
 
 
 def report(findings: Findings, coverage: Coverage, cost: Cost) -> str:
-    """Returns the lines that `check` prints at its end. Differences are not among them: they were
-    printed when they were found."""
+    """Returns the lines that `check` prints when it ends. Differences are not among these lines:
+    each was printed when it was found."""
     lines = [line_of("note", text) for text in findings.notes()]
     if findings.status() == Status.SAME:
         same = (

@@ -1,4 +1,5 @@
-"""One contiguous buffer for all gradients of a model, to send them like DDP's buckets."""
+"""Keeps all gradients of a model in one contiguous buffer, to send them as DDP sends its
+buckets."""
 
 from __future__ import annotations
 

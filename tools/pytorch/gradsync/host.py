@@ -1,5 +1,5 @@
-"""Finds out the name and number of the host's processors, and how long this process waited for one,
-on Linux and macOS."""
+"""Finds out the name and number of the host's processors, and how long this process waited for a
+processor, on Linux and macOS."""
 
 from __future__ import annotations
 

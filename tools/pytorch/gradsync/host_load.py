@@ -46,8 +46,8 @@ class CpuTimes:
 
 
 def load_between(begin: CpuTimes | None, end: CpuTimes | None) -> HostLoad | None:
-    """Returns how busy the host was between two moments, with the load average at the second one;
-    None if a moment is None, or if no time has passed."""
+    """Returns how busy the host was between two moments, with the load average at the second
+    moment; None if a moment is None, or if no time has passed."""
     if begin is None or end is None or end.total <= begin.total:
         return None
     total = end.total - begin.total

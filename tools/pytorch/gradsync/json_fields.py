@@ -20,9 +20,9 @@ class JsonObject:
     """The fields of one object of a JSON document.
 
     `place` says where the object is, such as "ranks[0][3].collectives", and is empty for the whole
-    document. Each public method returns the value of the field `name`, and raises Refused if it has
-    another type. The field must be present, unless the call gives a default or the field is
-    optional. Numbers must be within `least` and `most`, both included.
+    document. Each public method returns the value of the field `name`, and raises Refused if the
+    value has another type than the method returns. The field must be present, unless the call gives
+    a default or the field is optional. Numbers must be within `least` and `most`, both included.
 
     At the end of a `with` statement, fields that were not read also raise Refused:
 
@@ -78,7 +78,7 @@ class JsonObject:
 
     def choice(self, name: str, choices: type[E]) -> E:
         """Returns the member of the enumeration whose value is the text in this field. Raises
-        Refused if there is none."""
+        Refused if no member has this value."""
         text = self.text(name)
         try:
             return choices(text)

@@ -31,7 +31,8 @@ def differing_field(
     one: Launch, other: Launch, names: Sequence[str] = AGREEING_FIELDS
 ) -> str | None:
     """Returns the first of the fields `names` in which two launches differ; None if they agree in
-    all of these. Of host names, it compares only which ranks have the same one."""
+    all of these. Host names themselves may differ between launches: this function compares only
+    which ranks have the same host name."""
     for name in names:
         if _comparable(one, name) != _comparable(other, name):
             return name
@@ -84,9 +85,9 @@ def _check_memory(memory: Memory, parameters: int) -> None:
 
 
 def _check_step(launch: Launch, name: str, step: Step, first: Step) -> None:
-    """Raises Refused if `step` lacks a time that a step of its mode must have. Also raises it if
-    its mode, its settings, or the kind or bytes of its collectives are not those of `first`, which
-    is rank 0's step with the same index."""
+    """Raises Refused if `step` lacks a time that a step of its StepMode must have. Also raises
+    Refused if the StepMode, the settings, or the kind or bytes of the collectives of `step` are not
+    those of `first`, which is rank 0's step with the same index."""
     sent, first_sent = step.collectives, first.collectives
     _require(
         (step.mode, step.row, sent and sent.kind, sent and sent.bytes)

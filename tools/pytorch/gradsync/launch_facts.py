@@ -1,5 +1,5 @@
-"""Describes a launch (run of the script), such as its model, settings and machine, by what is known
-before a step is recorded."""
+"""Describes the model, settings and machine of a launch (a run of the script), as far as they are
+known before a step is recorded."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Adds the recording of a launch (run of the script) to a file. If the launch cannot be added to
-it, raises an error before all steps are recorded, if possible."""
+the file, raises an error before all steps are recorded, if possible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LaunchWriter:
     """The recording of one launch, to which start(), set_passes() and write() add more, in this
     order. All ranks must call these methods together; rank 0 reads and writes the file. On rank 0,
     start() and set_passes() raise UnusableFile if the launch cannot be added to the file, for
-    example if it holds launches of another script or machine."""
+    example if the file holds launches of another script or machine."""
 
     def __init__(self, path: str, launch: Launch, world: World) -> None:
         self.launch = launch
@@ -33,16 +33,16 @@ class LaunchWriter:
 
     def start(self, optimizers: str) -> None:
         """Called after the first step, when `optimizers`, the names of the model's optimizers, are
-        known. Adds these and the hosts' names to the launch, and checks whether the file can take
-        the launch."""
+        known. Adds the names of the optimizers and of the hosts to the launch, and checks whether
+        the file can take the launch."""
         hosts = gathered(platform.node(), self._world.device)
         self.launch = dataclasses.replace(self.launch, hosts=tuple(hosts), optimizer=optimizers)
         self._check(field for field in AGREE if field != "passes")
 
     def set_passes(self, passes: int) -> None:
         """Called after the first round, when `passes`, the number of backward passes in a step, is
-        known. Adds it to the launch, and checks whether the launches in the file have the same
-        number. A round is a series of steps of different kinds, such as steps without
+        known. Adds this number to the launch, and checks whether the launches in the file have the
+        same number. A round is a series of steps of different kinds, such as steps without
         synchronisation and probes."""
         self.launch = dataclasses.replace(self.launch, passes=passes)
         self._check(["passes"])

@@ -90,9 +90,10 @@ class Curve:
         """Returns a quantity that is a time (a latency plus bytes divided by a rate) at this size.
 
         Above the largest known size, the time is that of the largest size times the ratio of the
-        two sizes; so it is for any size if only one size is known. Below the smallest known size,
-        it is the larger of two times: the one on the line through the first two points, and that of
-        the smallest size times the ratio of the two sizes. So it is never negative.
+        two sizes. If only one size is known, the time of every size is computed from it in this
+        way. Below the smallest known size, it is the larger of two times: the one on the line
+        through the first two points, and that of the smallest size times the ratio of the two
+        sizes. So the time is never negative.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:

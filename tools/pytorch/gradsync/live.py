@@ -89,7 +89,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def take(self) -> int:
         """Returns the largest number of bytes that the counted tensors had at one time since the
-        last take() or, at the first, since start()."""
+        last take(). The first take() counts from start()."""
         most = self._most
         self._most = self.now
         return most
@@ -150,8 +150,8 @@ class StepMemory:
 
     def on_ready(self, i: int) -> None:
         """Called when the gradient of parameter `i` is ready. Nested passes, such as those of
-        reentrant checkpoints, may later add to the gradient of a shared parameter; then this is
-        called again."""
+        reentrant checkpoints, may later add to the gradient of a shared parameter; then on_ready()
+        is called again."""
         gradient = self._params[i].grad
         if gradient is None or not self._live.is_on:
             return

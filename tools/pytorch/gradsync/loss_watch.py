@@ -1,5 +1,5 @@
 """Finds losses that a script computes by functions of PyTorch or reduces by a collective, and the
-factor by which backward() multiplies the mean of each."""
+factor by which backward() multiplies the mean of each loss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ OF_CLASSES = LOSSES[:2]  # whose targets are classes, of which some may be ignor
 @dataclasses.dataclass
 class _Loss:
     """A loss that the script has computed, and whose derivative a backward pass may compute.
-    `values`: its elements, if the script did not reduce it to a mean or a sum; else None."""
+    `values`: the elements of the loss, if the script did not reduce it to a mean or a sum; else
+    None."""
 
     tokens: int
     mean: float
@@ -39,7 +40,7 @@ class _Loss:
         has computed. `scale`: the factor of a GradScaler in `derivative`, which is divided out.
 
         If the loss has several elements, only those with a derivative other than 0 count. The
-        factor is NaN if these have different derivatives, or if there are none.
+        factor is NaN if these elements have different derivatives, or if all derivatives are 0.
         """
         factor = float(derivative.double().sum()) / scale
         tokens, mean = self.tokens, self.mean
@@ -72,8 +73,8 @@ class Pass:
     delivered_to: set[int] = dataclasses.field(default_factory=set)  # ids of parameters
 
     def loss(self) -> PassLoss | None:
-        """Returns the loss with the factor of the largest magnitude, of the known losses in this
-        pass; None if there is none, or if a factor is NaN.
+        """Returns the known loss of this pass whose factor has the largest magnitude; None if no
+        loss is known, or if a factor is NaN.
 
         If the script has reduced some of these losses by a collective, the other losses are
         ignored, because the reduced ones may be made of them.
@@ -92,9 +93,9 @@ class Pass:
 
 
 class LossWatch:
-    """Finds, of the losses that the script has computed, those whose derivatives each backward pass
-    computes. Adds to `targets` a digest of the target tensor of each loss that a function of LOSSES
-    computes, by which `check` sees whether ranks train on the same data."""
+    """Finds, for each backward pass, the losses of the script whose derivatives the pass computes.
+    Adds to `targets` a digest of the target tensor of each loss that a function of LOSSES computes,
+    by which `check` sees whether ranks train on the same data."""
 
     def __init__(self, targets: list[str]) -> None:
         self._targets = targets

@@ -40,8 +40,8 @@ class PassLoss:
 
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
-    """The factor by which the backward passes of a step together multiply the mean of the loss: 1
-    is right.
+    """The factor by which the backward passes of a step together multiply the mean of the loss. It
+    should be 1.
 
     `of_means`: the factor if "mean of the loss" means the mean of the means of all ranks' passes.
     `of_tokens`: the factor if it means the mean over the tokens of all ranks' passes. Each of the
@@ -75,18 +75,19 @@ class LossFactor:
         `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
         divides each pass's loss by a number that it has summed over ranks. If backward() is called
         on more than the loss, such as the loss plus a penalty, the factor of the loss may be a
-        weight that the script intends. Then the result is False, unless the script reduces the loss
-        by a collective, or divides it by a number summed over ranks, or its factor is the number of
-        passes.
+        weight that the script intends. In this case the result is False, unless the script reduces
+        the loss by a collective, or divides it by a number summed over ranks, or its factor is the
+        number of passes.
         """
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
     def shown(self, factor: float | None = None) -> float:
-        """Returns the factor of the loss to print: of `of_means` and `of_tokens`, the one that is
-        nearest to 1 / `factor`, where gradients are `factor` times the mean. Without `factor`,
-        returns the first of the two that is known. If neither is known, returns 1."""
+        """Returns the factor of the loss that `check` prints. If gradients are `factor` times the
+        mean, it is `of_means` or `of_tokens`, whichever is nearer to 1 / `factor`. Without
+        `factor`, it is `of_means` if that is known, else `of_tokens`. If neither is known, returns
+        1."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))
@@ -119,10 +120,11 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
     """Returns the factor by which the backward passes of a step together multiply the mean of the
     loss (1 is right), computed from the losses of each rank's passes.
 
-    If one factor fits the means of all passes, but none fits the means over their tokens, passes
-    have different numbers of tokens. Then this function adds a note to `findings` about how far the
-    mean of the means is from the mean over all tokens, unless rounding explains the difference.
-    `ranks`: for each rank, the losses of its passes; None for a pass whose loss is not known.
+    If one factor fits all passes in the sense of `of_means`, but none in the sense of `of_tokens`,
+    passes have different numbers of tokens. In this case, this function adds a note to `findings`
+    about how far the mean of the means is from the mean over all tokens, unless rounding explains
+    the difference. `ranks`: for each rank, the losses of its passes; None for a pass whose loss is
+    not known.
     """
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):
@@ -150,7 +152,7 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
 
 def _common(factors: Iterable[float], rounding: float) -> float | None:
     """Returns the first of `factors`, one for each pass, if all others equal it up to the relative
-    error `rounding`; None if they do not, or if it is 0."""
+    error `rounding`; None if they do not, or if the first is 0."""
     first, *others = factors
     if not first or any(not abs(other / first - 1) <= rounding for other in others):
         return None

@@ -1,6 +1,6 @@
 """Makes the ranks of a script wait for each other before each update (a call of an optimizer's
-step()) whose gradients `check` compares. They tell each other that they have come by values in the
-store of the script's process group.
+step()) whose gradients `check` compares. To tell the others that it has come, each rank writes a
+value to the store of the script's process group.
 
 No collective is used, so if a rank does not come, the other ranks can name it and end.
 """
@@ -140,7 +140,7 @@ class Meetings:
 
     def end(self, how: str) -> None:
         """Called when the script of this rank ends: tells the other ranks that this rank comes to
-        no further meeting. `how`: a text about how it has ended."""
+        no further meeting. `how`: a text about how the script has ended."""
         self._say(ended=how)
 
     def meet(self) -> Absence | None:
@@ -163,8 +163,8 @@ class Meetings:
     def close(self) -> None:
         """Ends the check for all ranks, because this rank has printed the result.
 
-        The store may be in this rank's process, so this waits, for at most about HEARING_S seconds,
-        until all other ranks have read in is_closed() that the check is over.
+        The store may be in this rank's process. So close() waits until all other ranks have read in
+        is_closed() that the check is over, but at most for about HEARING_S seconds.
         """
         if not self._join():
             return
@@ -174,7 +174,7 @@ class Meetings:
 
     def is_closed(self) -> bool:
         """Waits until the rank that prints the result calls close(), for at most about PRINTING_S
-        seconds. Returns whether it has called it.
+        seconds. Returns whether that rank has called close().
         """
         if not self._join() or not _wait_for(lambda: self._has(OVER), PRINTING_S):
             return False
@@ -250,12 +250,12 @@ class Meetings:
     def _why_stalled(
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
-        """Returns a reason if a rank has begun more forward or backward passes than this rank since
-        the last meeting, and then makes no progress for GRACE_S seconds plus the time of all passes
-        of this rank; else None.
+        """Returns a reason if the rank `rank` has stalled, else None. It has stalled if it has
+        begun more forward or backward passes than this rank since the last meeting, and then makes
+        no progress for GRACE_S seconds plus the time of all passes of this rank.
 
-        This allows for a rank that has more passes in a step than this rank: each of its passes is
-        assumed to take at most as long as all passes of this rank.
+        The time of all passes is added because rank `rank` may have more passes in a step than this
+        rank. Each of its passes is assumed to take at most as long as all passes of this rank.
         """
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes
@@ -306,7 +306,7 @@ class Meetings:
 
 def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
     """Waits until is_so() returns True, but at most for about this number of seconds. Returns
-    whether it did."""
+    whether is_so() has returned True."""
     for waited_s in _looks():
         if is_so():
             return True
@@ -316,8 +316,8 @@ def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
 
 
 def _looks() -> Iterator[float]:
-    """Pauses between a caller's looks at a condition: yields the sum of its pauses so far, in
-    seconds, first 0, and then after pauses that double from 1 ms to LONGEST_PAUSE_S.
+    """Pauses between a caller's looks at a condition. Yields the sum of the pauses so far, in
+    seconds; the first value is 0. The pauses double from 1 ms to LONGEST_PAUSE_S.
 
     If this process was stopped for a while, the sum does not contain that time, because other ranks
     may have been stopped too.

@@ -45,10 +45,10 @@ class Peak(NamedTuple):
 
 @dataclass(frozen=True)
 class Moment:
-    """The part of backward that ends when the gradient of `parameter` is ready. It begins when the
-    gradient before it is ready or, for the first gradient, with backward. `computing`: the maximum
-    bytes of activations and temporary tensors in this part. `made`: the bytes of all gradients that
-    were ready before this part.
+    """The part of backward that ends when the gradient of `parameter` is ready. This part begins
+    when the previous gradient is ready. The part of the first gradient begins with backward.
+    `computing`: the maximum bytes of activations and temporary tensors in this part. `made`: the
+    bytes of all gradients that were ready before this part.
     """
 
     parameter: int
@@ -98,8 +98,8 @@ class Need:
         gradients exist all the time, as when a step accumulates several passes. `more`: further
         bytes that backward needs, such as for a bucket's copy in bf16. `batch`: the batch size as a
         multiple of the recorded batch size. `buckets`: whether there are DDP's buckets, which exist
-        all the time. Gradients are views of them if they were in the recording, and else tensors in
-        addition to them.
+        all the time. If there are buckets, and gradients were views of buckets in the recording,
+        they are views again. Otherwise gradients are tensors in addition to any buckets.
         """
         recorded = self._recorded
         own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
@@ -240,8 +240,8 @@ class UnitBuffers:
 
     def held_when_reducing(self, unit: int) -> float:
         """Returns the bytes of FSDP2's buffers and of gradients on a rank while this unit's
-        gradients are copied into a buffer, which replaces the buffer of its gathered weights. The
-        buffer of the previous unit's reduction is free by then."""
+        gradients are copied into a buffer. This buffer replaces that of the unit's gathered
+        weights. The buffer of the previous unit's reduction is free by then."""
         buffer = self._all_sizes.reduced[unit]
         return self._held_but_sent(unit) - self._gathered[unit] + buffer
 
@@ -263,8 +263,8 @@ class UnitBuffers:
 
     def reduce(self, unit: int) -> None:
         """Counts the unit's gathered weights and whole gradients as freed after its reduction. The
-        rank keeps its shard of the reduced gradients and, until the next reduction, the buffer of
-        this one."""
+        rank keeps its shard of the reduced gradients. Until the next reduction, it also keeps the
+        buffer of this one."""
         self._gathered.pop(unit)
         self._gradients.pop(unit)
         self._sent = self._all_sizes.reduced[unit]

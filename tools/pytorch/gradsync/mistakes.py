@@ -20,8 +20,8 @@ LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products onl
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """Why a gradient is not the mean of all ranks' gradients, as text. `factor`: the gradient
-    divided by the mean if it is a multiple of the mean, else None.
+    """A text that says why a gradient is not the mean of all ranks' gradients. `factor`: the
+    gradient divided by the mean if it is a multiple of the mean, else None.
 
     `tolerance`: the relative error that the factor may have by rounding.
     """
@@ -129,7 +129,7 @@ def explain(
 
     `one`: the comparison of this gradient with the mean of all ranks' gradients, on the rank that
     calls this. `pass_means`: for each backward pass the mean over ranks of its gradient; empty if
-    unknown. `passes`: the number of passes in the step.
+    unknown. `passes`: the number of backward passes in the step.
     """
     handed = ranks.total(one.handed * (ranks.rank == rank))
     rounding = float(one.bound.norm())
@@ -150,8 +150,8 @@ def explain(
 
 def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str:
     """Returns a text if `handed`, the optimizer's gradient, looks like the mean of gradients that
-    each rank has clipped separately; else an empty text. Looks at the first MOST_EXCHANGED
-    elements of the gradient."""
+    each rank had clipped on its own before they were averaged; else an empty text. Looks at the
+    first MOST_EXCHANGED elements of the gradient."""
     part = handed.flatten()[:MOST_EXCHANGED, None]
     own = one.own.flatten()[: len(part)]
     by_rank = torch.stack([own * (rank == ranks.rank) for rank in range(ranks.size)])
@@ -173,8 +173,8 @@ def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
     """Returns a text if `handed`, the optimizer's gradient, is close to the sum of the polar
-    factors of the passes' means, which the optimizer Muon approximates, and closer than to the
-    polar factor of `mean`; else an empty text.
+    factors of the passes' means, and closer than to the polar factor of `mean`; else an empty text.
+    The optimizer Muon approximates polar factors.
     """
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""

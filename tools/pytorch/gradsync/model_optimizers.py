@@ -1,5 +1,6 @@
-"""Keeps the optimizers that update a recorded model. After the script's first step, the recorder
-ends a training step when as many calls of their step() have ended as there are such optimizers."""
+"""Keeps the optimizers that update a recorded model. After the script's first training step, the
+recorder counts a training step as ended when as many calls of step() have ended as the model has
+optimizers."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from torch.optim import Optimizer
 
 
 class ModelOptimizers:
-    """The optimizers that have a parameter of the model. `known`: those of them whose step() the
-    script has called, or a GradScaler has skipped.
+    """The optimizers that have a parameter of the model. `known`: those of these optimizers whose
+    step() has been called by the script or skipped by a GradScaler.
 
     `ids`: Python's id() of each recorded parameter of the model or, under fully_shard, of this
     rank's part of it. `stepping`: the optimizer of the model whose step() is running, if any.
@@ -24,8 +25,8 @@ class ModelOptimizers:
         self.stepped = 0
 
     def update(self, optimizer: Optimizer) -> bool:
-        """Returns whether an optimizer has a parameter of the model. If so, adds the optimizer to
-        `known`, unless it is already there."""
+        """Returns whether an optimizer has a parameter of the model. If it has one, adds the
+        optimizer to `known`, unless it is already there."""
         if any(optimizer is other for other in self.known):
             return True
         held = {id(param) for group in optimizer.param_groups for param in group["params"]}

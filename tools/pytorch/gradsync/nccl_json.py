@@ -26,7 +26,7 @@ CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 @dataclass(frozen=True)
 class Measured:
     """The collective that a program of rccl-tests measured, the number of ranks, and whether all
-    ranks were on one host."""
+    these ranks were on one host."""
 
     collective: str
     ranks: int
@@ -105,9 +105,10 @@ def _places_of(config: Any) -> dict[int, RankPlace]:
 
 
 def _structured_run_of(document: Any) -> Run:
-    """Returns the measurements in a JSON document of Meta's nccl-tests, which has, for each size,
-    times out of place and perhaps in place, but neither the collective nor the ranks. A size that
-    has a time in place is read with this time.
+    """Returns the measurements in a JSON document of Meta's nccl-tests, which names neither the
+    collective nor the ranks. For each size, the document has a time out of place (input and output
+    are two buffers) or one in place (they are one buffer), or both. If a size has a time in place,
+    this time is used.
     """
     run = Run(units=UNITS)
     for one in document["benchmark"]:

@@ -46,8 +46,8 @@ class OutputReader:
         return self.runs[-1]
 
     def read(self, line: str) -> None:
-        """Reads the next line. Raises Refused if it is the header of a table with columns that are
-        not understood."""
+        """Reads the next line. Raises Refused if the line is the header of a table with columns
+        that are not understood."""
         if self._begins_next(line):
             self.runs.append(Run())
         readers = (
@@ -63,9 +63,9 @@ class OutputReader:
         any(reader(line) for reader in readers)  # until one has read it
 
     def _begins_next(self, line: str) -> bool:
-        """Returns whether this line begins the output of the next program: whether the current
-        program has printed rows, and the line, which is neither a row nor says that a program has
-        concluded, names columns, a rank, a program or the program's options.
+        """Returns whether this line begins the output of the next program. It does if the current
+        program has printed rows, and the line names columns, a rank, a program or the program's
+        options. A row, or a line that says that a program has concluded, begins no output.
         """
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False
@@ -118,8 +118,9 @@ class OutputReader:
         return True
 
     def _order(self, line: str) -> bool:
-        """Notes which half of a row was measured in place, if this line has titles of both halves
-        (out-of-place and in-place). Returns whether it has them."""
+        """Remembers which half of a row was measured in place (input and output are one buffer), if
+        this line has the titles of both halves (out-of-place and in-place). Returns whether the
+        line has both titles."""
         if "out-of-place" not in line or "in-place" not in line:
             return False
         self._run.is_in_place_last = line.index("in-place") > line.index("out-of-place")
@@ -155,9 +156,9 @@ def _columns_of(line: str) -> Sequence[str]:
 
 
 def program_of(line: str) -> str | None:
-    """Returns the name of the collective, such as all_reduce, whose program, such as
-    all_reduce_perf, a line names; None if it names none. If several words look like a program, such
-    as names of folders, returns the last that is in PROGRAMS, or else the last of them."""
+    """Returns the name of a collective, such as all_reduce, if the line names its program, such as
+    all_reduce_perf; else None. If several words look like a program, such as names of folders,
+    returns the last that is in PROGRAMS, or else the last of these words."""
     names: list[str] = PROGRAM.findall(line)
     known = [name for name in names if name in PROGRAMS]
     return known[-1] if known else names[-1] if names else None

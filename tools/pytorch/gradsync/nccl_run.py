@@ -1,9 +1,8 @@
-"""The rows that one program of nccl-tests or rccl-tests has printed, and a check that rejects wrong
-rows.
+"""Keeps the rows that one program of nccl-tests or rccl-tests has printed, and rejects wrong rows.
 
 In a row that is used, size, time and bandwidth must agree within the printed digits. The row's bus
-bandwidth must be what nccl-tests defines for the collective and the number of ranks
-(doc/PERFORMANCE.md there).
+bandwidth must be what nccl-tests defines for the collective and the number of ranks (its
+doc/PERFORMANCE.md).
 """
 
 from __future__ import annotations
@@ -103,8 +102,9 @@ class CheckedRun:
 
 
 def halves_of(columns: Sequence[str]) -> list[slice]:
-    """Returns for each half of a row the slice of `columns` that it takes. A half has a time and
-    its bandwidths. Programs print one half or two halves: measured out of place, and in place."""
+    """Returns, for each half of a printed row, the slice of `columns` that the half takes. A half
+    has a time and its bandwidths. Programs print one or two halves: one is measured out of place
+    (input and output are two buffers), the other in place (they are one buffer)."""
     begins = [place for place, name in enumerate(columns) if name == "time"]
     ends = [*begins[1:], len(columns)]  # one more than begins, if there are none
     halves = [slice(begin, end) for begin, end in zip(begins, ends, strict=False)]
@@ -125,9 +125,9 @@ class Run:
     `program`: the name of the collective; None if it is not printed. `places`: for each printed
     rank its host and group. `is_elided`: whether the printed list of ranks is shortened. `failed`:
     whether the program's own check of results failed. `is_in_place_last`: whether the second half
-    of a row was measured in place (input and output are one buffer), as in DDP. `units`: the units
-    of times and bandwidths; None if they are not printed. `unread`: the number of rows that could
-    not be read, because they lack numbers.
+    of a row is the one that was measured in place (input and output are one buffer, as in DDP).
+    `units`: the units of times and bandwidths; None if they are not printed. `unread`: the number
+    of rows that could not be read, because they lack numbers.
     """
 
     program: str | None = None
@@ -141,8 +141,10 @@ class Run:
     rows: list[PrintedRow] = field(default_factory=list)
 
     def add(self, words: Sequence[str]) -> bool:
-        """Adds a row from its printed words: the half measured in place, or else the other half.
-        Returns False if neither half has all numbers."""
+        """Adds a row of measurements from its printed words. A row has one or two halves: one was
+        measured out of place (input and output are two buffers), the other in place (they are one
+        buffer). Uses the half in place if it has all numbers, or else the half out of place.
+        Returns False, and adds no row, if neither half has all numbers."""
         halves = halves_of(self.columns)
         if self.is_in_place_last:
             halves.reverse()
@@ -179,8 +181,8 @@ class Run:
     def checked(self, kind: Operation) -> CheckedRun:
         """Returns the costs of collectives of this kind, computed from the rows whose size, time
         and bandwidths agree with each other and with the number of ranks. Raises Refused if about
-        half of the rows or more do not agree in this way, if that number is 1 or unknown, or if no
-        bandwidth has two digits."""
+        half of the rows or more do not agree in this way, if the number of ranks is 1 or unknown,
+        or if no bandwidth has two digits."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -296,9 +298,9 @@ def _imprecision_of_busbw(row: Row) -> float:
 
 
 def agreeing(rows: Sequence[PrintedRow], units: Units) -> tuple[list[Row], list[str]]:
-    """Returns the rows whose size, time and bandwidth agree if they are in these units, and for
-    each row in which they do not a text that says so. A row that agrees, but has size 0 or a
-    printed bandwidth of 0.00, is in neither list."""
+    """Returns the rows whose size, time and bandwidth agree, if the numbers are in `units`. For
+    each row whose numbers do not agree, also returns a text that says so. A row that agrees, but
+    has size 0 or a printed bandwidth of 0.00, is in neither list."""
     good = []
     bad = []
     for printed in rows:

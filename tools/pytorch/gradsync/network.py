@@ -1,8 +1,8 @@
 """Computes the costs of collectives over a link that was not measured, from its rate and latency,
 or between another number of ranks than was measured.
 
-Each host has one link (a Wire) to other hosts, which its ranks share. Each rank also has a link of
-its own to the other ranks of its host.
+Each host has one link (a Wire) to other hosts, and the ranks of the host share this link. Each rank
+also has a link of its own to the other ranks of its host.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ class Algorithm(str, Enum):
 
 
 def algorithm_of(backend: str) -> Algorithm:
-    """Returns the algorithm of a backend's collectives: RING for gloo, whose all-reduces use a ring
-    by default (gloo's allreduce.cc), and BEST for others, such as NCCL, which chooses.
+    """Returns the algorithm of a backend's collectives. It is RING for gloo, whose all-reduces use
+    a ring by default (gloo's allreduce.cc). It is BEST for other backends, such as NCCL, which
+    itself chooses an algorithm.
     """
     return Algorithm.RING if backend == "gloo" else Algorithm.BEST
 
 
 @dataclass(frozen=True)
 class Wire:
-    """A link between hosts, or between ranks of one host. Its rate (in bytes per second) and its
-    latency are those of one direction."""
+    """A link between hosts, or between ranks of one host. The rate (in bytes per second) and the
+    latency of a link are those of one direction."""
 
     bytes_per_second: float
     latency_s: float
@@ -113,7 +114,7 @@ def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
 
     `recorded`: the costs that were measured in a recording, or None. With `recorded`, each byte
     that a rank sends uses as much CPU time as in the recording, but a collective uses at most one
-    processor of a rank. Without it, collectives use no CPU time.
+    processor of a rank. Without `recorded`, collectives use no CPU time.
     """
     processor_s = _processor_s(recorded)
     network = _as_used(network, processor_s)
@@ -166,8 +167,8 @@ def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
 
 
 def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
-    """Returns `costs`, with the costs of FSDP2's collectives added if `recorded`, the costs that
-    were measured in a recording, has them.
+    """Returns `costs`, and adds costs of FSDP2's collectives if `recorded` has them. `recorded`:
+    the costs that were measured in a recording.
 
     What FSDP2's collectives took longer in `recorded` than plain collectives is assumed to be the
     time of their copies, which is the same over every link. Over gloo a reduce-scatter counts as an
@@ -207,9 +208,9 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
     move data lower the link's rate. In the returned costs, collectives use no CPU time.
 
     Gathers run only among the ranks of a group. Gradients are summed within a group, and then
-    all-reduced between the ranks that have the same part in each group. This all-reduce goes over
-    the links between hosts if there are several hosts. The link of each host then carries the parts
-    of all its ranks.
+    all-reduced between the ranks that have the same part of the parameters in each group. This
+    all-reduce goes over the links between hosts if there are several hosts. The link of each host
+    then carries the parts of all its ranks.
     """
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
@@ -257,8 +258,9 @@ def _ring_seconds(network: Network, kind: Operation, size: float) -> float:
 
 
 def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> float:
-    """Returns the seconds of a ring within each host, and then of rings between hosts, one for each
-    rank of a host. These rings share the host's link, which carries all bytes.
+    """Returns the seconds of a ring within each host, and then of rings between hosts. There are as
+    many rings between hosts as a host has ranks. These rings share the host's link, which carries
+    all bytes.
     """
     within_s = _half_ring_seconds(_ranks_on_host(network), network.within, size)
     between_s = _half_ring_seconds(_hosts(network), network.between, size)

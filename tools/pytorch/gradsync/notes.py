@@ -12,8 +12,8 @@ from gradsync.units_text import bytes_text, gbit_text, ranks_text, sizes_text
 
 
 def notes_of(question: Question) -> list[str]:
-    """Returns a sentence about what the user asked for, if that is a rate or a number of ranks, and
-    then the sentences of assumptions_of(), one per string."""
+    """Returns sentences, one per string. If the user asked for a rate or a number of ranks, the
+    first sentence is about it. The sentences of assumptions_of() follow."""
     link = question.link
     asked = []
     if isinstance(link, NamedLink):

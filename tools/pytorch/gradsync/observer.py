@@ -1,6 +1,6 @@
-"""The interface of objects that a Recorder, which times the steps of a training script, informs
-about its progress. The command `record` uses such an object; in a notebook, the loop reads
-Recorder.done instead.
+"""Defines the interface of objects that a Recorder, which times the steps of a training script,
+informs about its progress. The command `record` gives such an object to its Recorder. In a
+notebook, the training loop reads Recorder.done instead.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from gradsync.torch_private import COLLECTIVES, ProcessGroup, tensors_of, untrac
 
 class OwnCollectives:
     """Counts the collectives that the Python code of a recorded script and of its libraries calls
-    in one step. It does not count collectives of PyTorch's C++ code, such as
-    DistributedDataParallel's, or of compiled code.
+    in one step. This class does not count collectives that are called by PyTorch's C++ code, such
+    as DistributedDataParallel's, or by compiled code.
 
     `count`: the number of collectives. `bytes`: the sum over these collectives of the bytes of
     their input or output, whichever is larger.
@@ -28,7 +28,7 @@ class OwnCollectives:
 
     def watch(self, patches: Patches) -> None:
         """Makes this object see the collectives of all process groups until patches.undo() is
-        called. It counts those between start() and end()."""
+        called. It counts only collectives that are called between start() and end()."""
         for name in COLLECTIVES:
             patches.replace(ProcessGroup, name, untraced(self._see))
 

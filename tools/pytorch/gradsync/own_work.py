@@ -17,8 +17,8 @@ from gradsync.findings import Status
 
 
 class OwnWork:
-    """A context for code of `check` that runs within the script: `check` does not observe what this
-    code calls in PyTorch, and an exception in this code ends the process of the rank.
+    """A context for code of `check` that runs within the script. `check` does not observe what this
+    code calls in PyTorch. An exception in this code ends the process of the rank.
 
     If the exception is Refused, the rank ends with the exit status UNKNOWN; any other Exception is
     a fault of `check`, and the exit status is FAULT. If `check` has already found a difference,
@@ -44,8 +44,8 @@ class OwnWork:
     def refuse(self, text: str, first_rank: int = 0) -> None:
         """Ends the rank with one line of error, because it cannot be checked any further.
 
-        `first_rank`: the rank that prints its reason at once. Other ranks that call this wait some
-        seconds, in which torchrun usually ends them.
+        `first_rank`: the rank that prints its reason at once. Other ranks that call refuse() wait
+        some seconds, in which torchrun usually ends them.
         """
         where = place(otherwise=self.place)
         further = " further" if self._found() == Status.DIFFERS else ""

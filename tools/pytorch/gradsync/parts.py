@@ -1,8 +1,8 @@
 """Divides a predicted step into computation, copies and communication, and estimates how much time
-it loses to communication and to slower ranks.
+the step loses to communication and to slower ranks.
 
-All times are in seconds. They come from simulations of steps, which take computation from recorded
-steps, and communication from the measured or computed times of collectives.
+All times are in seconds. The times come from simulations of steps, which take computation from
+recorded steps, and communication from the measured or computed times of collectives.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class StepParts:
-    """The parts of a predicted step. They add up to the step's time, because `computation_s` is
-    what the other parts leave.
+    """The parts of a predicted step. The parts add up to the step's time, because `computation_s`
+    is what the other parts leave.
 
-    `computation_s`: the time of the slowest rank's computation; if ranks wait for each other
-    several times in a step, of the slowest rank between two such waits. `copies_s`: the time of
-    copies of gradients into and out of buckets, their casts, and their addition to gradients of
-    earlier passes. `slowed_s`: how much longer backward takes because of concurrent communication.
-    `exposed_s`: the time in which ranks only wait for gradients or weights to arrive.
-    `broadcasts_s`: the time of ZeroRedundancyOptimizer's broadcasts of updated weights.
+    `computation_s`: the time of the slowest rank's computation. If ranks wait for each other
+    several times in a step, the rank that is slowest between two waits counts for that time.
+    `copies_s`: the time of copies of gradients into and out of buckets, their casts, and their
+    addition to gradients of earlier passes. `slowed_s`: how much longer backward takes because of
+    concurrent communication. `exposed_s`: the time in which ranks only wait for gradients or
+    weights to arrive. `broadcasts_s`: the time of ZeroRedundancyOptimizer's broadcasts of updated
+    weights.
     """
 
     computation_s: float
@@ -49,10 +50,10 @@ class Variation:
     the recorded ranks; more ranks than were recorded vary independently. `communication_part` and
     `waiting_part`: fractions of the lost time, which is varying_step_s - rank_s. These two add up
     to 1, and are None if no time is lost. Copies of gradients and broadcasts count as
-    communication. `correlation`: the mean correlation of the computation times of pairs of recorded
-    ranks of one host in the same steps. If it is near 1, the ranks were slow in the same steps, for
-    example because their host was busy. It is None if ranks ran on several hosts or did not vary,
-    or if there are not two ranks and two steps.
+    communication. `correlation`: how the computation times of two recorded ranks of one host
+    correlate in the same steps: the mean over pairs of ranks. If this mean is near 1, the ranks
+    were slow in the same steps, for example because their host was busy. `correlation` is None if
+    ranks ran on several hosts or did not vary, or if there are not two ranks and two steps.
     """
 
     rank_s: float

@@ -1,5 +1,5 @@
 """Replaces functions and methods, such as PyTorch's, so that gradsync sees the script's calls of
-them, and restores them later."""
+them. Restores the functions later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATCH = "_gradsync_patch"  # the attribute by which a replacement is known
 
 @dataclasses.dataclass
 class _Patch:
-    """A replaced attribute of an object, and its previous value; this is _ABSENT if the object had
+    """A replaced attribute of an object, and its previous value, which is _ABSENT if the object had
     the attribute only from its class or a base class.
     """
 
@@ -97,7 +97,7 @@ class Patches:
 
     def undo(self) -> None:
         """Restores all replaced attributes, unless other code has replaced them meanwhile, and
-        removes all hooks. Does nothing if there are none."""
+        removes all hooks. Does nothing if there are neither replaced attributes nor hooks."""
         while self._patches:
             self._patches.pop().undo()
         while self._handles:

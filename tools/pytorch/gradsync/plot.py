@@ -133,7 +133,8 @@ def _draw_link(
     steps: Any, speeds: Any, link: str, points: Sequence[CurvePoint], colour: str, none_s: float
 ) -> None:
     """Draws, for one link, the predicted times of steps into the panel `steps` and their speed-ups
-    into `speeds`, with their intervals. Dotted lines show both if all ranks were equally fast."""
+    into `speeds`, with their intervals. Dotted lines show the times and speed-ups that there would
+    be if all ranks were equally fast."""
     points = sorted(points, key=lambda point: point.world_size)
     ranks = [point.world_size for point in points]
     name = f"predicted over {link or 'the recorded link'}"

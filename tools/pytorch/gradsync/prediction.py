@@ -334,10 +334,10 @@ class Predictor:
     ) -> float:
         """Returns the seconds that ZeroRedundancyOptimizer's broadcasts of weights take in a step.
 
-        If they were not measured over this link between as many ranks, their time is computed from
-        that of an all-gather: the broadcasts run one after the other, while in an all-gather all
-        ranks send at the same time. Over gloo each broadcast goes through a binomial tree, whose
-        root sends all bytes to as many ranks as the tree has levels (gloo's broadcast.cc).
+        If the broadcasts were not measured over the question's link between as many ranks, their
+        time is computed from that of an all-gather: broadcasts run one after the other, while in an
+        all-gather all ranks send at the same time. Over gloo each broadcast goes through a binomial
+        tree, whose root sends all bytes once for each level (gloo's broadcast.cc).
         """
         total, world_size = self.recording.total_bytes, self.question.world_size
         is_known = isinstance(self.question.link, RecordedLink) and world_size == launch.world_size
@@ -401,7 +401,7 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns, for each rank, the recorded steps that can stand for DDP's (see _is_like_ddp())."""
+    """Returns, for each rank, the recorded steps that can stand for DDP steps: _is_like_ddp()."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -432,8 +432,8 @@ def _is_like_ddp(step: Step, total_bytes: int) -> bool:
 
 def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
     """Returns the seconds by which a rank's step becomes longer if gradients are copied into
-    buckets as in DistributedDataParallel, by the copies and by an optimizer that reads gradients
-    there. It is 0 if the recorded steps show no such difference.
+    buckets as in DistributedDataParallel. The copies take time, and so does an optimizer's reading
+    of buckets. The result is 0 if the recorded steps show no such difference.
     """
     rounds = [*zip(*launch.ranks, strict=True)]
     like_ddp = [steps for steps in rounds if _is_like_ddp(steps[0], total_bytes)]
@@ -453,8 +453,8 @@ def _own_s(step: Step) -> float:
 def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
     """Returns the seconds that it takes to add all gradients of a pass to those of earlier passes.
 
-    They are assumed to be those of other recorded work that moves about as many bytes: casts to
-    bf16 and back or, without these, the copies of a probe.
+    These seconds are assumed to be those of other recorded work that moves about as many bytes:
+    casts to bf16 and back or, without these, the copies of a probe.
     """
     if communication.bf16:
         casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte

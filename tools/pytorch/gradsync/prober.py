@@ -27,9 +27,9 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 class Prober:
     """Sends the gradients in a buffer by several kinds of collectives, and measures how long each
-    takes. For FSDP2's kind it makes FSDP2 units (parameters that FSDP2 gathers together), whose
-    parameters have the shapes of the model's. `units`: for each module that FSDP2 would gather, the
-    indices of its parameters."""
+    takes. For FSDP2's kind of collectives, the prober makes FSDP2 units (parameters that FSDP2
+    gathers together), whose parameters have the shapes of the model's. `units`: for each module
+    that FSDP2 would gather, the indices of its parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
@@ -42,8 +42,8 @@ class Prober:
 
     def run(self, probe: Probe) -> CollectiveMarks:
         """Runs the collectives of this probe, and returns the clock's marks of when they begin and
-        end. All ranks must call this at the same time, because it does not wait for them before it
-        begins."""
+        end. All ranks must call this at the same time, because run() does not wait for other ranks
+        before it begins."""
         sent = CollectiveMarks(probe.kind, probe.in_flight)
         way = self._way(probe, sent)
         cpu_ns = time.process_time_ns()
@@ -84,7 +84,7 @@ class Prober:
     def _all_reduce_as_bf16(self, pieces: Pieces, sent: CollectiveMarks) -> None:
         """Sends each piece of the buffer as bf16_compress_hook does: cast, divide, all-reduce, copy
         back. The gradients in the buffer are already divided by the number of ranks, so this
-        divides by 1, which takes the same time.
+        function divides by 1, which takes the same time.
         """
         for piece in pieces:
             begin = self._clock.mark()

@@ -1,8 +1,8 @@
 """Computes how long collectives take, and how much CPU time they use, from the recorded probes:
 steps whose collectives the recorder has timed.
 
-A probe is a step after whose backward the recorder communicates what DistributedDataParallel, its
-bf16 hook, ZeroRedundancyOptimizer or FSDP2 would, while nothing is computed.
+In a probe, the recorder runs collectives after backward, while nothing is computed. They are those
+of DistributedDataParallel, its bf16 hook, ZeroRedundancyOptimizer or FSDP2.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Communication:
     """The costs of collectives, measured in one or more recorded launches (starts) of one script.
 
     `link`: the costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: the
-    costs of all-reduces in bf16, as a function of the sent bytes, including the casts back from
+    costs of all-reduces in bf16, as a function of the sent bytes. They include the casts back from
     bf16, because the thread that runs the collective also casts. `link` and `bf16` are None if they
     were not measured. `bf16_part`: the bytes that are sent in bf16 for each byte of gradients.
-    `cast_in_s_per_byte`, `cast_out_s_per_byte` and `zero1_s_per_byte`: the seconds of casts to
-    bf16, of casts back, and of ZeroRedundancyOptimizer's broadcasts, for each byte of gradients; 0
-    if not measured.
+    `cast_in_s_per_byte`: the seconds of casts to bf16, for each byte of gradients.
+    `cast_out_s_per_byte`: those of casts back from bf16. `zero1_s_per_byte`: those of
+    ZeroRedundancyOptimizer's broadcasts. Each of the three is 0 if it was not measured.
     """
 
     link: MeasuredLink | None
@@ -181,8 +181,9 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Returns the costs of all-reduces in bf16; None if they were not measured. It is assumed that
-    they gain as much from running several at the same time as all-reduces of uncast gradients."""
+    """Returns the costs of all-reduces in bf16; None if they were not measured. All-reduces in bf16
+    are assumed to gain as much from running several at the same time as all-reduces of uncast
+    gradients."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
@@ -234,8 +235,9 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
 
 
 def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
-    """Returns the nanoseconds of a rank's gathers and of its reductions in FSDP2, one value of each
-    for every unit of the probe or of the script itself; both are empty if the step has none.
+    """Returns the nanoseconds of a rank's gathers and those of its reductions in FSDP2. Both lists
+    have one value for every unit of the probe or of the script itself, and are empty if the step
+    has no units.
     """
     probe = step.collectives
     if probe and probe.kind is CollectiveKind.FULLY_SHARD:
@@ -244,8 +246,9 @@ def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
 
 
 def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _UnitTimes:
-    """Returns the times of the rank whose collectives took least time together, because it waited
-    least for other ranks; empty if there are none. `by_rank`: each rank's times in nanoseconds."""
+    """Returns the times of the rank whose collectives took least time together, because that rank
+    waited least for other ranks; empty if there are no times. `by_rank`: each rank's times in
+    nanoseconds."""
     times = min(by_rank, key=sum)
     if not times:
         return _UnitTimes([], [])
@@ -256,8 +259,8 @@ def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _U
 def _costs_of_units(kind: Operation, steps: Sequence[_UnitTimes], processor: float) -> list[Cost]:
     """Returns the costs of one kind of FSDP2's collectives, which run one after the other in a
     step. A collective waits for a processor rarely, but then long, and a step has many collectives.
-    So the typical time (the trimmed mean) of each collective is scaled such that these times add up
-    to the typical sum of a step.
+    So the typical time (the trimmed mean) of each collective is scaled such that the scaled times
+    add up to the typical sum of a step.
     """
     steps = [step for step in steps if step.bytes]
     if not steps:

@@ -1,5 +1,5 @@
-"""Finds out how many processors (logical CPUs) a rank has, which its computation and communication
-share."""
+"""Finds out how many processors (logical CPUs) a rank has. The rank's computation and communication
+share them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class Processors:
-    """The processors of one rank. `computing`: how many of them its computation keeps busy.
-    `available`: how many it has, which is the number of processors of its host divided by the
-    number of ranks there, but at least `computing`."""
+    """The processors of one rank. `computing`: how many processors the rank's computation keeps
+    busy. `available`: how many processors the rank has: those of its host divided by the number of
+    ranks on that host, but at least `computing`."""
 
     available: float
     computing: float

@@ -1,5 +1,5 @@
-"""Questions to `what_if`: a recording, and the link, the number of ranks and the memory for which
-it must predict steps."""
+"""Defines questions to `what_if`: a recording, and the link, the number of ranks and the memory for
+which it must predict steps."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ DEFAULT_WITHIN = "200Gbit,3us"  # PCIe 4
 
 @dataclass(frozen=True)
 class RecordedLink:
-    """The link over which the ranks of a recording communicated. It is the recording about which
-    the user asks, or another one that --link names.
+    """The link over which the ranks of a recording communicated. This recording is the one about
+    which the user asks, or another one that --link names.
     """
 
     recording: Recording
@@ -67,10 +67,11 @@ class Question:
     """A question to the command `what_if`, with the contents of all files that it names.
 
     `asked_world_size`: the number of ranks in --world_size; None without this flag. `at`: another
-    recording of the model, on the machine for which to predict; all times except communication are
-    scaled by the ratio of its steps without synchronisation to the recording's. `processor_share`:
-    how many of a rank's processors a collective uses while it runs, such as 0.5; None for the
-    measured number. `memory_limit_bytes`: the bytes that a rank has for tensors; None if not given.
+    recording of the model, on the machine for which to predict. All times except communication are
+    multiplied by the time of the steps without synchronisation in `at`, divided by that of the
+    steps in `recording`. `processor_share`: how many of a rank's processors a collective uses while
+    it runs, such as 0.5; None for the measured number. `memory_limit_bytes`: the bytes that a rank
+    has for tensors; None if not given.
     """
 
     recording: Recording
