@@ -65,8 +65,8 @@ void LaunchLoop(const Device& device, const char* name, int64_t n, const Fn& fn)
 }
 
 // A pack is a group of adjacent elements that a thread reads or writes in one access of 16 bytes (f64: two
-// accesses). The addresses of the arrays must be multiples of 16. With smaller accesses, GPU memory may not
-// reach its full speed.
+// accesses). An array of packs must begin at an address that is a multiple of 16. With smaller accesses, GPU
+// memory may not reach its full speed.
 constexpr size_t kPackBytes = 16;
 template <class T>
 constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;
@@ -108,7 +108,7 @@ __global__ void RowsKernel(int64_t rows, Fn fn) {
 
 // Runs fn(numel, row, lane), a __device__ lambda, on the GPU in all 32 threads of one warp per row; lane is
 // the thread's number in its warp. numel, a compile-time constant, tells fn how many adjacent elements a
-// thread may access at once: kPackNumel<T> if `packed` is true, else 1.
+// thread may read or write together: kPackNumel<T> if `packed` is true, else 1.
 template <class T, class Fn>
 void LaunchRows(const Device& device, const char* name, int64_t rows, bool packed, const Fn& fn) {
   const auto kernel = packed ? RowsKernel<kPackNumel<T>, Fn> : RowsKernel<1, Fn>;

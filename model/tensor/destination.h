@@ -4,8 +4,8 @@ namespace gradsync::model {
 
 // Tells an operation where to write a result, such as a gradient, and whether to overwrite the old numbers or
 // to add the result to them. Data is the type Tensor, or, for kernels, a pointer to a tensor's elements. For
-// a kernel with several results, an undefined tensor or a null pointer means that this result is not needed
-// and not written.
+// a kernel with several results, if `data` is an undefined tensor or a null pointer, the kernel does not
+// write the result of this Destination.
 template <class Data>
 struct Destination {
   Data data = {};

@@ -17,8 +17,8 @@ class Tensor;  // model/tensor/tensor.h
 class Var;     // model/autograd.h
 
 // A Tracer is told when each named range of time begins and ends, by calls of Begin and End. The constructor
-// and the destructor of a TraceRange make these calls. Backward (model/autograd.h) makes a TraceRange while
-// it computes the gradients of an operation. A range may contain other ranges. Classes derived from Tracer
+// and the destructor of a TraceRange make these calls. Backward (model/autograd.h) makes a TraceRange for
+// each operation whose gradients it computes. A range may contain other ranges. Classes derived from Tracer
 // record times, count floating-point operations or pass the ranges to a profiler.
 class Tracer {
  public:
@@ -84,8 +84,8 @@ class Device {
   virtual void Synchronize() = 0;
 
   // Returns this device's only object of type T, such as a library handle or a kernel's cache. The first call
-  // for a type T makes the object as T(device). The object exists as long as the device, so it must not
-  // contain tensors, which keep the device alive.
+  // for a type T makes the object as T(device). The object is destroyed with the device. The object must not
+  // contain tensors, because a tensor keeps the device alive.
   template <class T>
   T& Resource() {
     std::any& slot = resources_[std::type_index(typeid(T))];

@@ -42,7 +42,8 @@ struct Cast {
   void OnCuda(Device& device) const;
 };
 
-// Transposes `batch` matrices: y[i, col, row] = x[i, row, col]. From and To are float or BF16. CUDA only.
+// Transposes `batch` matrices: y[i, col, row] = x[i, row, col]. From and To are float or BF16. The kernel
+// runs on CUDA only.
 template <class From, class To>
 struct SwapAxes {
   const From* x;  // (batch, rows, cols)
@@ -64,7 +65,7 @@ struct AddBias {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient of AddBias for the bias: dbias is the sum of dy over its rows.
+// Computes dbias, the gradient of AddBias's input `bias`: the sum of the rows of dy, the gradient of y.
 template <class T>
 struct BiasGrad {
   const T* dy;  // (rows, d)

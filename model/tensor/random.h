@@ -5,10 +5,10 @@
 
 #include "model/tensor/tensor.h"
 
-// Makes random numbers, which are equal on every machine, with any number of threads, and whatever was drawn
-// before. The 32-bit word from which number i of a stream (a sequence of random numbers) is made depends only
-// on (seed, stream, i). The distributions of the C++ standard library are not used, because their numbers may
-// differ between implementations.
+// Makes random numbers. They are equal on every machine and with any number of threads, and do not depend on
+// the numbers that were drawn earlier. The 32-bit word from which number i of a stream (a sequence of random
+// numbers) is made depends only on (seed, stream, i). The distributions of the C++ standard library are not
+// used, because their numbers may differ between implementations.
 namespace gradsync::model {
 
 // Returns four random 32-bit words for each (key, counter), by Philox4x32-10: Salmon, Moraes, Dror and Shaw,
@@ -19,8 +19,8 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint3
 // that, for example, initial weights and batches that are drawn with the same seed are independent.
 enum class Purpose : uint64_t { kWeights, kBatches, kOrder, kSpotChecks, kLowRank, kPeak };
 
-// Returns the number of a purpose's stream `index`. RandomWords and the Fill functions take this number as
-// the argument `stream`. Each purpose has 2^56 streams.
+// Returns the number of the stream that has the index `index` among the streams of `purpose`. RandomWords and
+// the Fill functions take this number as the argument `stream`. Each purpose has 2^56 streams.
 constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
   return static_cast<uint64_t>(purpose) << 56 | index;
 }

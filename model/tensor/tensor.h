@@ -25,8 +25,8 @@ int64_t Numel(const Shape& shape);
 // storage alive.
 class Tensor {
  public:
-  // Makes an undefined tensor, which has no storage and must not be read or written. Its functions device(),
-  // View, Slice and SliceBytes throw InvalidInput.
+  // Makes an undefined tensor, which has no storage and must not be read or written. The functions device(),
+  // View, Slice and SliceBytes of an undefined tensor throw InvalidInput.
   Tensor() = default;
 
   static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
@@ -81,7 +81,7 @@ class Tensor {
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
 
   // A Version remembers how many writes to a tensor's storage have been counted (CountWrite).
-  // Version::changed() tells whether more writes have been counted since the call of version().
+  // Version::changed() tells whether more writes have been counted since version() returned the Version.
   class Version;
   Version version() const;
   // Counts a write to the storage, so that Version::changed() returns true. CopyFrom, Zero, and the functions

@@ -54,8 +54,8 @@ class Transformer : public Model {
   // `device` or `dtype`.
   //
   // `dtype` is the dtype of activations: f32, f64 or bf16. With f32 or f64, parameters, their gradients and
-  // the loss have the same dtype. With bf16, they are f32, and each matrix also has a copy in bf16
-  // (Parameter::Copy).
+  // the loss have the same dtype. With bf16, parameters, their gradients and the loss are f32, and each
+  // matrix also has a copy in bf16 (Parameter::Copy).
   Transformer(TransformerConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const TransformerConfig& config() const { return config_; }
@@ -66,7 +66,7 @@ class Transformer : public Model {
   // group together.
   std::vector<std::vector<Parameter*>> units() const override;
 
-  // Computes logits: i32 ids (batch, seq) -> (batch, seq, vocab_size).
+  // Computes the logits, of shape (batch, seq, vocab_size), from i32 ids of shape (batch, seq).
   Var Logits(const Tensor& ids);
   // Returns the cross-entropy of Logits(batch.inputs) for batch.targets, averaged over all positions of all
   // sequences.

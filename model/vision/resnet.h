@@ -28,7 +28,7 @@ ResNetConfig ResNet50Config();
 // Throws InvalidInput, naming the field, if a size is below 1 or above 65536.
 void Validate(const ResNetConfig& config);
 
-// The shapes of a convolution and the batch normalisation after it.
+// The shapes of a convolution and of the batch normalisation after it.
 struct ConvNormShape {
   std::string conv, norm;             // names of the convolution and the norm
   int64_t in = 0, out = 0, size = 0;  // channels of input and output; size of the square kernel
@@ -37,7 +37,8 @@ struct ConvNormShape {
   int64_t stride = 1, reduction = 1;
   bool is_shortcut = false;
 };
-// Returns the shapes of all convolutions of the model, each with its norm, in the order of their parameters.
+// Returns the shapes of each convolution of the model and of the batch normalisation after it. The shapes are
+// in the order of the model's parameters.
 std::vector<ConvNormShape> ConvNorms(const ResNetConfig& config);
 int64_t NumParameters(const ResNetConfig& config);
 
@@ -59,10 +60,11 @@ class ResNet : public Model {
   // Draws the initial weights. The weights of a convolution with `out` output channels and a kernel of size x
   // size are from a normal distribution of variance 2 / (out * size^2), truncated at 3 standard deviations.
   // Weight and bias of fc, which has `in` inputs, are from a uniform distribution between -1 / sqrt(in) and 1
-  // / sqrt(in). Weights of norms are 1 and their biases 0. A parameter's initial values depend on `seed`, on
-  // its shape and on its index in parameters(), but not on `device` or `dtype`. `dtype` is the dtype of
-  // activations: f32, f64 or bf16. With f32 or f64, parameters, images, targets and the loss have the same
-  // dtype. With bf16, they are f32. Throws InvalidInput if a size in `config` is below 1 or above 65536.
+  // / sqrt(in). The weights of batch normalisations are 1, and their biases are 0. A parameter's initial
+  // values depend on `seed`, on its shape and on its index in parameters(), but not on `device` or `dtype`.
+  // `dtype` is the dtype of activations: f32, f64 or bf16. With f32 or f64, parameters, images, targets and
+  // the loss have the same dtype. With bf16, parameters, images, targets and the loss are f32. Throws
+  // InvalidInput if a size in `config` is below 1 or above 65536.
   ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const ResNetConfig& config() const { return config_; }

@@ -7,8 +7,9 @@
 
 // Declares the differentiable operations of image models, such as convolution. The tensors of a call must be
 // on one device and have the same dtype: f32, f64 or bf16. For other dtypes, devices or shapes, an operation
-// throws InvalidInput. There are two exceptions. BatchNormBuffers::num_batches_tracked is i64. If activations
-// are bf16, targets, losses, running averages, BatchNorm2d's weight and bias, and AddBias's bias are f32.
+// throws InvalidInput. The rule of equal dtypes has two exceptions. BatchNormBuffers::num_batches_tracked is
+// i64. If activations are bf16, targets, losses, running averages, BatchNorm2d's weight and bias, and
+// AddBias's bias are f32.
 //
 // Activations with pixels (the outputs of convolutions, batch normalisation and max pooling) have the shape
 // (batch, channels / block, height, width, block), where `block` channels of a pixel are adjacent in memory.
@@ -28,8 +29,8 @@
 namespace gradsync::model {
 
 // Returns the block (number of channels whose values for a pixel are adjacent in memory) that models should
-// use for activations of `channels` channels. On the CPU it is the largest of 16 (only with AVX-512), 8 and 1
-// that divides `channels`; on CUDA it is `channels`, or 1 for f64.
+// use for activations of `channels` channels. On the CPU the block is the largest of 16 (only with AVX-512),
+// 8 and 1 that divides `channels`; on CUDA the block is `channels`, or 1 for f64.
 int64_t ChannelBlock(const Device& device, DType dtype, int64_t channels);
 
 struct Conv2dOptions {
@@ -43,7 +44,8 @@ struct Conv2dOptions {
 // padding - size) / stride + 1, rounded down, and the width likewise.
 Var Conv2d(const Var& x, const Var& weight, const Conv2dOptions& options);
 
-// The running averages of batch normalisation and the number of batches, which each forward pass updates.
+// The running averages of batch normalisation, and the number of batches that they include. Each forward pass
+// updates both.
 struct BatchNormBuffers {
   Tensor running_mean;         // (channels), with the weight's dtype
   Tensor running_var;          // (channels), with the weight's dtype
@@ -70,8 +72,8 @@ Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNor
 
 // Returns the maximum of each window of size x size pixels; windows are `stride` pixels apart. `size` must be
 // at most 15, and `padding` less than `size`; padded pixels are never the maximum. The backward pass adds the
-// gradient of each maximum to the gradient of the pixel that has this maximum. If several pixels have it, the
-// first of them gets the gradient.
+// gradient of each maximum to the gradient of the pixel that has this maximum. If several pixels have the
+// maximum, only the first of them gets the gradient.
 Var MaxPool2d(const Var& x, int64_t size, int64_t stride, int64_t padding);
 
 // Returns the mean over the pixels of each channel of each image, as a tensor of shape (batch, channels).

@@ -15,10 +15,10 @@ struct Answer {
   std::string row{}, baseline{};
   Verdict verdict = Verdict::kNone;
   Estimate difference{};  // of the row to the baseline, as a fraction, usually of the baseline's time or loss
-  // If the verdict is kOpen (undecided), `remark` has the benchmark's flags for a longer measurement that
-  // would probably give a verdict, such as "`--time=5m`". If the verdict is kNone, `remark` has the reason
-  // for the missing verdict, such as "disturbed:17%" (other work used 17 % of the host's CPU time). For other
-  // verdicts, and if the flags or the reason are not known, `remark` is empty.
+  // If the answer's verdict is kOpen (undecided), `remark` has the benchmark's flags for a longer measurement
+  // that would probably give a verdict, such as "`--time=5m`". If the verdict is kNone, `remark` has the
+  // reason for the missing verdict, such as "disturbed:17%" (other work used 17 % of the host's CPU time).
+  // For other verdicts, and if the flags or the reason are not known, `remark` is empty.
   std::string remark{};
 };
 
@@ -71,8 +71,8 @@ struct Choice {
   State state = State::kNone;
   // The rows that may be the fastest. Only rows that take part and that all launches measured are considered;
   // a launch is one start of all processes. Candidates are ordered by their estimated difference to the
-  // baseline, the fastest first. An only candidate is the fastest row. If `state` is State::kUse,
-  // candidates[0] is recommended.
+  // baseline, the fastest first. If there is only one candidate, it is the fastest row. If `state` is
+  // State::kUse, candidates[0] is recommended.
   std::vector<const Comparison*> candidates{};
   // With the flag --choose: the rows that only the first launch measured, because that launch showed that
   // they are slower than another row.
@@ -84,11 +84,11 @@ struct Choice {
   // is kEqual, the bound holds for every candidate. The members behind, lead, bounds and differences are
   // fractions of the time of the baseline's step.
   double behind = 0;
-  // Lower bound of how much shorter the step of the only candidate is than the steps of other rows; NaN if it
-  // is unknown, for example because there are several candidates. If the only candidate is the baseline, the
-  // steps of all other rows that take part and that all launches measured are longer than the baseline's by
-  // at least `lead`. If the only candidate is another row, the baseline's step is longer than that row's by
-  // at least `lead`.
+  // Lower bound of how much shorter the step of the only candidate is than the steps of other rows; NaN if
+  // the bound is unknown, for example because there are several candidates. If the only candidate is the
+  // baseline, the steps of all other rows that take part and that all launches measured are longer than the
+  // baseline's by at least `lead`. If the only candidate is another row, the baseline's step is longer than
+  // that row's by at least `lead`.
   double lead = kNaN;
   // One-sided bounds (from FindLeads) of how much longer the step of a row is than the baseline's step; the
   // key is the row's comparison. A row has a bound only if the bound shows that it is slower or faster than
@@ -120,8 +120,8 @@ std::string ChooseForLaunches(const Settings& settings);
 // with the reason: "not judged: flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
 // Returns a sentence about how much longer synchronisation makes a step of each baseline than a step of the
-// strategy without communication: "core costs 19 to 26 ms of its 98.8 ms step over gloo." The text is empty
-// if the sentence would list more than four baselines, or if no cost is known.
+// strategy without communication: "core costs 19 to 26 ms of its 98.8 ms step over gloo." Returns an empty
+// text if the sentence would list more than four baselines, or if no cost is known.
 std::string CostSentence(const Settings& settings);
 // Returns "No verdict. " and the void_reason (for example, too few steps) of the first setting that has one;
 // empty if no setting has a void_reason.

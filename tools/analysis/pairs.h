@@ -21,10 +21,10 @@ void EstimateInTurn(Setting* setting);
 // rounds within a launch explains; 1 if this ratio is below 1 or unknown.
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
-// CompareSteps returns, for each RowPair, by how much the step of the row `own` is longer than the step of
-// the row `base`, as a fraction of the step of `base`. With a probability of at least 95 %, the intervals of
-// all differences that a call returns contain the true differences. No interval begins below -1, because no
-// step takes less than 0 seconds. Estimates have no intervals if Setting::takes_turns() is false, for example
+// CompareSteps returns, for each RowPair, how much longer the step of the row `own` is than the step of the
+// row `base`, as a fraction of the step of `base`. With a probability of at least 95 %, the intervals of all
+// differences that a call returns contain the true differences. No interval begins below -1, because no step
+// takes less than 0 seconds. Estimates have no intervals if Setting::takes_turns() is false, for example
 // because the rows were not measured in turn.
 struct RowPair {
   const Row* own;

@@ -31,7 +31,8 @@ inline constexpr double kTooDisturbed = 0.1;
 // A Verdict tells what the confidence interval of a difference to a baseline (in step time or loss) shows.
 // kSlower: the whole interval is above 0. kFaster: the whole interval is below 0. kEqual: the interval
 // contains 0 and lies within +- equal_within, an argument of JudgeInterval. kOpen: the interval contains 0
-// and reaches beyond +- equal_within. kNone: there is no interval.
+// and reaches beyond +- equal_within. kNone: the interval is unknown, or was not judged, for example because
+// a result is wrong.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 Verdict JudgeInterval(const Interval& interval, double equal_within = kEqualWithin);
 std::string_view WordOf(Verdict verdict);
@@ -48,8 +49,8 @@ struct Row {
   // options.
   std::string label{};
   Warnings warnings{};
-  // Why this row must not be compared, such as "disturbed:17%" (other programs or the kernel's network work
-  // used 17 % of the host's CPU time); empty if nothing about this row forbids comparisons.
+  // The reason why this row must not be compared, such as "disturbed:17%" (other programs or the kernel's
+  // network work used 17 % of the host's CPU time); empty if nothing about this row forbids comparisons.
   std::string no_verdict{};
   double step_s = kNaN;  // trimmed mean of the steps, in seconds, or the published mean
   double bus_bytes_per_second = kNaN;
@@ -79,7 +80,8 @@ struct Comparison {
   const Row* row = nullptr;
   const Row* base = nullptr;
   bool spans_backends = false;  // whether rows over several backends are compared with this baseline
-  // By how much the row's step is longer, as a fraction of the baseline's step: 0.14 means 14 % slower.
+  // How much longer the row's step is than the baseline's step, as a fraction of the baseline's step: 0.14
+  // means 14 % slower.
   Estimate estimate{};
   Verdict verdict = Verdict::kNone;
   std::string no_verdict{};  // why the row or the baseline must not be compared; else empty
@@ -91,7 +93,8 @@ struct Comparison {
 };
 // Sets the comparison's no_verdict to the reason why its `row` or `base` must not be compared
 // (Row::no_verdict). If there is no reason, and both rows are right (Row::is_right), sets the comparison's
-// `verdict` to what the interval of its `estimate` shows.
+// `verdict` to slower, faster, equal, open or none, as JudgeInterval finds from the interval of the
+// comparison's `estimate`.
 void Judge(Comparison* comparison);
 
 // The cost of synchronisation, in seconds: how much longer a step takes than a step of the strategy without
@@ -133,7 +136,8 @@ struct Setting {
   size_t num_looks = 1;     // planned number of checks whether intervals are narrow enough (`--precision`)
   Confidence confidence{};  // for all intervals of the setting
   double round_s = 0;       // seconds of a round, in which each row has one turn
-  // Why no rows of the setting may be compared, such as too few steps; else empty.
+  // The reason why no rows of the setting may be compared, such as too few steps; empty if rows may be
+  // compared.
   std::string void_reason{};
 
   Setting() = default;
@@ -176,8 +180,8 @@ using Settings = std::vector<NamedSetting>;
 Settings NameSettings(const std::vector<const Setting*>& settings);
 Settings NameSettings(const std::vector<Setting>& settings);
 
-// Returns the mean of the times in `series` without the lowest 20 % and the highest 20 %, or the published
-// mean, in seconds; NaN if `series` is null.
+// Returns the mean, in seconds, of the times in `series` without the lowest 20 % and the highest 20 %. If the
+// times are from a publication, returns the published mean. Returns NaN if `series` is null.
 double TypicalTime(const Series* series);
 // Returns "time_ns", the name of the times of whole collectives, if the measurement has them; else "step_ns",
 // the name of the times of whole training steps.

@@ -21,10 +21,10 @@ inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + b
 inline constexpr auto kWorked = SampleName::Of("worked_ns");      // computed_ns + the strategy's own work
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns + all waits for communication
 // How long a rank waits for communication in a step: the sum of all its waits. The waits include the time in
-// which it waits because other ranks still compute.
+// which the rank waits because other ranks still compute.
 inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
-// How long ranks may have to wait for the slowest rank: by how much the forward and backward of a rank
-// (computed_ns) take less time than those of the slowest rank, as a mean over all ranks but the slowest.
+// How long ranks may have to wait for the slowest rank: how much less time (computed_ns) the forward and
+// backward of a rank take than those of the slowest rank. kSkew is the mean over all ranks but the slowest.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
 // Statistics of a time, in seconds, from a publication that does not have the times of single steps. A
@@ -96,10 +96,11 @@ struct Measurement {
   // maxima over ranks, summed over launches, and 0 without a quota.
   int64_t cpu_periods = 0, throttled_periods = 0;
 
-  // Results of the benchmark's checks on all ranks: the largest errors of gradients and parameters (NaN if
-  // one is NaN), whether both are within the tolerance on all ranks, whether both are equal on all ranks, and
-  // how many elements of collectives' results are wrong, summed over ranks. A member is empty if no rank made
-  // this check.
+  // Results of the benchmark's checks on all ranks: the largest errors of gradients and of parameters (NaN if
+  // an error is NaN on any rank); whether all gradients are within the tolerance; whether all parameters are
+  // within the tolerance; whether all ranks have equal gradients and parameters; and how many elements of
+  // collectives' results are wrong, summed over ranks. The member for a check is empty if no rank made the
+  // check.
   std::optional<double> grad_rel_error;
   std::optional<double> param_rel_error;
   std::optional<bool> grads_equal;
@@ -133,12 +134,13 @@ struct Measurement {
   bool is_peer() const { return !record.variant.framework.empty(); }
   int64_t world_size() const { return record.world_size; }
   // Strategies take turns, and a turn is one or more consecutive steps of one strategy. Returns the number of
-  // steps of a turn, including the untimed steps at its start.
+  // steps of a turn, including the untimed steps at the start of the turn.
   int64_t turn_steps() const { return record.facts.IntOr("turn_steps", record.facts.IntOr("period", 1)); }
 };
 
-// A Configuration identifies what was measured. It has texts by name: the variant, and the model, batch size
-// and so on. Values that say how the measurement was made (number of steps, seed of the launch) are left out.
+// A Configuration identifies what was measured. A Configuration is a map with one text for each name: the
+// variant, the model, the batch size and so on. Values that say how the measurement was made (number of
+// steps, seed of the launch) are left out.
 using Configuration = std::map<std::string, std::string>;
 Configuration ConfigurationOf(const bench::Record& record);
 // Returns those values of a record that all compared strategies share, such as model and batch size: the

@@ -8,9 +8,10 @@
 #include "bench/records/record.h"
 
 // Makes benchmark records with invented times, for tests of the tools. A measurement that combines the
-// records of ranks 0 and 1 has the warning "one-launch". If it has few steps, it has the warnings "n<10",
-// "n<20" and "n<100". If the strategy does not communicate, the measurement has the warning "drifts". The
-// measurement has other warnings only if a test changes the records or gives them uneven times.
+// records of ranks 0 and 1 has the warning "one-launch". The measurement also has those of the warnings
+// "n<10", "n<20" and "n<100" that fit its number of steps. If the strategy does not communicate, the
+// measurement has the warning "drifts". The measurement has other warnings only if a test changes the records
+// or gives them uneven times.
 namespace gradsync::tools {
 
 // Returns a record as rank `rank` of two ranks writes it in the benchmark //bench:ddp, on one host of 8 CPUs.

@@ -81,10 +81,11 @@ struct RoundDifferences {
 //
 // The means of launches may differ by more than the scatter of their rounds explains, for example because
 // memory has other addresses in each launch. One test of all differences of the family shows whether the
-// means differ by more. If the test is significant at 10 %, standard errors include the variation between
-// launches. In this case, Student's t has at most as many degrees of freedom as the estimate of this
-// variation. With one launch, or fewer than two rounds per launch on average, the variation between launches
-// cannot be estimated, and intervals include only the variation that Confidence::launches states.
+// means differ by more than this scatter explains. If the test is significant at 10 %, standard errors
+// include the variation between launches. With this variation, Student's t has at most as many degrees of
+// freedom as the estimate of this variation. With one launch, or fewer than two rounds per launch on average,
+// the variation between launches cannot be estimated, and intervals include only the variation that
+// Confidence::launches states.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
@@ -116,10 +117,11 @@ struct LooseComparison {
   LooseSample base;
 };
 
-// For each element of `family`, estimates by which fraction the trimmed mean of the times `own` exceeds that
-// of the times `base`. These two samples need not come from the same rounds or runs. The intervals are Yuen's
-// (1974), for the logarithm of the ratio of the two means, and simultaneous for the whole family (Sidak,
-// 1967). An estimate is NaN if one of its samples has fewer than two values, or a value that is not positive.
+// For each element of `family`, estimates by which fraction the trimmed mean of the times `own` exceeds the
+// trimmed mean of the times `base`. The samples `own` and `base` need not come from the same rounds or runs.
+// The intervals are Yuen's (1974), for the logarithm of the ratio of the two means, and simultaneous for the
+// whole family (Sidak, 1967). An estimate is NaN if one of its samples has fewer than two values, or a value
+// that is not positive.
 //
 // If launches differ by more than the scatter of the values within a launch explains, standard errors include
 // the variation between launches. This variation is estimated from all samples of the family together,
@@ -129,8 +131,8 @@ std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 // Returns the value that the largest |z| of `count` independent standard normal numbers z exceeds with
 // probability `chance`.
 double SidakCritical(size_t count, double chance = 0.05);
-// Returns about the value that Student's t with `degrees` degrees of freedom exceeds with the same
-// probability with which a standard normal number exceeds `z`.
+// A standard normal number exceeds `z` with a certain probability. StudentT returns about the value that
+// Student's t with `degrees` degrees of freedom exceeds with the same probability.
 double StudentT(double z, double degrees);
 
 }  // namespace gradsync::tools

@@ -45,9 +45,9 @@ struct LearningRow {
   // true values together with a probability of 95 %.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
-  // Number of training steps until the loss has reached the baseline's last loss with the same seed (see
-  // kReachedWithin), as a mean over seeds. NaN if the loss with at least one of the seeds never reaches the
-  // baseline's last loss.
+  // Number of training steps until the loss has reached (see kReachedWithin) the last loss of the baseline
+  // with the same seed. The number is a mean over seeds. It is NaN if the loss with at least one of the seeds
+  // never reaches the baseline's last loss.
   double steps_to_reach = kNaN;
 
   std::string variant() const { return measured->variant(); }

@@ -8,7 +8,7 @@
 
 namespace gradsync::tools {
 
-// A name, such as "batch 2" or "at 1 Gbit/s", and a measurement that a table shows under it.
+// A name, such as "batch 2" or "at 1 Gbit/s", and a measurement that a table shows under this name.
 using MeasuredPlace = std::pair<std::string, const Measurement*>;
 
 // Returns a sentence about the machines on which a table's rows were measured, such as `Measured on AMD EPYC,

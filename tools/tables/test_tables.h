@@ -58,7 +58,7 @@ struct Phases {
 // Phases). At the start of each step, rank 0 leaves the barrier `early_ms` before rank 1.
 Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, double early_ms = 0,
                  const std::string& run = "run", const Change& change = {});
-// Returns `count` steps like `phases`, in which backward is longer by 0, 0.1, 0.2, 0.3 and 0.4 ms in turn.
+// Returns `count` steps like `phases`, but the backward of step i is longer by 0.1 * (i % 5) ms.
 std::vector<Phases> Steps(const Phases& phases, size_t count = 24);
 
 // For tests: makes all tables from groups of measurements, and owns these groups, their settings and the

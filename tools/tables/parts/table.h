@@ -73,8 +73,8 @@ class Table {
   Table(std::string name, std::string title, std::vector<Column> columns, Audience audience = Audience::kAll);
 
   void AddRow(std::vector<TableCell> cells);
-  // Marks the cell of the last row in the column of this name: an asterisk follows a number, and a text
-  // becomes bold. Throws InvalidInput if there is no such column.
+  // Marks the cell of the last row in the column `name`: an asterisk follows a number, and a text becomes
+  // bold. Throws InvalidInput if there is no such column.
   void MarkLast(std::string_view name) { MarkLast(column(name)); }
   void MarkLast(size_t column) { rows_.back().marked.insert(column); }
   // If `is_detail` is true, Markdown and LaTeX show the table only with the flag --details, or if the flag
@@ -98,7 +98,8 @@ class Table {
   std::string section_title(int section) const;
   size_t num_rows() const { return rows_.size(); }
 
-  // Returns the index of the column with this name. Throws InvalidInput if there is no such column.
+  // Returns the index of the column whose Column::name is `name`. Throws InvalidInput if there is no such
+  // column.
   size_t column(std::string_view name) const;
   bool is_text(size_t column) const { return columns_[column].kind == Kind::kText; }
   double number(size_t row, size_t column) const { return std::get<double>(cell(row, column)); }
@@ -107,11 +108,11 @@ class Table {
   const TableCell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }
   const std::vector<TableCell>& row(size_t row) const { return rows_[row].cells; }
   bool marked(size_t row, size_t column) const { return rows_[row].marked.contains(column); }
-  // Returns whether some column of the table shows this warning by an asterisk behind its numbers
+  // Returns whether a column of the table shows `warning` by an asterisk behind the column's numbers
   // (Column::marked_with).
   bool is_mark(Warning warning) const;
-  // Returns whether all rows have the same value in this column, or no row has a value; false if the table
-  // has no rows.
+  // Returns whether all rows have the same value in the column of index `column`, or no row has a value
+  // there; false if the table has no rows.
   bool is_constant(size_t column) const;
 
  private:
@@ -131,9 +132,9 @@ class Table {
   std::vector<std::string> notes_;
 };
 
-// Returns the warnings that occur in the tables; a report prints the meaning of each. Without `with_details`,
-// leaves out warnings that a table shows only by asterisks behind numbers (Table::is_mark), because users see
-// the columns with these numbers only with details.
+// Returns the warnings that occur in the tables; a report prints the meaning of each warning. Without
+// `with_details`, leaves out warnings that a table shows only by asterisks behind numbers (Table::is_mark),
+// because users see the columns with these numbers only with details.
 std::set<Warning> WarningsIn(const std::vector<Table>& tables, bool with_details = true);
 
 struct RunText {
