@@ -84,10 +84,10 @@ class Tensor {
   // Version::changed() tells whether more writes have been counted since version() returned the Version.
   class Version;
   Version version() const;
-  // Counts a write to the storage, so that Version::changed() returns true. CopyFrom, Zero, and the functions
-  // of random.h and tensor_ops.h that write a tensor (except Cast) call CountWrite themselves. After a write
-  // by a kernel, by a collective or through data(), the caller must call CountWrite if changed() is to report
-  // the write.
+  // Counts a write to the storage, so that changed() returns true for each Version of this storage that
+  // version() returned earlier. CopyFrom, Zero, and the functions of random.h and tensor_ops.h that write a
+  // tensor (except Cast) call CountWrite themselves. After a write by a kernel, by a collective or through
+  // data(), the caller must call CountWrite if changed() is to report the write.
   void CountWrite() const;
 
   // Copies the elements of `source` into this tensor. Either both tensors must be on the same device, or one

@@ -69,10 +69,10 @@ struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
-  // The rows that may be the fastest. Only rows that take part and that all launches measured are considered;
-  // a launch is one start of all processes. Candidates are ordered by their estimated difference to the
-  // baseline, the fastest first. If there is only one candidate, it is the fastest row. If `state` is
-  // State::kUse, candidates[0] is recommended.
+  // The rows that may be the fastest. Only rows that take part in the choice and that all launches measured
+  // can be candidates. A launch is one start of all processes. Candidates are ordered by their estimated
+  // difference to the baseline, the fastest first. If there is only one candidate, it is the fastest row. If
+  // `state` is State::kUse, candidates[0] is recommended.
   std::vector<const Comparison*> candidates{};
   // With the flag --choose: the rows that only the first launch measured, because that launch showed that
   // they are slower than another row.
@@ -109,10 +109,10 @@ std::vector<Choice> MakeChoices(const Settings& settings);
 // With --choose, a benchmark is launched several times, and the measurements of the first launch (`settings`)
 // choose the variants (strategies with options, over a backend) that the later launches measure. Returns two
 // lines. The first line has the benchmark's flags --variants and --steps for the later launches. The second
-// line has the number of chosen variants and, if they are known, the fastest variants so far. The later
-// launches leave out variants that were shown, in every setting, to be slower than another variant with exact
-// gradients. The later launches leave out no baseline. --steps asks for at least as many rounds (one step of
-// each variant) as the first launch had.
+// line has the number of chosen variants and, if it is known, the fastest variant so far in each setting and
+// with each baseline. The later launches leave out variants that were shown, in every setting, to be slower
+// than another variant with exact gradients. The later launches leave out no baseline. --steps asks for at
+// least as many rounds (one step of each variant) as the first launch had.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
 // zero1", "Undecided: ...". If there is no recommendation, returns the reason, or an empty text if

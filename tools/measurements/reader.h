@@ -60,13 +60,13 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 // for them.
 //
 // The records of all ranks of a run about the same configuration are combined into one measurement. With
-// `--repeats`, the measurement has the records of all launches of the run. With --choose, the first launch
-// has its own measurement. Throws InvalidInput if one of `inputs` does not exist.
+// `--repeats`, the measurement has the records of all launches of the run. With --choose, the records of the
+// first launch make a separate measurement. Throws InvalidInput if one of `inputs` does not exist.
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 
 // Returns an error message that says that no record in `inputs` can be used. If the first of `inputs` is a
-// directory without *.jsonl and *.jsonl.gz files, the message names the files that the directory has instead:
+// directory without *.jsonl and *.jsonl.gz files, the message names up to five files and directories in it:
 // "results: no records (*.jsonl) in it, but a.txt, b.txt".
 std::string WhyNoRecords(const std::vector<std::string>& inputs);
 

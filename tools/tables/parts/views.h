@@ -37,9 +37,9 @@ struct View {
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
   // Returns what the checks of gradients and weights found: "yes", "as its equation", "not checked", "no
-  // (1.2e-03)" with the error, ... The text "yes" means that gradients and weights are equal to those of a
-  // single process. If a strategy does not average exactly, gradients and weights are compared with those
-  // that the strategy's own equation gives.
+  // (1.2e-03)" with the error, ... The text "yes" means that the checks found gradients and weights equal,
+  // within a tolerance, to those of a single process. If a strategy does not average exactly, gradients and
+  // weights are compared with those that the strategy's own equation gives.
   std::string equality() const;
   // Returns the number of collectives in a step; NaN if their times were not measured, as for strategies of
   // PyTorch and published figures.
