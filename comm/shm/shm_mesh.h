@@ -27,7 +27,7 @@ FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 //
 // Each pair of ranks is also connected by a Unix socket. Over these sockets rank 0 sends the other ranks the
 // file descriptors of shared memory. The system closes a process's sockets when the process ends for any
-// reason, and so tells the other ranks.
+// reason, so the other ranks notice the end.
 class ShmMesh {
  public:
   // The constructor allocates `area_bytes` bytes of zeroed shared memory for every rank; area(r) points to
