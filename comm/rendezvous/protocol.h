@@ -52,9 +52,9 @@ struct Frame {
 };
 
 inline constexpr char kProtocol[] = "gradsync rendezvous 4";
-// The largest payload, in bytes, that rank 0 accepts from a process that has not joined (kMaxStrangerBytes),
-// and that rank 0 and a joined rank accept from each other (kMaxPayloadBytes). Usual payloads are much
-// smaller, but a value in the store may have a line for each of thousands of ranks.
+// kMaxStrangerBytes is the largest payload, in bytes, that rank 0 accepts from a process that has not joined.
+// kMaxPayloadBytes is the largest payload that rank 0 and a joined rank accept from each other. Usual
+// payloads are much smaller, but a value in the store may have a line for each of thousands of ranks.
 inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 inline constexpr size_t kMaxKeyBytes = 256;

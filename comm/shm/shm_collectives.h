@@ -65,8 +65,8 @@ class SharedBuffers {
 //   fixed size that all ranks have mapped.
 class ShmCollectives {
  public:
-  // Returns the number of bytes of shared memory that each rank needs for its two notices and its windows,
-  // and that the caller passes to ShmMesh as `area_bytes`.
+  // Returns the number of bytes of shared memory that each rank needs for its two notices and its windows.
+  // The caller passes this number to ShmMesh as `area_bytes`.
   static size_t AreaBytes();
 
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
