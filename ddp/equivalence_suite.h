@@ -100,14 +100,14 @@ struct Graph {
   // pass `step`. `use` is the layer's position in the list that `uses` returns. If this function returns
   // nullopt, or is empty, the layer reads all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // A function, or empty. A rank's backward of pass `step` calls it before each computation of a gradient.
-  // For this function, `use` is the index of the gradient's parameter.
+  // A function, or empty. If the function is not empty, a rank's backward of pass `step` calls it before each
+  // computation of a gradient. For this function, `use` is the index of the gradient's parameter.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;   // three, because a strategy may change its layout after the first step
   int num_passes = 1;  // passes per step, each with new data; a power of two
-  // If true, the optimizer is AdamW. AdamW rounds, but it updates each element alone, so ranks with equal
-  // gradients get equal weights. If the fields `adamw` and `muon` are false, the optimizer is gradient
-  // descent, which causes no rounding error with the data of these tests.
+  // If true, the optimizer is AdamW. AdamW has rounding errors, but it updates each element alone, so ranks
+  // with equal gradients get equal weights. If the fields `adamw` and `muon` are false, the optimizer is
+  // gradient descent, which causes no rounding error with the data of these tests.
   bool adamw = false;
   bool muon = false;                                            // if true, the optimizer is Muon
   double grad_scale = 1;                                        // must be 1 with gradient descent

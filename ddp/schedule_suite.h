@@ -117,7 +117,7 @@ using Events = std::vector<std::string>;
 class ScheduleTest : public testing::Test {
  protected:
   // The model that the tests train has five parameters of 256 KiB each. The function Make makes a strategy
-  // for them; a bucket has at most 512 KiB, unless Make gets another maximum.
+  // for these parameters; a bucket has at most 512 KiB, unless Make gets another maximum.
   static constexpr int64_t kNumel = 64 << 10;
   static constexpr size_t kBytes = size_t{256} << 10;
 

@@ -42,8 +42,8 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
   throw CollectiveError(Join("rank ", world.NameOf(world.rank), ": ", cause));
 }
 
-// The membership of one rank in a job. The ranks of a job have connected to rank 0, and rank 0 has compared
-// their settings (Terms).
+// A Job object makes this process a rank of a job. When the constructor returns, all ranks have connected to
+// rank 0, and rank 0 has compared their settings (Terms).
 //
 // With a rendezvous tcp://host:port, rank 0 listens at host:port. With file:///directory, rank 0 keeps its
 // address in a file in the directory until all ranks have joined or the job fails. With file:///directory,

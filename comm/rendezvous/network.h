@@ -27,17 +27,18 @@ std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
                                    const std::function<void()>& while_taken);
 int PortOf(const FileDescriptor& socket);
 
-// Tries the addresses of the host one after the other, and returns a connection to the first that accepts
-// one. The returned socket is non-blocking.
+// Tries the addresses of `address.host` one after the other, and returns a connection to the first address
+// that accepts one. The returned socket is non-blocking.
 FileDescriptor Connect(const HostPort& address, Deadline deadline);
-// Switches Nagle's algorithm off for `socket`, so that short messages are sent at once.
+// Switches Nagle's algorithm off for `socket`, so that short messages are sent without delay.
 void SendAtOnce(const FileDescriptor& socket);
 
 // Returns the address of this host from which packets to `peer` would be sent. Sends nothing to `peer`.
 std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
 // Returns the address at which other hosts most likely reach this host: the address to which this host's name
-// resolves. If the name means only loopback or no address of this host, OwnAddress returns the address from
-// which packets leave by the default route. Without a default route, OwnAddress returns loopback.
+// resolves. If the name resolves only to loopback, or to no address of this host, OwnAddress returns the
+// address from which packets leave by the default route. Without a default route, OwnAddress returns
+// loopback.
 std::string OwnAddress(Deadline deadline);
 // Returns 127.0.0.1, or ::1 if loopback of this host has only that address.
 std::string LoopbackAddress(Deadline deadline);

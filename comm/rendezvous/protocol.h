@@ -24,10 +24,10 @@ enum class FrameType : char {
   kJoin = 'j',       // proof, rank, host, terms; answered when all ranks have joined or the job fails
   kSet = 's',        // key, value
   kGet = 'g',        // milliseconds, key; answered when the key is set, the time is over or the job fails
-  // A call of Store::Meet. The fields of the frame's payload are: milliseconds to wait, number of ranks that
-  // meet, index of the calling rank among them, key, list of the calling rank's values (see Pack). Rank 0
-  // answers when all ranks that meet have called Meet, the milliseconds to wait have passed, or the job has
-  // failed.
+  // The request that Store::Meet sends to rank 0. The fields of the frame's payload are: milliseconds to
+  // wait, number of ranks that meet, index of the calling rank among them, key, list of the calling rank's
+  // values (see Pack). Rank 0 answers when all ranks that meet have called Meet, the milliseconds to wait
+  // have passed, or the job has failed.
   kMeet = 'm',
   kFail = 'f',    // cause with which the job fails, unless it has failed before
   kRefuse = 'r',  // like kFail, but the cause is a bad argument of a rank
@@ -36,9 +36,9 @@ enum class FrameType : char {
   kLater = 'l',   // reason to retry later, such as another run at this place
   // The payload of kFailed and kRefused is the cause of the job's failure; kRefused means that the cause is a
   // bad argument of a rank. After the failure, rank 0 answers the next kSet, kGet or kMeet of a rank that has
-  // joined with kFailed or kRefused. Before rank 0 ends, it also sends kFailed or kRefused, unasked, to each
-  // rank that is still connected. Rank 0 closes the connection after it has sent kFailed, kRefused, kLater or
-  // kNo.
+  // joined with kFailed or kRefused. When rank 0 ends after the failure, it also sends kFailed or kRefused,
+  // without a request, to each rank that is still connected. Rank 0 closes the connection after it has sent
+  // kFailed, kRefused, kLater or kNo.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason
@@ -52,15 +52,15 @@ struct Frame {
 };
 
 inline constexpr char kProtocol[] = "gradsync rendezvous 4";
-// The largest payload, in bytes, that rank 0 accepts from a process that has not joined (kMaxStrangerBytes),
-// and that rank 0 and a joined rank accept from each other (kMaxPayloadBytes). Usual payloads are much
-// smaller, but a value in the store may have a line for each of thousands of ranks.
+// kMaxStrangerBytes is the largest payload, in bytes, that rank 0 accepts from a process that has not joined.
+// kMaxPayloadBytes is the largest payload that rank 0 and a joined rank accept from each other. Usual
+// payloads are much smaller, but a value in the store may have a line for each of thousands of ranks.
 inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 inline constexpr size_t kMaxKeyBytes = 256;
 
-// Pack encodes a list of byte strings as one string. Unpack decodes such a string; nullopt if it is
-// malformed.
+// Pack encodes a list of byte strings as one string. Unpack decodes a string of Pack, and returns nullopt if
+// the string is malformed.
 std::string Pack(const std::vector<std::string>& list);
 std::optional<std::vector<std::string>> Unpack(std::string_view text);
 
@@ -77,8 +77,7 @@ class Channel {
   // payload has more than `max_bytes` bytes.
   Frame Receive(size_t max_bytes, Deadline deadline);
   // Shuts down the receiving side of the connection. Receive still returns the frames that had arrived, and
-  // then throws. A call of Receive in which another thread waits also returns and throws in this way. Send
-  // still works.
+  // then throws. If another thread waits in Receive, that call throws. Send still works.
   void StopReceiving();
   void Close() { socket_.Close(); }
 

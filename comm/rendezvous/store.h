@@ -16,8 +16,8 @@ struct JobIdentity {
   std::string secret{};  // known only to the ranks of the job; empty if there is no secret
 };
 
-// This process and the rank 0 that it found do not accept each other, for example because their secrets
-// differ; what() is the reason. Connecting again does not help.
+// An exception: this process and the rank 0 that it found do not accept each other, for example because their
+// secrets differ; what() is the reason. Connecting again does not help.
 class Refused : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -25,7 +25,7 @@ class Refused : public std::runtime_error {
 
 enum class FailureKind { kOfRank, kBadArgument };
 
-// The job has failed, for example because a rank has called Store::Fail; what() is the cause.
+// An exception: the job has failed, for example because a rank has called Store::Fail; what() is the cause.
 class JobFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

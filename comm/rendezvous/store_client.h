@@ -23,7 +23,7 @@ class StoreClient : public Store {
   // that the text `run` identifies (Rank0::run).
   StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
 
-  // Joins the job as rank `rank`; the caller must call this before the class's other functions. When all
+  // Joins the job as rank `rank`; the caller must call Join before the class's other functions. When all
   // ranks have joined, returns the identity of each rank's host (HostOf), in rank order. Returns nullopt if
   // this process must connect again, for example because all ranks had joined before. Throws Refused if rank
   // 0 rejects this process, JobFailed if the job has failed, and std::runtime_error if the connection is lost

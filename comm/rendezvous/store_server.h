@@ -21,9 +21,9 @@ namespace gradsync::comm {
 
 // The key-value store of a job, in rank 0's process. One thread accepts connections, and each connection has
 // a thread that answers its requests. The server rejects clients of another job and clients without the
-// secret. It closes a connection on which a payload larger than the limits of protocol.h arrives. When a
-// client connects while 64 other clients have not proved that they know the secret, the server rejects the
-// one of the 64 that connected first. Thread-safe.
+// secret. The server closes a connection if a client sends a payload larger than the limits of protocol.h.
+// When a client connects while 64 other clients have not proved that they know the secret, the server rejects
+// the one of the 64 that connected first. Thread-safe.
 class StoreServer : public Store {
  public:
   struct Options {
@@ -32,7 +32,8 @@ class StoreServer : public Store {
     int size = 2;        // size of the world
     std::string host{};  // host of rank 0
     // A function that compares `terms`, the settings of a rank that joins (such as the world's size), with
-    // those of rank 0. It returns the error with which the job then fails; empty if the settings agree.
+    // those of rank 0. The function returns the error with which the job then fails, or an empty text if the
+    // settings agree.
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);

@@ -70,14 +70,14 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // is the job's secret, and must have 16 bytes or more. GRADSYNC_HOST, if set, becomes World::host.
 //
 // The rendezvous is GRADSYNC_RENDEZVOUS if this variable is set. If it is not set, and mpirun of Open MPI
-// starts all ranks on one host, the rendezvous is a directory inside Open MPI's own directory for the job. In
-// all other cases the rendezvous is tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's own store may
-// listen on MASTER_PORT. mpirun and srun set neither GRADSYNC_RENDEZVOUS nor MASTER_ADDR. So the user must
-// export GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, for all ranks, unless Open MPI's directory is
-// used. With a tcp:// rendezvous, rank 0 listens only on the addresses of the given host; 0.0.0.0 means all
-// IPv4 addresses. If the given host is a name that means only loopback on rank 0, as a host's own name often
-// does, Job's constructor throws CollectiveError on rank 0. The constructor accepts such a name if it is
-// localhost, or if local_size says that all ranks are on one host.
+// starts all ranks on one host, the rendezvous is a directory inside Open MPI's own directory for the job.
+// Otherwise, if MASTER_ADDR and MASTER_PORT are set, the rendezvous is tcp://MASTER_ADDR:(MASTER_PORT + 1),
+// because torchrun's own store may listen on MASTER_PORT. mpirun and srun set neither GRADSYNC_RENDEZVOUS nor
+// MASTER_ADDR. So the user must export GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, for all ranks,
+// unless Open MPI's directory is used. With a tcp:// rendezvous, rank 0 listens only on the addresses of the
+// given host; 0.0.0.0 means all IPv4 addresses. If the given host is a name that means only loopback on rank
+// 0, as a host's own name often does, Job's constructor throws CollectiveError on rank 0. The constructor
+// accepts such a name if it is localhost, or if local_size says that all ranks are on one host.
 //
 // Throws InvalidInput, naming the variable, for a malformed or contradictory value, and for a world of
 // several ranks without a rendezvous. Also throws InvalidInput if no launcher has started this process, but a

@@ -52,9 +52,9 @@ class SharedBuffers {
 //
 // Each rank begins a collective by writing a notice to shared memory: a description of the collective. Each
 // rank compares the notices of all ranks with that of rank 0, and the collective fails if they describe
-// different collectives. Each rank has memory for two notices of its own, and uses the two alternately. It
-// writes a notice after it has read the previous notices of all ranks, so the notice that it overwrites has
-// been read by all ranks. The inputs are exchanged in one of three ways:
+// different collectives. Each rank has memory for two notices of its own, and uses the two alternately. A
+// rank writes a notice only after it has read the previous notices of all ranks. So all ranks have read the
+// notice that the rank overwrites. The inputs are exchanged in one of three ways:
 // - Each rank copies a short input into its notice, and computes its own output from the inputs in all
 //   notices. An input is short if the bytes of this rank's input or output, whichever is larger, times the
 //   number of other ranks are at most 64 KiB, or 8 KiB if the input is in a shared buffer.
@@ -65,8 +65,8 @@ class SharedBuffers {
 //   fixed size that all ranks have mapped.
 class ShmCollectives {
  public:
-  // Returns the number of bytes of shared memory that each rank needs for its two notices and its windows,
-  // and that the caller passes to ShmMesh as `area_bytes`.
+  // Returns the number of bytes of shared memory that each rank needs for its two notices and its windows.
+  // The caller passes this number to ShmMesh as `area_bytes`.
   static size_t AreaBytes();
 
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);

@@ -27,7 +27,7 @@ FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 //
 // Each pair of ranks is also connected by a Unix socket. Over these sockets rank 0 sends the other ranks the
 // file descriptors of shared memory. The system closes a process's sockets when the process ends for any
-// reason, and so tells the other ranks.
+// reason, so the other ranks notice the end.
 class ShmMesh {
  public:
   // The constructor allocates `area_bytes` bytes of zeroed shared memory for every rank; area(r) points to
@@ -58,8 +58,9 @@ class ShmMesh {
   // ended.
   void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
   // Waits until the step counter of every rank is at least as high as this rank's. Throws PeerError if
-  // another rank ends or calls Abort before that other rank's counter is that high, or if the timeout passes.
-  // The PeerError names the rank that has ended or is late; after Abort on this rank it names no rank.
+  // another rank ends or calls Abort before that other rank's counter has reached this rank's, or if the
+  // timeout passes. The PeerError names the rank that has ended, called Abort or made no progress. After
+  // Abort on this rank, the PeerError names no rank.
   void WaitForAll();
   void Meet() {
     Step();

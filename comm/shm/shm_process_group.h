@@ -10,7 +10,7 @@ namespace gradsync::comm {
 // that all ranks have mapped. On each rank, collectives run in the order of issue, on one communication
 // thread or on the thread that calls Work::Wait. An all-reduce works on the ranks' tensors in place, without
 // copies, if all ranks made their tensors by the same call of ProcessGroup::Allocate. Short tensors (see
-// ShmCollectives) and other tensors are copied.
+// ShmCollectives), and tensors that the ranks did not make by the same call of Allocate, are copied.
 //
 // A collective fails on all ranks if the ranks do not all run the same collective.
 //

@@ -48,8 +48,8 @@ class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
            comm::TraitsOf(GetParam().backend, GetParam().options).reduces_in_rank_order;
   }
 
-  // Makes the process group of size() ranks that the test parameter describes, and calls body(group) for each
-  // rank, on a thread of its own. If `world` is set, calls body(group) only for this process's rank, on the
+  // Makes the process group of size() ranks that the test parameter describes, and starts a thread for each
+  // rank, which calls body(group). If `world` is set, calls body(group) only for this process's rank, on the
   // calling thread, and not at all if this rank's number is size() or more.
   void OnAllRanks(const std::function<void(ProcessGroup& group)>& body);
 

@@ -15,8 +15,8 @@ struct LocalOptions {
 // Returns the process groups of `size` ranks that are threads of this process: element r is for the thread of
 // rank r. The last rank that reaches a collective runs it for all ranks, and reduces in rank order.
 // Work::Wait throws CollectiveError if ranks issue different collectives, another rank's group has been
-// destroyed, or a rank does not reach the collective within the timeout. CPU tensors only. MakeLocalGroups
-// throws InvalidInput unless `size` is positive.
+// destroyed, or a rank does not reach the collective within the timeout. Tensors must be on the CPU.
+// MakeLocalGroups throws InvalidInput unless `size` is positive.
 std::vector<std::unique_ptr<ProcessGroup>> MakeLocalGroups(int size, const LocalOptions& options = {});
 
 }  // namespace gradsync::comm

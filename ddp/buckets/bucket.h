@@ -38,8 +38,8 @@ struct Bucket {
   }
   const model::DevicePtr& device() const { return params.front()->device(); }
   size_t bytes() const { return static_cast<size_t>(numel) * SizeOf(dtype()); }
-  // Returns the size in bytes of the tensor of the bucket's all-reduce, the output of its all-gather or the
-  // input of its reduce-scatter.
+  // Returns the size in bytes of one tensor of the bucket's collective: of the output of an all-gather, or of
+  // the input of another collective.
   size_t sent_bytes() const { return messages_bytes > 0 ? messages_bytes : bytes(); }
   // Returns the part of `storage`, the memory of this bucket, that belongs to params[i], as a view.
   model::Tensor View(const model::Tensor& storage, size_t i) const {

@@ -53,8 +53,9 @@ class OverlappedBuckets : public Strategy {
   void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
 
   comm::ProcessGroup& group_;
-  // The buckets that Send sends, in this order. The strategies `powersgd` and `topk` change their
-  // Bucket::numel and offsets, because they send other elements than those of the gradients.
+  // The buckets, in the order in which Send sends them. The strategies `powersgd` and `topk` change
+  // Bucket::numel and offsets of the buckets, because these strategies send other elements than those of the
+  // gradients.
   BucketPlan plan_;
 
  private:

@@ -14,7 +14,7 @@ namespace gradsync::ddp {
 //
 //   views        gradients are stored in buckets: kernels write them there, all-reduces run there, the
 //                optimizer reads them there; else they are copied into and out of the buckets
-//   ready_order  after the first step, buckets are filled in the order in which its gradients became ready on
+//   ready_order  after the first step, buckets are filled in the order in which gradients became ready on
 //                rank 0, so that each bucket is full as early as possible; else in reverse forward order
 //   small_first  a first bucket of several parameters has at most 1 MiB, so that sending starts early
 //   small_last   a bucket of several parameters has at most max(1 MiB, bytes of later gradients), whose

@@ -39,9 +39,9 @@ class Strategy {
   // gradient is complete. The caller calls OnGradReady in every pass of a step if needs_every_pass() is true,
   // else only in the last pass.
   virtual void OnGradReady(model::Parameter&) {}
-  // Returns whether the caller must pass OnUse as the argument on_use of the function Backward. Backward then
-  // calls OnUse before it reads a weight, so that the strategy can wait for this weight. For forward, the
-  // strategy itself sets functions that each read of a parameter calls (Parameter::SetOnRead).
+  // Returns whether the caller must pass OnUse as the argument on_use of the function Backward. If OnUse is
+  // passed, Backward calls OnUse before it reads a weight, so that the strategy can wait for this weight. For
+  // forward, the strategy itself sets functions that each read of a parameter calls (Parameter::SetOnRead).
   virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
   // Returns whether the caller must call OnGradReady in every pass of a step, and EndPass after every pass
@@ -66,7 +66,7 @@ class Strategy {
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
 
   // Returns whether the weights are, from the first BeginStep on, in memory that all ranks of a host share.
-  // The host then has one copy of the weights, and no rank gathers weights.
+  // If places_values() is true, each host has one copy of the weights, and no rank gathers weights.
   virtual bool places_values() const { return false; }
   // This rank's parts (shards) of the values and gradients of all parameters, one tensor for each bucket. If
   // `values` is empty, the rank has no parts of its own: it keeps whole values, or the ranks of its host
@@ -84,8 +84,8 @@ class Strategy {
 
   // If Finish leaves a rank only parts of the mean gradient, or returns before its collectives are done,
   // CompleteGradients makes every p.grad() the whole mean over ranks. All ranks must call CompleteGradients,
-  // between Finish and Update. CompleteGradients needs time and memory. Training does not need
-  // CompleteGradients: it serves checks of gradients. CompleteGradients does not change what Update computes.
+  // between Finish and Update. CompleteGradients is for checks of gradients; training does not need it.
+  // CompleteGradients does not change what Update computes.
   virtual void CompleteGradients() {}
   // Makes every p.value() the whole current value: gathers the parts if each rank has only a part of the
   // weights, and waits for gathers that still run. Removes the functions that the strategy has set by

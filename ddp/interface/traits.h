@@ -55,7 +55,8 @@ struct Option {
   std::span<const std::string_view> words = {};
 };
 
-// kSmallFirst and kSmallLast are options of several strategies.
+// The options kSmallFirst and kSmallLast of several strategies limit the sizes of the first and the last
+// buckets.
 inline constexpr Option kSmallFirst = {.name = "small_first",
                                        .meaning = "1: the first bucket holds at most 1 MiB",
                                        .default_value = 1,
@@ -138,9 +139,9 @@ struct Traits {
   // if an option whose keeps_twin is false has another value than its default.
   std::string_view pytorch_twin = {};
   // Benchmarks also check the gradients of PyTorch's pytorch_twin against those of one process on the batches
-  // of all ranks. They allow the relative error twin_differs_by, or more where rounding can cause more. The
-  // field is infinite, which means no check, if the ranks of pytorch_twin do not update with the mean
-  // gradient.
+  // of all ranks. Benchmarks allow the relative error twin_differs_by, or a larger error where rounding can
+  // cause one. twin_differs_by is infinite, which means no check, if the ranks of pytorch_twin do not update
+  // with the mean gradient.
   double twin_differs_by = 0;
   // The unit of the benchmarks' option published_size, which gives a bucket the size that a published
   // experiment used: bytes if true, elements of gradients if false.

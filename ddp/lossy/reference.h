@@ -29,7 +29,7 @@ class Reference {
   // after Finish. If the strategy averages weights, `of_ranks` has each rank's weights at the end of a period
   // (the steps between two synchronisations), and the result is the weights with which all ranks begin the
   // next period. Call Next once for each parameter in each step (or period), because some references keep
-  // what they have not sent, or a momentum, from call to call.
+  // unsent parts of the gradients, or a momentum, from call to call.
   virtual Vector Next(size_t p, std::span<const Vector> of_ranks) = 0;
 };
 
@@ -44,10 +44,10 @@ struct ReferenceContext {
 // number StartOf() returns, the Reference computes the plain mean of the ranks' gradients.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
-// Makes a Reference that averages. If `rounds` is true, as for the strategy bf16_wire, the Reference rounds
-// each rank's gradient to bf16, averages the rounded gradients in f64, and rounds the mean to bf16. If
-// `rounds` is false, the Reference computes the plain mean of what the ranks have, such as their weights in
-// local SGD.
+// Makes a Reference that computes means over ranks. If `rounds` is true, as for the strategy bf16_wire, the
+// Reference rounds each rank's gradient to bf16, averages the rounded gradients in f64, and rounds the mean
+// to bf16. If `rounds` is false, the Reference computes the mean of `of_ranks` without rounding to bf16, such
+// as the mean of the ranks' weights in local SGD.
 std::unique_ptr<Reference> MeanReference(bool rounds);
 
 // Makes a Reference that computes PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix
@@ -59,12 +59,13 @@ std::unique_ptr<Reference> MeanReference(bool rounds);
 std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
                                              double min_compression);
 
-// Makes a Reference that computes gradient dropping, arXiv:1704.05021, algorithm 1. Each rank adds its
-// gradient to its memory. Each rank then sends, from each tensor of this memory, the `percent` per cent of
-// the elements that have the largest magnitude (rounded up to whole elements; of equal magnitudes the first).
-// A rank keeps the other elements in its memory if `keeps_error` is true. The result is the mean of what
-// ranks send. Of gradients with fewer than two dimensions, each rank sends all elements. The memory is f32,
-// as in the strategy: in f64, the largest elements could be other elements.
+// Makes a Reference that computes gradient dropping, arXiv:1704.05021, algorithm 1. Each rank has a memory of
+// unsent gradients, and in each step adds its gradient to this memory. Each rank then sends, from each tensor
+// of this memory, the `percent` per cent of the elements that have the largest magnitude (rounded up to whole
+// elements; of equal magnitudes the first). A rank keeps the other elements in its memory if `keeps_error` is
+// true. The result is the mean over ranks of the sent elements; an element that a rank does not send counts
+// as 0. Of gradients with fewer than two dimensions, each rank sends all elements. The memory is f32, as in
+// the strategy: in f64, the largest elements could be other elements.
 std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
                                          bool keeps_error);
 

@@ -55,12 +55,12 @@ class GatheredWeights {
   // Returns this rank's parts of the weights, one for each bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
   // Call PublishParts after each update of parts(), before the next step. If the gathered weights are bf16,
-  // PublishParts rounds the f32 parts() to separate bf16 parts, which the gathers send. Otherwise
-  // PublishParts does nothing.
+  // PublishParts writes bf16 copies of the f32 parts(), which the gathers send. Otherwise PublishParts does
+  // nothing.
   void PublishParts();
 
-  // Begins a step: starts to gather the parameters that are in no unit (PlanOfUnits::AtAnyTime). From now on,
-  // a read of a parameter (Parameter::ForwardValue) waits for the gather of its bucket.
+  // Begins a step: starts to gather the parameters that are in no unit (PlanOfUnits::AtAnyTime). After
+  // BeginStep, a read of a parameter (Parameter::ForwardValue) waits for the gather of its bucket.
   void BeginStep();
   // Begins a pass (forward and backward), whose forward gathers each unit anew. Forward may read parameters
   // until Enter(0) is called.

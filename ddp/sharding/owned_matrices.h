@@ -17,19 +17,19 @@ struct OwnedPlan {
   double largest_work = 1;
 };
 
-// Packs those parameters of `order` that are matrices (model::IsMatrix) into buckets, each of which has one
-// part for each of `num_parts` ranks. Assigns the matrices of a bucket to its parts one by one, the one with
-// the most work first, each to the part with the least work so far. The work of a matrix is the number of
-// multiplications in one of the iterations with which Muon updates it. Of a bucket's parts, the one with the
-// most work goes to the rank that has the least work in the buckets packed before, the next part to the rank
-// with the second least, and so on. Shorter parts of a bucket are padded to the length of its longest part. A
-// bucket takes the next matrices of `order`: as many as fit into `bucket_bytes` bytes with little padding,
-// which means at most a tenth of the matrices' elements. If no number of matrices fits with little padding,
-// the bucket exceeds `bucket_bytes`, and takes the fewest matrices that need little padding. If no number of
-// matrices needs little padding, the bucket takes all matrices that are left, and is merged with the fewest
-// buckets before it with which it needs little padding. If no such merge exists, the bucket keeps its
-// padding. PlanPlaced packs the parameters that are not matrices into buckets of their own. The plan has all
-// buckets in the order in which their last parameters occur in `order`.
+// Packs the matrices (model::IsMatrix) of `order` into buckets, each of which has one part for each of
+// `num_parts` ranks. PlanOwned assigns the matrices of a bucket to its parts, the matrix with the most work
+// first. Each matrix goes to the part with the least work so far. The work of a matrix is the number of
+// multiplications in one of the iterations with which Muon updates it. Each rank gets one part of every
+// bucket. The part with the most work goes to the rank with the least work in the buckets packed before. The
+// part with the second most work goes to the rank with the second least, and so on. Shorter parts of a bucket
+// are padded to the length of its longest part. A bucket takes the next matrices of `order`: as many as fit
+// into `bucket_bytes` bytes with little padding (at most a tenth of the matrices' elements). If no number of
+// matrices fits with little padding, the bucket exceeds `bucket_bytes`, and takes the fewest matrices that
+// need little padding. If no number of matrices needs little padding, the bucket takes all matrices that are
+// left, and is merged with the fewest buckets before it with which it needs little padding. If no such merge
+// exists, the bucket keeps its padding. PlanPlaced packs the parameters that are not matrices into buckets of
+// their own. The buckets are in the order in which their last parameters occur in `order`.
 OwnedPlan PlanOwned(std::span<model::Parameter* const> order, int num_parts, size_t bucket_bytes);
 
 }  // namespace gradsync::ddp
