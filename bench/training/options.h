@@ -40,8 +40,8 @@ struct TrainingOptions {
   TrainingOptions();
 
   std::string model = "tiny";
-  // Five sizes of a transformer. A size that has a value here replaces the size that the transformer named by
-  // `model` has by default.
+  // The values of the flags for five sizes of a transformer. A size that is given replaces the size that the
+  // transformer named by `model` has by default.
   std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;
   std::optional<int64_t> width;  // channels of ResNet-50's first layer, in place of 64
   std::string weights;           // a file of weights; if empty, weights are drawn from the seed
