@@ -172,9 +172,10 @@ struct Record {
   // The measured times and counts, as series of equal length. A series has one entry for each timed step, for
   // each turn (several steps in a row), or for each timed iteration of a collective.
   SampleSeries samples;
-  // Published statistics ("mean_ns", "std_ns" of the population, "median_ns", "p90_ns", "n" for the number of
-  // steps, ...) by the name of the measured time. Only records that were made from publications
-  // (docs/published) have them, because a publication has no samples; benchmarks leave this map empty.
+  // Maps the name of each measured time to its published statistics: "mean_ns", "std_ns" (of the population),
+  // "median_ns", "p90_ns", "n" (the number of steps), ... Only records that were made from publications
+  // (docs/published) have entries in this map, because a publication has no samples. Benchmarks leave it
+  // empty.
   std::map<std::string, FieldsOf<RecordPart::kPublished>> published;
   std::vector<BucketRecord> buckets;
   CheckFields checks;

@@ -85,8 +85,9 @@ struct TrainingOptions {
   PeerOptions peers;
 
   // `learns` is true in //bench:convergence, which compares the losses of strategies and not their times.
-  // AddTo, which adds flags to the program's table of flags, then leaves out those that this program does not
-  // need, such as those about timing, checks and PyTorch. So `learns` must be set before AddTo is called.
+  // AddTo adds flags to the program's table of flags. If `learns` is true, AddTo leaves out the flags that
+  // //bench:convergence does not need, such as those about timing, checks and PyTorch. So `learns` must be
+  // set before AddTo is called.
   bool learns = false;
 
   void AddTo(FlagTable& flags);
