@@ -78,8 +78,9 @@ int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 // Throws InvalidInput if this build or this machine has no such device.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
 // Throws InvalidInput if the device does not exist, if one of the backends does not support the device or the
-// number of ranks or hosts in `world`, or if --comm_threads differs from its default and no backend uses it.
-// Makes no model::Device, because the process that starts the ranks must not use GPU memory.
+// number of ranks or hosts in `world`, or if --comm_threads differs from its default and no backend uses the
+// value of --comm_threads. Makes no model::Device, because the process that starts the ranks must not use GPU
+// memory.
 void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench

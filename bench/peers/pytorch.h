@@ -39,7 +39,7 @@ void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for
 struct PeerStep {
   int64_t begin_ns = 0;  // time when the process left the barrier before the first step, on the steady clock
   StepTimes times;
-  // The most bytes of GPU memory that PyTorch had in use at once during the steps of one call of
+  // The most bytes of GPU memory that PyTorch had in use at the same time during the steps of one call of
   // PyTorchPeer::Step; 0 if PyTorch computes on the CPU. The number includes the models and buffers of all
   // strategies that the Python process runs, not only of the strategy that took the steps.
   int64_t peak_bytes_in_use = 0;

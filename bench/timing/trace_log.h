@@ -55,9 +55,9 @@ class TraceLog {
   std::vector<std::string> events_;
 };
 
-// Distributes time intervals, in any order, over lanes 0, 1, ... (in the trace, rows for collectives in
-// flight), so that the intervals of a lane do not overlap. Returns the lane of each interval: the lowest lane
-// that is free when the interval begins.
+// Distributes time intervals, which may be given in any order, over lanes 0, 1, ..., so that the intervals of
+// a lane do not overlap. In the trace, a lane is a row for collectives in flight. Returns the lane of each
+// interval: the lowest lane that is free when the interval begins.
 std::vector<int> AssignLanes(std::span<const comm::Interval> intervals);
 
 }  // namespace gradsync::bench

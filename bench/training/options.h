@@ -28,9 +28,9 @@ struct Sweep {
   std::vector<int64_t> buffer_elements;
   bool in_published_units = false;
 
-  // Returns the texts of the variants that //bench:compare makes of `strategies`, which are names. A strategy
-  // that has buckets gives one variant for each size in buffer_elements, and any other strategy gives one
-  // variant.
+  // Returns the texts of the variants that //bench:compare makes of the strategies whose names are
+  // `strategies`. A strategy that has buckets gives one variant for each size in buffer_elements, and any
+  // other strategy gives one variant.
   std::vector<std::string> Variants(const std::vector<std::string>& strategies) const;
 };
 

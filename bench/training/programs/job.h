@@ -31,7 +31,7 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // The program draws at random some timed turns of gradsync's strategies. After each of these turns, the ranks
 // compare their gradients with each other. If the strategy divides the optimizer's state among ranks, the
 // ranks compare their weights instead of their gradients. If the compared gradients or weights differ between
-// ranks, the program ends at once with an error, unless the strategy lets the ranks' weights differ by
+// ranks, the program ends immediately with an error, unless the strategy lets the ranks' weights differ by
 // design.
 //
 // The time of a step covers Strategy::BeginStep, forward, backward, synchronisation and optimizer. Before
