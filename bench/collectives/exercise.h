@@ -30,16 +30,16 @@ class Exercise {
            int64_t in_flight = 1);
 
   // Copies the constructor's `pattern` into the inputs of the collectives, because earlier collectives may
-  // have changed them, and waits until all ranks have done so.
+  // have changed the inputs. Then waits until all ranks have called Prepare.
   void Prepare();
-  // Issues `in_flight` collectives (the number in the constructor) and waits for all of them, and does this
-  // `count` times. Returns the time in ns of all these collectives together. The caller must call Prepare
-  // before each call of Measure.
+  // Does two things `count` times: issues `in_flight` collectives (the number in the constructor), and waits
+  // for all of them. Returns the time in ns from the first Issue until the last collective is done. The
+  // caller must call Prepare before each call of Measure.
   int64_t Measure(PhaseTimer& timer, int64_t count);
 
-  // Returns the number of wrong elements in this rank's outputs. Call it after Prepare and Measure with
-  // `count` = 1: a second all-reduce would add the sums of the first, and CountWrongElements does not know
-  // that result.
+  // Returns the number of wrong elements in this rank's outputs. Call CountWrongElements after Prepare and
+  // Measure with `count` = 1: a second all-reduce would add the sums of the first, and CountWrongElements
+  // does not know the result of two all-reduces.
   int64_t CountWrongElements() const;
   int64_t num_checked() const { return std::ssize(requests_) * requests_.front().output.numel(); }
 

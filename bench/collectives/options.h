@@ -34,8 +34,8 @@ struct AllReduceOptions {
 };
 
 // Throws InvalidInput, naming the flag, if a size of --sizes is not a multiple of the size of an element. If
-// reduce_scatter or all_gather is measured, each size must be a multiple of the size of as many elements as
-// there are ranks. Also throws if there are so many ranks that the dtype cannot hold the sums of the test
+// reduce_scatter or all_gather is measured, each size must be a multiple of the number of ranks times the
+// size of an element. Also throws if there are so many ranks that the dtype cannot hold the sums of the test
 // inputs exactly. For --backend=memory_limit also throws unless the flags ask for all-reduces of f32 sums,
 // one at a time, on at most kMaxMemoryLimitRanks ranks.
 void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world);

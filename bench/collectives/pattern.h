@@ -5,9 +5,9 @@
 #include "comm/process_group.h"
 #include "model/tensor/tensor.h"
 
-// Test inputs for collectives: element i of rank r's input is r plus a number from 1 to 8 that depends on i.
-// The sums over at most MaxExactWorldSize ranks are exact in any order of addition, so the right results are
-// known.
+// Functions that write test inputs for collectives and count wrong results. Element i of rank r's input is r
+// plus a number from 1 to 8 that depends on i. The sums over at most MaxExactWorldSize ranks are exact in any
+// order of addition, so the right results are known.
 namespace gradsync::bench {
 
 // Returns the largest number of ranks for which elements of type `dtype` hold the sums of all ranks' test

@@ -6,13 +6,14 @@
 // its flags zero or more marks.
 namespace gradsync::bench {
 
-// A flag with this mark chooses the rows of the result table (strategies, backends, sizes of buckets), or for
-// how long they are measured (--steps, --time). With --choose, the program starts all ranks several times.
-// From the second start on, the ranks get the flags --variants and --steps that //tools:summarize prints,
-// instead of the user's flags with this mark.
+// A flag with the mark kChoosesRows chooses the rows of the result table (strategies, backends, sizes of
+// buckets), or for how long the rows are measured (--steps, --time). With --choose, the program starts all
+// ranks several times. From the second start on, the ranks get the flags --variants and --steps that
+// //tools:summarize prints, instead of the user's flags with the mark kChoosesRows.
 inline constexpr FlagMarks kChoosesRows{1 << 0};
-// A flag with this mark chooses batch sizes, numbers of batches in a step, or sequence lengths.
-// //tools:summarize compares two rows of its result table only if they have equal values of these three.
+// A flag with the mark kChoosesSettings chooses batch sizes, numbers of batches in a step, or sequence
+// lengths. //tools:summarize compares two rows of its result table only if they have equal batch sizes,
+// numbers of batches and sequence lengths.
 inline constexpr FlagMarks kChoosesSettings{1 << 1};
 // A flag with this mark is about the training steps of another framework (PyTorch), which are measured
 // besides gradsync's steps.
@@ -20,12 +21,12 @@ inline constexpr FlagMarks kChoosesPeers{1 << 2};
 // A flag with this mark chooses how often the benchmark starts its ranks (--repeats, --precision, --choose).
 inline constexpr FlagMarks kChoosesLaunches{1 << 3};
 inline constexpr FlagMarks kOutput{1 << 4};
-// When the ranks connect, they check that each flag without this mark has the same value on all ranks. They
-// do not compare flags with this mark: the value may differ by host (--interface), or other code compares it
-// (--world_size).
+// When the ranks connect, they check that each flag without the mark kOfOneHost has the same value on all
+// ranks. They do not compare flags with this mark: the flag's value may differ by host (--interface), or
+// other code compares it (--world_size).
 inline constexpr FlagMarks kOfOneHost{1 << 5};
-// With --max_memory, the program only prints estimates of memory. It then refuses all flags without this
-// mark, because they would have no effect.
+// With --max_memory, the program only prints estimates of memory. So with --max_memory the program refuses
+// all flags without the mark kNeedsMemory, because they would have no effect.
 inline constexpr FlagMarks kNeedsMemory{1 << 6};
 // Flags with the mark kOfTransformers or kOfSequences affect only language models, and are refused for other
 // models. A flag with the mark kOfTransformers sets a size of the model. A flag with the mark kOfSequences is

@@ -23,7 +23,7 @@ class Progress {
 
   // Counts one more finished step. Prints the progress line if at least 0.2 s (on a terminal) or
   // `line_every_ns` (otherwise) have passed since the last line. The line begins with `what`, a text that
-  // says what the step measured.
+  // says what the step measured, such as "batch 2, sequence 128".
   void Step(std::string_view what);
 
  private:

@@ -21,8 +21,8 @@
 namespace gradsync::bench {
 
 // A launch is one start of all ranks as new processes. The program (with --repeats, --precision or --choose)
-// or the user makes several launches, one after the other, because results vary between launches. A LaunchId
-// identifies one launch.
+// or the user may make several launches, one after the other, because results vary between launches. A
+// LaunchId identifies one launch.
 struct LaunchId {
   std::string run_id = {};  // name of the launch, equal on all ranks
   std::string set = {};     // run_id of the first launch, or the user's name for all launches
@@ -33,10 +33,10 @@ struct LaunchId {
 
 inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
 
-// Returns the id of the launch to which this process belongs. Reads its `set` and `index` from the
-// environment variable GRADSYNC_LAUNCH, which SetLaunch or the user may have set, and leaves its run_id
-// empty. Without the variable returns LaunchId{}. Throws InvalidInput if the variable's value is not
-// "<set>,<index>".
+// Returns the id of the launch to which this process belongs. Reads the id's `set` and `index` from the
+// environment variable GRADSYNC_LAUNCH, which SetLaunch or the user may have set. Leaves the id's run_id
+// empty. Returns LaunchId{} if GRADSYNC_LAUNCH is not set. Throws InvalidInput if the value of
+// GRADSYNC_LAUNCH is not "<set>,<index>".
 LaunchId ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 
@@ -71,11 +71,11 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // Opens this rank's file for records. Makes a record for each backend (RecordOf), to which the benchmark
-  // adds what it measures. Each record has the values of `record`, the device, numbers of threads and seed,
-  // facts about the machine and the backend's process group, and an id of the launch, equal on all ranks. All
-  // ranks must call SetRecords, because rank 0 sends the id to the other ranks. Throws InvalidInput if the
-  // file cannot be made or is not empty.
+  // Opens this rank's file for records. Makes a record for each backend, which RecordOf returns. The
+  // benchmark adds what it measures to copies of this record. Each record has the values of `record`, the
+  // seed, the device, the numbers of threads, facts about the machine and the backend's process group, and an
+  // id of the launch, equal on all ranks. All ranks must call SetRecords, because rank 0 sends the id to the
+  // other ranks. Throws InvalidInput if the file cannot be made or is not empty.
   void SetRecords(Record record);
   // If control groups limit the CPU time of this process, adds two counts to `facts`: the periods of the CPU
   // quota since the call of SetRecords, and the periods in which the quota was used up, so that threads had

@@ -34,10 +34,10 @@ struct RankOptions {
   // communication. `precision` is the largest allowed half-width of the confidence intervals of these
   // differences, as a fraction of the baseline's step time.
   std::optional<double> precision = {};
-  // `choose` is true if the user gave --choose. The program then starts all ranks num_launches() times. After
-  // the first start, the ranks measure all variants (strategies with options). After each later start, the
-  // ranks measure the baseline, the strategy without communication (`none`) and those variants that the
-  // measurements after the first start did not show to be slower than another.
+  // `choose` is true if the user gave --choose. With --choose, the program starts all ranks num_launches()
+  // times. After the first start, the ranks measure all variants (strategies with options). After each later
+  // start, the ranks measure the baseline, the strategy without communication (`none`) and those variants
+  // that the measurements after the first start did not show to be slower than another.
   bool choose = false;
   // `computes` is false for a program that only communicates, which has no flag --threads_per_rank (number of
   // compute threads). The program must set `computes` before it calls AddTo, which adds the flags.
@@ -65,21 +65,22 @@ class TooLittleMemory : public InvalidInput {
 };
 
 // Returns this machine's boot id and the CPUs that this process may use, such as "<boot id> 0,1,4". If a
-// quota of CPU time allows fewer CPUs, only so many of them are in the text. Two ranks to which this function
-// returns equal texts share these CPUs.
+// quota of CPU time allows fewer CPUs, the text names only as many CPUs as the quota allows. Two ranks to
+// which this function returns equal texts share the named CPUs.
 std::string ReadOwnCpus();
 // Returns the number of compute threads that every rank should have. For each rank, the function computes how
 // many CPUs the rank gets if the ranks that may use the same CPUs divide these CPUs equally. It returns the
 // smallest of these numbers, rounded down, but at least 1. `cpus_of_ranks` has, for each rank, the text that
-// ReadOwnCpus returned there.
+// ReadOwnCpus returned on this rank.
 int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
 // Returns the CPU or, with --device=cuda, the GPU whose number is the local rank modulo the number of GPUs.
 // Throws InvalidInput if this build or this machine has no such device.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
 // Throws InvalidInput if the device does not exist, if one of the backends does not support the device or the
-// number of ranks or hosts in `world`, or if --comm_threads differs from its default and no backend uses it.
-// Makes no model::Device, because the process that starts the ranks must not use GPU memory.
+// number of ranks or hosts in `world`, or if --comm_threads differs from its default and no backend uses the
+// value of --comm_threads. Makes no model::Device, because the process that starts the ranks must not use GPU
+// memory.
 void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench

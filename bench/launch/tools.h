@@ -23,8 +23,8 @@ comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 // The next four functions return commands that run //tools:summarize, from the runfiles of the program
 // `argv0`, on the directory `records`. These functions throw InvalidInput if //tools:summarize is missing.
 //
-// The returned command prints the results on one screen. If `set` is not empty, it prints only the results of
-// the launches whose LaunchId::set is `set`.
+// The returned command prints the results on one screen. If `set` is not empty, the command prints only the
+// results of the launches whose LaunchId::set is `set`.
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set = "");
 // The returned command writes all tables of results into `file`, in the format "markdown", "csv" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,

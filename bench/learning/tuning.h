@@ -20,8 +20,8 @@ struct TunedOption {
   bool operator==(const TunedOption&) const = default;
 };
 
-// The largest number of settings that may be tried for a variant. There is a limit because the lowest
-// measured loss of many settings is partly low by chance.
+// The largest number of settings that may be tried for a variant. The number is limited because, among many
+// settings, one may have the lowest measured loss only by chance.
 inline constexpr size_t kMostSettings = 9;
 
 // "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9"

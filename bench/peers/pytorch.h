@@ -15,10 +15,10 @@
 #include "model/files/safetensors.h"
 #include "model/model.h"
 
-// Lets a benchmark also take training steps with PyTorch, and compare their times with those of gradsync's
-// steps. Every rank starts a Python process (bench/peers/pytorch_ddp.py), which trains from rank 0's weights,
-// with the batches, number of threads and CPUs of its own rank. The Python processes of all ranks communicate
-// by torch.distributed.
+// The class PyTorchPeer lets a benchmark also take training steps with PyTorch, and compare their times with
+// those of gradsync's steps. Every rank starts a Python process (bench/peers/pytorch_ddp.py), which trains
+// from rank 0's weights, with the batches, number of threads and CPUs of its own rank. The Python processes
+// of all ranks communicate by torch.distributed.
 namespace gradsync::bench {
 
 struct PeerProgram {
@@ -39,7 +39,7 @@ void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for
 struct PeerStep {
   int64_t begin_ns = 0;  // time when the process left the barrier before the first step, on the steady clock
   StepTimes times;
-  // The most bytes of GPU memory that PyTorch had in use at once during the steps of one call of
+  // The most bytes of GPU memory that PyTorch had in use at the same time during the steps of one call of
   // PyTorchPeer::Step; 0 if PyTorch computes on the CPU. The number includes the models and buffers of all
   // strategies that the Python process runs, not only of the strategy that took the steps.
   int64_t peak_bytes_in_use = 0;
@@ -48,7 +48,8 @@ struct PeerStep {
 // Starts this rank's Python process, and sends it commands. Weights and gradients pass between the Python
 // process and this process in files. All ranks must make their PyTorchPeer objects, and call Begin, Step and
 // Train, in the same order. These calls throw std::runtime_error if the Python process fails or does not
-// answer in time; the constructor also throws CollectiveError.
+// answer in time; the constructor also throws CollectiveError if rank 0 cannot send the address of its Python
+// process to the other ranks.
 class PyTorchPeer {
  public:
   class Process;

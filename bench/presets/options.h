@@ -33,9 +33,9 @@ struct Experiment {
   std::string subdirectory;            // for the results, below the suite's output directory; may be empty
 };
 
-// A list of runs of a benchmark program, of which //bench:suite needs only one. The suite starts the runs in
-// order. If a run ends with the exit status kLacking (too little memory), the suite starts the next run; else
-// it leaves out the remaining runs of the list.
+// A list of runs of a benchmark program that can replace each other: //bench:suite needs the results of only
+// one of them. The suite starts the runs in order. If a run ends with the exit status kLacking (too little
+// memory), the suite starts the next run; otherwise the suite leaves out the remaining runs of the list.
 using Alternatives = std::vector<Experiment>;
 
 // Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Each entry of

@@ -8,8 +8,8 @@
 
 namespace gradsync::bench {
 
-// Reads the limits that Linux control groups (version 1 or 2) set for this process. Its own control group and
-// all parents of that group limit it.
+// Reads the limits that Linux control groups (version 1 or 2) set for this process. The control group of the
+// process and all parents of this group limit the process.
 class ControlGroups {
  public:
   // A control group gets its quota of CPU time anew in each period, such as 100 ms. `all` counts the periods
@@ -47,14 +47,14 @@ std::optional<int64_t> AvailableMemoryBytes();
 std::optional<int64_t> ResidentBytes();
 
 // PeakResidentBytes returns the maximum resident memory in bytes of this process since the last call of
-// ResetPeakResidentBytes, or, if the system does not allow the reset, since the process began; nullopt if it
-// cannot be read.
+// ResetPeakResidentBytes. If the system does not allow the reset, PeakResidentBytes returns the maximum since
+// the process began. It returns nullopt if the maximum cannot be read.
 void ResetPeakResidentBytes();
 std::optional<int64_t> PeakResidentBytes();
 
-// Finds the first line of a file that starts with `key`, and returns the rest of the line, without characters
-// of `separators` at its ends; empty if there is no such line. For the line "MemAvailable: 23456 kB", the key
-// "MemAvailable" and the separators ": kB", it returns "23456".
+// Finds, in the file `path`, the first line that starts with `key`. Returns the rest of this line, without
+// characters of `separators` at its ends; empty if no line starts with `key`. For the line "MemAvailable:
+// 23456 kB", the key "MemAvailable" and the separators ": kB", ReadEntry returns "23456".
 std::string ReadEntry(const std::string& path, std::string_view key, const char* separators);
 
 // Returns the NUMA node of the CPU on which the calling thread runs; empty if unknown.

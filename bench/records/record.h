@@ -44,8 +44,8 @@ class Fields {
   }
 
   const Value* Find(std::string_view name) const;
-  // The next four functions return the value of `name`, or `fallback` if it is missing or has another type.
-  // DoubleOr also accepts integers.
+  // The next four functions return the value of `name`, or `fallback` if the value is missing or has another
+  // type. DoubleOr also accepts integers.
   bool BoolOr(std::string_view name, bool fallback) const;
   int64_t IntOr(std::string_view name, int64_t fallback) const;
   double DoubleOr(std::string_view name, double fallback) const;
@@ -172,9 +172,10 @@ struct Record {
   // The measured times and counts, as series of equal length. A series has one entry for each timed step, for
   // each turn (several steps in a row), or for each timed iteration of a collective.
   SampleSeries samples;
-  // Published statistics ("mean_ns", "std_ns" of the population, "median_ns", "p90_ns", "n" for the number of
-  // steps, ...) by the name of the measured time. Only records that were made from publications
-  // (docs/published) have them, because a publication has no samples; benchmarks leave this map empty.
+  // Maps the name of each measured time to its published statistics: "mean_ns", "std_ns" (of the population),
+  // "median_ns", "p90_ns", "n" (the number of steps), ... Only records that were made from publications
+  // (docs/published) have entries in this map, because a publication has no samples. Benchmarks leave it
+  // empty.
   std::map<std::string, FieldsOf<RecordPart::kPublished>> published;
   std::vector<BucketRecord> buckets;
   CheckFields checks;
@@ -199,16 +200,17 @@ std::string ToContinuationLine(int64_t of, const Record& more);
 // changes nothing and returns a line that says so; otherwise returns an empty text.
 std::string Append(const Record& more, Record* record);
 
-// Parses `line`, the next line of a records file without its newline: appends a record to `records`, or, if
-// it is a continuation line, adds its data to the record to which it belongs. Returns an empty text, or one
-// line that explains why the line cannot be used, for example because a required name is missing or a value
-// has the wrong type.
+// Parses `line`, the next line of a records file without its newline. If `line` is the first line of a
+// record, appends this record to `records`. If `line` is a continuation line, adds the line's data to the
+// record in `records` to which the line belongs. Returns an empty text, or one line that explains why the
+// line cannot be used, for example because a required name is missing or a value has the wrong type.
 std::string AddLine(std::string_view line, std::vector<Record>* records);
 
 class RecordWriter {
  public:
   // Creates the directory `dir` and its parents, and opens the file <experiment>.<run_id>.rank<rank>.jsonl
-  // there. Throws InvalidInput, naming the path and the reason, if this fails or if the file is not empty.
+  // there. Throws InvalidInput, naming the path and the reason, if the directory cannot be created, or if the
+  // file cannot be opened or is not empty.
   RecordWriter(const std::string& dir, std::string_view experiment, std::string_view run_id, int64_t rank);
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;

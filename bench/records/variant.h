@@ -52,8 +52,9 @@ struct Variant {
   bool operator==(const Variant&) const = default;
 };
 
-// The value of Variant::backend if the variant's text names no backend. MakeVariants then makes one variant
-// for each backend that the flag --backend names, or, if the strategy never communicates, keeps this value.
+// The value of Variant::backend if the variant's text names no backend. For such a text, MakeVariants makes
+// one variant for each backend that the flag --backend names. If the strategy never communicates,
+// MakeVariants instead makes variants whose backend is kNoBackend.
 inline constexpr char kNoBackend[] = "none";
 // A value of the flag --backend of //bench:all_reduce that names no backend. With this value, the program
 // measures a simple loop that computes an all-reduce in shared memory (bench/collectives/memory_limit.h). The

@@ -33,16 +33,17 @@ class RunningProgram {
  public:
   // Starts the program at `path` with the arguments `arguments`, as a child process of the test. The
   // program's environment is the environment of the test, with the names and values of `environment` added.
-  // The variables by which a launcher gives processes their ranks are removed, unless `environment` has them:
-  // RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, and the same names with the prefix GRADSYNC_.
+  // The environment lacks the variables by which a launcher gives processes their ranks, unless `environment`
+  // has them: RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, and the same names with the prefix
+  // GRADSYNC_.
   RunningProgram(const std::string& path, const std::vector<std::string>& arguments,
                  const std::vector<std::pair<std::string, std::string>>& environment = {});
 
   pid_t pid() const { return child_->pid(); }
   bool has_ended() { return child_->end().has_value(); }
   // Returns the process id of a child process that the program has started, and in whose environment a
-  // variable has the value `value`. The variable's name is `name`, or ends with it. Returns 0 if there is no
-  // such child yet.
+  // variable has the value `value`. The variable's name is `name`, or ends with `name`. Returns 0 if there is
+  // no such child yet.
   pid_t ChildWith(const std::string& name, const std::string& value) const;
   // out returns what the program has written to its standard output so far, and err what it has written to
   // its standard error.
@@ -63,9 +64,10 @@ ProgramResult RunProgram(const std::string& path, const std::vector<std::string>
 // Makes a new directory for the temporary files of a test, and returns its path.
 std::string FreshDirectory();
 
-// Returns the benchmark records in all *.jsonl files in `directory`, in the order of the files' names. A line
-// that neither begins nor continues a record makes the calling test fail. `running` says that programs may
-// still write the files; an incomplete line is then skipped and does not make the test fail.
+// Returns the benchmark records in all *.jsonl files in `directory`, in the order of the files' names. A
+// record may take several lines of a file. A line that is neither the first line of a record nor a further
+// line of an earlier record makes the calling test fail. If `running` is true (programs may still write the
+// files), a line that is cut off is skipped, and does not make the test fail.
 std::vector<Record> RecordsIn(const std::string& directory, bool running = false);
 
 // Returns the contents of a file; empty if the file cannot be read.

@@ -27,8 +27,8 @@ class CpuClock {
  public:
   // The threads of this process that exist when the constructor is called are communication threads, except
   // those whose ids are in `others`, in ascending order. So `others` should have the threads that existed
-  // before the process groups started theirs. Threads in `others`, and threads that start later, are compute
-  // threads.
+  // before the process groups started their threads. Threads in `others`, and threads that start later, are
+  // compute threads.
   explicit CpuClock(const std::vector<int>& others);
 
   CpuTimes Read() const;

@@ -5,11 +5,12 @@
 
 #include "model/autograd.h"
 
-// Counts the floating-point operations of a model's matrix products, convolutions and attention, computed
-// from the shapes of their tensors. A multiplication and the addition of its result count as two operations.
-// All other operations of a model, such as elementwise ones, count as zero, because memory bandwidth limits
-// their speed. Attention is causal, so only the lower half of its (seq, seq) matrix, with the diagonal,
-// counts. If backward computes values of forward a second time, this second time does not count.
+// The code in this file counts floating-point operations of a model: those of its matrix products,
+// convolutions and attention. The counts are computed from the shapes of tensors. A multiplication and the
+// addition of its result count as two operations. All other operations of a model, such as elementwise ones,
+// count as zero, because memory bandwidth limits their speed. Attention is causal, so of its (seq, seq)
+// matrix of pairs of positions, only the lower triangle, with the diagonal, counts. If backward computes
+// values of forward again, these operations count only once.
 namespace gradsync::bench {
 
 struct Flops {

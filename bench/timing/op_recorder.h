@@ -46,7 +46,8 @@ class OpRecorder : public model::Tracer {
  public:
   OpRecorder() = default;
   // Makes a recorder for the ranges and operations that `device` computes. Begin and End of this object also
-  // call Begin and End of the tracer `next`, unless it is null. `device` and `next` must outlive this object.
+  // call Begin and End of the tracer `next`, unless `next` is null. `device` and `next` must outlive this
+  // object.
   explicit OpRecorder(model::Device& device, model::Tracer* next = nullptr);
 
   void Begin(std::string_view name) override;

@@ -32,8 +32,8 @@ class PhaseTimer {
   virtual ~PhaseTimer() = default;
   // On a CPU, records the time of this call as the time of `mark`. On a GPU, records when the compute stream
   // has done all work that was issued to it before this call. The first call of Take in a step must have the
-  // mark kStepBegin. On a GPU, this call blocks until the compute stream is idle, to compare the clocks of
-  // the GPU and the host. Calls with other marks never block.
+  // mark kStepBegin. On a GPU, a call with kStepBegin blocks until the compute stream is idle, because Take
+  // then compares the clocks of the GPU and the host. Calls with other marks never block.
   virtual void Take(Mark mark) = 0;
   // Returns the time at which the device reached each mark of the last step, or 0 for marks that Take has not
   // recorded. Blocks until the device has reached all recorded marks.

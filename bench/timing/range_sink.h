@@ -7,8 +7,8 @@
 
 namespace gradsync::bench {
 
-// The kind of a range (a named span of time in a training step). A profiler can show only ranges of some
-// kinds.
+// The kind of a range (a named span of time in a training step). By the kind, users of a profiler can choose
+// which ranges the profiler shows.
 enum class RangeKind { kStep = 1, kPhase = 2, kOp = 3, kCollective = 4 };
 inline constexpr RangeKind kRangeKinds[] = {RangeKind::kStep, RangeKind::kPhase, RangeKind::kOp,
                                             RangeKind::kCollective};
@@ -27,7 +27,7 @@ class RangeSink : public model::Tracer {
   virtual void Push(RangeKind kind, std::string_view name) = 0;
   virtual void Pop() = 0;
   // Start begins a range that may overlap other ranges and may end on another thread, and returns the range's
-  // number. Stop ends the range with this number.
+  // number. Stop ends the range with the number `range`.
   virtual uint64_t Start(RangeKind kind, std::string_view name) = 0;
   virtual void Stop(uint64_t range) = 0;
 

@@ -20,9 +20,9 @@ namespace gradsync::bench {
 // at random from `seed`. Equal arguments give an equal order on every rank and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
-// So far, the `rounds` rounds of a measurement took `spent_s` seconds. Returns whether these rounds and one
-// more block (`rounds_per_block` rounds) would together take more than `budget_s` seconds, if each further
-// round takes the mean time of the rounds so far.
+// Returns whether a measurement would take more than `budget_s` seconds if it measured one more block of
+// rounds (`rounds_per_block` rounds). The `rounds` rounds so far took `spent_s` seconds. IsTimeUp expects
+// that each further round takes the mean time of the rounds so far.
 bool IsTimeUp(double spent_s, double budget_s, int64_t rounds, int64_t rounds_per_block);
 
 // Returns a seed for RoundOrder: a hash of `seed` and `text`. Benchmarks put the name of the launch (a start

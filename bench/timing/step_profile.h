@@ -18,7 +18,7 @@
 namespace gradsync::bench {
 
 // The highest speed that a device reached in MeasureFlops, in floating-point operations per second, and a
-// text that says with which matrix product.
+// text that names the matrix product with this speed.
 struct Peak {
   double per_second = 0;
   std::string source;

@@ -13,10 +13,10 @@
 namespace gradsync::bench {
 
 // A TraceLog collects a trace of one rank's timed training steps: when their phases, operations and
-// collectives began and ended. The viewers chrome://tracing and ui.perfetto.dev can show the trace file. The
-// viewers show a row for the phases of a step (forward, backward, ...), a row for the operations of backward
-// and the broadcast of buffers, a row for collectives that wait in the queue, and rows for collectives in
-// flight.
+// collectives began and ended. The function Write writes the trace into a file, which the viewers
+// chrome://tracing and ui.perfetto.dev can show. The viewers show a row for the phases of a step (forward,
+// backward, ...), a row for the operations of backward and the broadcast of buffers, a row for collectives
+// that wait in the queue, and rows for collectives in flight.
 //
 // A phase in the trace includes the times in which the rank waited for communication. On a CPU, each of these
 // times is an event `wait` inside the phase; the event's argument `sequence` is the number of the collective
@@ -25,8 +25,9 @@ namespace gradsync::bench {
 // true. For a GPU the trace has no events `wait`, because the times of single waits are not known.
 class TraceLog {
  public:
-  // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". The trace file contains this text, and
-  // `strategies`, the names of the variants (strategies with options) that the run measures.
+  // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". `strategies` are the names of the
+  // variants (strategies with options) that the run measures. The trace file contains `origin` and
+  // `strategies`.
   TraceLog(int rank, std::string origin, std::vector<std::string> strategies);
 
   struct StepName {
@@ -54,9 +55,9 @@ class TraceLog {
   std::vector<std::string> events_;
 };
 
-// Distributes time intervals, in any order, over lanes 0, 1, ... (in the trace, rows for collectives in
-// flight), so that the intervals of a lane do not overlap. Returns the lane of each interval: the lowest lane
-// that is free when the interval begins.
+// Distributes time intervals, which may be given in any order, over lanes 0, 1, ..., so that the intervals of
+// a lane do not overlap. In the trace, a lane is a row for collectives in flight. Returns the lane of each
+// interval: the lowest lane that is free when the interval begins.
 std::vector<int> AssignLanes(std::span<const comm::Interval> intervals);
 
 }  // namespace gradsync::bench

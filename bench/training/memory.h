@@ -39,16 +39,17 @@ TrainingMemory EstimateMemory(const TrainingPlan& plan, const comm::World& world
 // the results. `program_bytes` is the memory of the program (code and libraries) before training.
 double EstimateRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
                     int64_t program_bytes);
-// Returns a table, for users, of the memory that a rank needs by EstimateRank. The table has a line for each
-// variant. If --model names a transformer, the table has a column for each transformer that --model accepts.
-// If --model names ResNet-50, the table has only a column for ResNet-50. Estimates larger than the flag
-// --max_memory are in parentheses.
+// Returns a table, for users, of the peak memory of one rank, as EstimateRank estimates it. The table has a
+// line for each variant. If --model names a transformer, the table has a column for each transformer that
+// --model accepts. If --model names ResNet-50, the table has one column, for ResNet-50. Estimates larger than
+// the flag --max_memory are in parentheses.
 std::string DescribeEstimates(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes);
 
 // CheckMemory throws TooLittleMemory if the memory that EstimateMemory returns exceeds a known limit in
 // `limits`. CheckMemoryOfThisHost calls CheckMemory; the limits are this host's available main memory and the
-// whole memory of its first GPU. The message of TooLittleMemory is one line that names the needed and the
-// available memory, and changes of the command line that need less memory, such as --order=blocks.
+// whole memory of its first GPU. The message of TooLittleMemory is one line. This line names the needed and
+// the available memory, and changes of the command line with which training needs less memory, such as
+// --order=blocks.
 void CheckMemory(const MemoryLimits& limits, const TrainingPlan& plan, const comm::World& world);
 void CheckMemoryOfThisHost(const TrainingPlan& plan, const comm::World& world);
 

@@ -28,9 +28,9 @@ struct Sweep {
   std::vector<int64_t> buffer_elements;
   bool in_published_units = false;
 
-  // Returns the texts of the variants that //bench:compare makes of `strategies`, which are names. A strategy
-  // that has buckets gives one variant for each size in buffer_elements, and any other strategy gives one
-  // variant.
+  // Returns the texts of the variants that //bench:compare makes of the strategies whose names are
+  // `strategies`. A strategy that has buckets gives one variant for each size in buffer_elements, and any
+  // other strategy gives one variant.
   std::vector<std::string> Variants(const std::vector<std::string>& strategies) const;
 };
 
@@ -40,8 +40,8 @@ struct TrainingOptions {
   TrainingOptions();
 
   std::string model = "tiny";
-  // Five sizes of a transformer. A size that has a value here replaces the size that the transformer named by
-  // `model` has by default.
+  // The values of the flags for five sizes of a transformer. A size that is given replaces the size that the
+  // transformer named by `model` has by default.
   std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;
   std::optional<int64_t> width;  // channels of ResNet-50's first layer, in place of 64
   std::string weights;           // a file of weights; if empty, weights are drawn from the seed
@@ -85,8 +85,9 @@ struct TrainingOptions {
   PeerOptions peers;
 
   // `learns` is true in //bench:convergence, which compares the losses of strategies and not their times.
-  // AddTo, which adds flags to the program's table of flags, then leaves out those that this program does not
-  // need, such as those about timing, checks and PyTorch. So `learns` must be set before AddTo is called.
+  // AddTo adds flags to the program's table of flags. If `learns` is true, AddTo leaves out the flags that
+  // //bench:convergence does not need, such as those about timing, checks and PyTorch. So `learns` must be
+  // set before AddTo is called.
   bool learns = false;
 
   void AddTo(FlagTable& flags);

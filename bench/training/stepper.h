@@ -28,21 +28,21 @@ class Stepper {
 
   // Takes one turn of the variant on `batch`, normally one training step, and returns its times. If the turn
   // has several steps (TrainingVariant::turn_steps), the times are means over its timed steps. If `tracer` is
-  // not null, a strategy of gradsync tells it about the operations of the timed steps. When Step returns, and
-  // the strategy is one of gradsync, the trainer's parameters have the gradients of the last timed step,
-  // unless the strategy keeps only a part of the gradients on each rank.
+  // not null, a strategy of gradsync tells `tracer` about the operations of the timed steps. When Step
+  // returns, and the strategy is one of gradsync, the trainer's parameters have the gradients of the last
+  // timed step, unless the strategy keeps only a part of the gradients on each rank.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
   // Returns the factor by which the trainer multiplies the loss before backward (Strategy::loss_scale), or 1
   // for a strategy of PyTorch.
   virtual double loss_scale() const = 0;
-  // Sets the weights to rank 0's initial weights and takes training steps. For a strategy of PyTorch, it
-  // takes one step. For a strategy of gradsync, it takes variant().period() steps, the number of steps from
-  // one average over the ranks to the next. When StepFromStart returns, the trainer's parameters have the
-  // whole gradients and the whole new weights, so that the caller can check them. Call StepFromStart after
-  // other steps: a strategy may change its buckets after its first step, and the check should cover the final
-  // buckets.
+  // Sets the weights to rank 0's initial weights and takes training steps. For a strategy of PyTorch,
+  // StepFromStart takes one step. For a strategy of gradsync, it takes variant().period() steps, the number
+  // of steps from one average over the ranks to the next. When StepFromStart returns, the trainer's
+  // parameters have the whole gradients and the whole new weights, so that the caller can check them. Call
+  // StepFromStart after other steps: a strategy may change its buckets after its first step, and the check
+  // should cover the final buckets.
   virtual void StepFromStart(const model::Batch& batch) = 0;
   // Takes variant().period() training steps (the number from one average over the ranks to the next) from the
   // current weights, so that the caller can check them. When StepOn returns, the trainer's parameters have
@@ -58,7 +58,7 @@ class Stepper {
   // its buckets. For a strategy of gradsync, these facts include how many bytes of weights, gradients and
   // optimizer state this rank keeps between steps.
   virtual void Introduce(Record& record) const = 0;
-  // Adds to `facts` what the variant's steps so far have shown, such as the peak memory in bytes.
+  // Adds to `facts` how much memory the variant's steps so far have used, such as the peak of bytes in use.
   virtual void Describe(FactFields& facts) const = 0;
 
  private:

@@ -35,9 +35,9 @@ struct TrainingTask {
   std::unique_ptr<BatchSource> source;
   std::vector<Setting> settings;  // at least one; measured in this order
   // If `ranges` is not null, the benchmark tells this RangeSink when training steps of gradsync's strategies
-  // begin and end, so that a profiler can show them. It also reports the phases, operations and collectives
-  // of the steps. With --nvtx, the benchmark ignores `ranges` and uses the sink that MakeNvtxSink returns
-  // instead.
+  // begin and end, so that a profiler can show them. The benchmark also tells the RangeSink when the phases,
+  // operations and collectives of these steps begin and end. With --nvtx, the benchmark ignores `ranges` and
+  // uses the sink that MakeNvtxSink returns instead.
   std::unique_ptr<RangeSink> ranges = {};
 };
 

@@ -20,14 +20,14 @@ namespace gradsync::bench {
 std::optional<int64_t> ReadBusyNs(std::istream& proc_stat, const std::set<std::string>& cpus);
 
 // Measures how much CPU time other programs use during a step, on the CPUs of this host's ranks. The first
-// rank of each host reads the CPU time of all programs on these CPUs. The class subtracts the CPU time of the
-// processes of the host's ranks.
+// rank of each host reads the CPU time of all programs on these CPUs. From this time, the class subtracts the
+// CPU time of the processes of the host's ranks.
 class Disturbance {
  public:
-  // All ranks of `group` must call the constructor together, because it exchanges their CPUs and kernels.
-  // `cpus` are the numbers of the CPUs that this rank may use. `kernel` is a text that identifies the running
-  // Linux kernel of this rank's host. Ranks with equal `kernel` read the same /proc/stat, so they count as
-  // ranks of one host.
+  // All ranks of `group` must call the constructor together, because the constructor exchanges the ranks'
+  // `cpus` and `kernel`. `cpus` are the numbers of the CPUs that this rank may use. `kernel` is a text that
+  // identifies the running Linux kernel of this rank's host. Ranks with equal `kernel` read the same
+  // /proc/stat, so they count as ranks of one host.
   Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device, const std::vector<int>& cpus,
               const std::string& kernel = comm::BootIdentity());
 

@@ -14,10 +14,10 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // The main function of //bench:ddp and //bench:compare, which measures the training steps of several
 // strategies. Returns the exit status.
 //
-// For each setting (batch size, sequence length, ...), the program times the strategies. In each round, every
-// strategy takes one turn. For most strategies a turn is one training step. With --order=blocks, one strategy
-// takes all its turns before the next strategy begins. On each rank, all strategies of gradsync train the
-// same copy of the model.
+// For each setting (batch size, sequence length, ...), the program times the strategies. With
+// --order=interleaved (the default), every strategy takes one turn in each round. With --order=blocks, one
+// strategy takes all its turns before the next strategy begins. For most strategies a turn is one training
+// step. On each rank, all strategies of gradsync train the same copy of the model.
 //
 // After the turns, the program checks the strategies, unless --verify=false. The check compares a strategy's
 // gradients with those of one process that trains on the batches of all ranks, and its new weights with those
@@ -29,12 +29,14 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // last measurement.
 //
 // The program draws at random some timed turns of gradsync's strategies. After each of these turns, the ranks
-// compare their gradients with each other. If the strategy divides the optimizer's state among ranks, they
-// compare their weights instead. If the compared gradients or weights differ between ranks, the program ends
-// at once with an error, unless the strategy lets the ranks' weights differ by design.
+// compare their gradients with each other. If the strategy divides the optimizer's state among ranks, the
+// ranks compare their weights instead of their gradients. If the compared gradients or weights differ between
+// ranks, the program ends immediately with an error, unless the strategy lets the ranks' weights differ by
+// design.
 //
 // The time of a step covers Strategy::BeginStep, forward, backward, synchronisation and optimizer. Before
-// each turn, untimed, the ranks make their batches and remove old gradients, and then wait for each other.
+// each turn, the ranks make their batches, remove old gradients, and wait for each other. The time of a step
+// does not include this preparation.
 //
 // In each launch (start of all ranks), each rank calls `alter_task` once, before its first step, with the
 // task that it will train.
