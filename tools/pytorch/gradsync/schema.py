@@ -56,10 +56,10 @@ class CollectiveKind(str, Enum):
     be measured.
 
     ALL_REDUCE: all-reduces of up to 128 pieces of the gradients; all but the last have the same
-    size. BF16: the same, with a cast of each piece to bf16 before its all-reduce and back after it.
-    ZERO1: the broadcasts of ZeroRedundancyOptimizer, one for each parameter. FULLY_SHARD: a gather
-    and a reduction for each block of the model, and for its other parameters together, as FSDP2
-    would run them if the blocks were its units.
+    size. BF16: the same all-reduces, with a cast of each piece to bf16 before its all-reduce and
+    back after it. ZERO1: the broadcasts of ZeroRedundancyOptimizer, one for each parameter.
+    FULLY_SHARD: a gather and a reduction for each block of the model, and for its other parameters
+    together, as FSDP2 would run them if the blocks were its units.
     """
 
     ALL_REDUCE = "all_reduce"
@@ -199,9 +199,9 @@ class Memory:
     gradients already exist when the step begins. All other tensors together, such as activations,
     need at most `forward_bytes` in forward, and at most `optimizer_bytes` in the update. While
     backward computes the gradient of parameter p, after the gradient of the parameter before p is
-    ready, these tensors need at most `ready_bytes[p]`. When the gradient of p is ready, they need
-    `held_bytes[p]`. `order`: the numbers of the parameters in the order in which their gradients
-    became ready.
+    ready, these other tensors need at most `ready_bytes[p]`. When the gradient of p is ready, the
+    tensors other than weights, buffers, gradients and the optimizer's state need `held_bytes[p]`.
+    `order`: the numbers of the parameters in the order in which their gradients became ready.
     """
 
     weight_bytes: int

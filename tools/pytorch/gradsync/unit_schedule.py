@@ -1,9 +1,9 @@
 """Computes when FSDP2 (torch.distributed.fsdp.fully_shard) gathers the parameters of its units, and
 reduces their gradients.
 
-It follows the rules of PyTorch's torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py. Moments
-are seconds of computation after the beginning of a step; this clock stands still while a rank
-waits.
+This module follows the rules of PyTorch's torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py.
+Moments are seconds of computation after the beginning of a step; this clock stands still while a
+rank waits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ CALLS = (Call.PRE_FORWARD, Call.POST_FORWARD, Call.PRE_BACKWARD, Call.POST_BACKW
 @dataclass(frozen=True, order=True)
 class Event:
     """A call of a method of FSDP2 (see Call). `unit`: the number of the unit for which it is
-    called. `moment_s`: when, in seconds of computation after the beginning of the step."""
+    called. `moment_s`: when the method is called, in seconds of computation after the beginning of
+    the step."""
 
     moment_s: float
     call: Call
@@ -88,9 +89,9 @@ class _Schedule:
     def _pre_forward(self, event: Event) -> None:
         """Adds a gather of a unit's parameters to `planned`, unless they are still gathered. The
         gather is issued when the unit's module is called. If the host runs ahead of a GPU, the
-        gather is issued earlier: when the forward of an earlier unit begins. This is the last unit
-        but one for which a gather was added in this pass, or the only one. When its forward begins,
-        the buffer that the new gather needs becomes free."""
+        gather is issued earlier: when the forward of an earlier unit begins. The earlier unit is
+        the last but one for which a gather was added in this pass, or the only one. When the
+        forward of this earlier unit begins, the buffer that the new gather needs becomes free."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s
@@ -110,8 +111,8 @@ class _Schedule:
     def _pre_backward(self, event: Event) -> None:
         """Adds a gather of the unit's parameters to `planned`, unless they are gathered already.
         Also adds a gather of the unit that backward is expected to need next, unless it is gathered
-        already. This is the unit whose forward ended last before the forward of the event's unit
-        ended."""
+        already. The unit that is expected next is the one whose forward ended last before the
+        forward of the event's unit ended."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)

@@ -137,8 +137,8 @@ class Ways:
 
     def _replicated_bytes(self, row: Row) -> float:
         """Returns the bytes that a rank sends in a step of DistributedDataParallel with these
-        settings. The bytes include the changes that bf16_compress_hook or ZeroRedundancyOptimizer
-        make to them."""
+        settings. bf16_compress_hook changes the bytes of the gradients, and ZeroRedundancyOptimizer
+        adds the bytes of its broadcasts."""
         total = self._recording.total_bytes
         sent = total * sent_part(Operation.ALL_REDUCE, self._world_size)
         if row.bf16:
