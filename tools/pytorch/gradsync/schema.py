@@ -136,9 +136,9 @@ class Row:
     to a bucket. `first_bucket_bytes`: the same for the first bucket of each dtype. `bf16`: whether
     DistributedDataParallel uses bf16_compress_hook. `zero1`: whether the optimizer is a
     ZeroRedundancyOptimizer. `fsdp`: whether the script uses fully_shard. `whole`: whether
-    fully_shard keeps the parameters of all units after forward. `passes`: the number of backward
-    passes in a step. `rebuilt_bucket_bytes`: the sizes of the buckets that DistributedDataParallel
-    made after its first step; empty if unknown.
+    fully_shard keeps the gathered parameters of all units after forward. `passes`: the number of
+    backward passes in a step. `rebuilt_bucket_bytes`: the sizes of the buckets that
+    DistributedDataParallel made after its first step; empty if unknown.
     """
 
     name: str
@@ -305,7 +305,8 @@ class Step:
     without synchronisation on a CPU, the sum of the process's CPU time and of the time for which
     its main thread waited for a CPU; else 0. `between_ns`: the time from the end of the previous
     step to the beginning of this step; 0 if unknown. `ready_ns`: for each parameter the time from
-    the beginning of the last backward until its gradient is ready; -1 if it gets none.
+    the beginning of the last backward until its gradient is ready; -1 if the parameter gets no
+    gradient.
 
     Under fully_shard, UNSYNCHRONISED steps and probes have times of each unit. For each unit,
     `units_ns` has four times in the last pass, counted from the step's beginning: when the unit's

@@ -127,9 +127,9 @@ class _Schedule:
                 self._whole.add(ahead)
 
     def _post_backward(self, event: Event) -> None:
-        """Notes that a unit's gathered parameters are freed, and adds a reduction of its gradients
-        to `planned`, unless the call is ACCUMULATE. The buffer of a reduce-scatter must be free
-        when the next one begins, so only one is in flight at a time."""
+        """Notes that a unit's gathered parameters are freed. Unless the call is ACCUMULATE, also
+        adds a reduction of the unit's gradients to `planned`. The buffer of a reduce-scatter must
+        be free when the next one begins, so only one is in flight at a time."""
         self._whole.discard(event.unit)
         if event.call is Call.ACCUMULATE:
             return

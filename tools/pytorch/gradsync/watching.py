@@ -242,8 +242,8 @@ class Watch(Listener):
     ) -> Any:
         """Called instead of a clipping function of torch.nn.utils: copies gradients before the
         function clips them, and remembers a digest of each clipped gradient. Before the optimizer's
-        update, `check` compares the copies with the gradients' means over ranks, and leaves out
-        gradients that still have their digest."""
+        update, `check` compares the copies with the gradients' means over ranks. It does not
+        compare clipped gradients that still have their digest."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -324,9 +324,9 @@ class Watch(Listener):
                         self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
-        """Registers a hook of `check` on `leaf`, the parameter that gets the gradient of `p`, if it
-        requires a gradient and has no such hook yet. Optimizers have the parameter `p`; under
-        fully_shard, `leaf` is the whole parameter and `p` this rank's part."""
+        """Registers a hook of `check` on `leaf`, the parameter that gets the gradient of `p`, if
+        `leaf` requires a gradient and has no hook of `check` yet. Optimizers have the parameter
+        `p`; under fully_shard, `leaf` is the whole parameter and `p` this rank's part."""
         if not isinstance(leaf, torch.nn.Parameter) or not leaf.requires_grad:
             return
         if id(leaf) in self._leaves:

@@ -124,7 +124,8 @@ def step_of(called: float, windows: Sequence[Window]) -> int | None:
 
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
-    """Finds the collectives that are in the traces of two or more ranks, by their Places."""
+    """Finds, by their Places, the collectives that are in the traces of all ranks that may belong
+    to their group, and of at least two ranks."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():
