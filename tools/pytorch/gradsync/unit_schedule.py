@@ -209,9 +209,10 @@ def _assumed_events(
 ) -> list[Event]:
     """Returns the calls of FSDP2's methods in the last pass, at assumed moments, for a script that
     does not use fully_shard. A unit's backward is assumed to end when the unit's last gradient is
-    ready, and the backward of the next unit to begin at this moment. The first unit's backward
-    begins when backward itself begins. Each unit is assumed to take the same fraction of forward as
-    of backward. The forward and backward of the root (unit 0) contain those of all other units."""
+    ready, and the backward of the next unit to begin at this moment. The backward of the unit whose
+    gradients are ready first is assumed to begin when backward itself begins. Each unit is assumed
+    to take the same fraction of forward as of backward. The forward and backward of the root (unit
+    0) contain those of all other units."""
     before, backward = NS * step.before_ns, NS * step.backward_ns
     forward = max((before + backward) / passes - backward, 0)
     ends = sorted(

@@ -66,7 +66,8 @@ class UnknownWay:
 
 class Ways:
     """Computes the predictions of all ways to train for one question of `what_if`. `base`: the
-    settings of plain DDP, from which the other ways differ."""
+    settings of DDP without bf16_compress_hook and ZeroRedundancyOptimizer, from which the other
+    ways differ."""
 
     def __init__(self, predictor: Predictor, base: Row) -> None:
         self._predictor = predictor
