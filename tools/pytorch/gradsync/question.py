@@ -53,8 +53,9 @@ class FileLink:
 
 @dataclass(frozen=True)
 class NamedLink:
-    """A link for which --link gives a rate and a latency; nobody has measured it. `network`: the
-    ranks of the question, whose hosts this link connects."""
+    """A link for which --link gives a rate and a latency; nobody has measured it. `network`: how
+    the ranks of the question are divided among hosts, and the links between and within these
+    hosts."""
 
     network: Network
 
@@ -67,11 +68,11 @@ class Question:
     """A question to the command `what_if`, with the contents of all files that it names.
 
     `asked_world_size`: the number of ranks in --world_size; None without this flag. `at`: another
-    recording of the model, on the machine for which to predict. All times except communication are
-    multiplied by the time of the steps without synchronisation in `at`, divided by that of the
-    steps in `recording`. `processor_share`: how many of a rank's processors a collective uses while
-    it runs, such as 0.5; None for the measured number. `memory_limit_bytes`: the bytes that a rank
-    has for tensors; None if not given.
+    recording of the model, made on the machine for which to predict. All predicted times except
+    those of communication are multiplied by the time of the steps without synchronisation in `at`,
+    divided by the time of such steps in `recording`. `processor_share`: how many of a rank's
+    processors a collective uses while it runs, such as 0.5; None for the measured number.
+    `memory_limit_bytes`: the bytes that a rank has for tensors; None if not given.
     """
 
     recording: Recording
@@ -132,13 +133,13 @@ class Question:
 
 @dataclass(frozen=True)
 class LinkOptions:
-    """The values of the flag --link of `what_if` and of the flags that belong to it.
+    """The values of the flag --link of `what_if` and of the flags that describe this link further.
 
     `link`: a rate and a latency, such as "25Gbit,5us", or a file, or None for the recorded link.
     `ranks_per_host`: the number of ranks that share a host's link. `within`: the link between ranks
-    of one host. `algorithm`: the algorithm of collectives; None for the recorded backend's own.
-    `ranks_per_host`, `within` and `algorithm` may differ from their defaults only if `link` is a
-    rate.
+    of one host. `algorithm`: the algorithm of collectives; None for the algorithm of the recorded
+    backend. `ranks_per_host`, `within` and `algorithm` may differ from their defaults only if
+    `link` is a rate.
     """
 
     link: str | None = None
@@ -203,7 +204,7 @@ def question_of(
     processor_percent: float | None = None,
     memory_limit_bytes: float | None = None,
 ) -> Question:
-    """Makes a question of these values, and reads the files that they name.
+    """Makes a question from the arguments, and reads the files that they name.
 
     Raises Refused if a value is out of range, if a file cannot be used, or if `at` is a recording
     of a model with other parameters, or of steps with another number of backward passes.
@@ -256,8 +257,8 @@ def questions_of(
 def _links(
     options: LinkOptions, recording: Recording, world_sizes: Sequence[int | None]
 ) -> list[Link]:
-    """Returns, for each number of ranks, the link between them; None stands for the recorded
-    number."""
+    """Returns, for each number in `world_sizes`, the link between that many ranks; None stands for
+    the recorded number of ranks."""
     sizes = [world_size or recording.first.world_size for world_size in world_sizes]
     first = options.choose(recording, sizes[0])
     if isinstance(first, RecordedLink):  # the same for all

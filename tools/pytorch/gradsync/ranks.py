@@ -30,8 +30,9 @@ def refusing_late_ranks() -> Iterator[None]:
 
 
 class Ranks:
-    """Lets the ranks of the script's default process group exchange values. Represents only this
-    process until find() or join() has found a default group of several ranks.
+    """Lets the ranks of the script's default process group exchange values. An object made without
+    `group` represents only this process until find() or join() has found a default group of several
+    ranks.
 
     All ranks must call join(), gather(), total() and alone() together, because they communicate.
     These methods raise Refused if another rank does not make the same call in time.

@@ -27,8 +27,9 @@ class RankTimes:
     rank waits for gradients of another.
 
     `between_s` is the time from the end of the previous step to the beginning of such a step,
-    mostly for loading data. `is_slow`: whether the rank takes more than 5 % (NOTABLE) longer than
-    the fastest rank in at least three quarters of the steps without synchronisation.
+    mostly for loading data. `is_slow`: whether forward, backward and optimizer take the rank more
+    than 5 % (NOTABLE) longer than the fastest rank in at least three quarters of the steps without
+    synchronisation.
     """
 
     forward_s: float
@@ -95,8 +96,8 @@ class Recording:
         """Returns the numbers of the parameters in each of the buckets of a DDP with the settings
         `row`, in the order in which the buckets are sent.
 
-        As their gradients become ready, parameters are added to the bucket of their dtype that is
-        being filled. A bucket is full when it has reached the size that `row` has for it
+        When a parameter's gradient becomes ready, the parameter is added to the bucket of its dtype
+        that is being filled. A bucket is full when it has reached the size that `row` has for it
         (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). Buckets that
         are not full at the end come last.
         """
@@ -176,8 +177,8 @@ class Recording:
         half of the launches with that in the first half. Returns the difference as a fraction of
         the time in the first half; negative if steps of the second half are shorter.
 
-        This is the error of a prediction that just repeats an earlier measurement. Returns None if
-        fewer than two launches have steps with the settings `row`.
+        This difference is the error of a prediction that just repeats an earlier measurement.
+        Returns None if fewer than two launches have steps with the settings `row`.
         """
         launches = self.steps(StepMode.SCRIPT, row)
         half = len(launches) // 2

@@ -149,10 +149,10 @@ class Comparison:
     Three attributes are tensors in f64: `handed` is the gradient that the optimizer gets, `own` the
     sum of this rank's gradients, and `mean` the mean of all ranks' sums. `bound`: for each element,
     the largest difference between `handed` and `mean` that rounding explains. `share`: the largest
-    ratio, over all elements, of the absolute difference to `bound`; above 1 (or NaN) the gradient
-    is wrong. `narrow`: if the gradient is wrong because it was apparently rounded to a narrow dtype
-    before the optimizer gets it, the name of this dtype, "torch.bfloat16" or "torch.float16"; else
-    empty.
+    ratio, over all elements, of the absolute difference to `bound`; if `share` is above 1 (or NaN),
+    the gradient is wrong. `narrow`: if the gradient is wrong because it was apparently rounded to a
+    narrow dtype before the optimizer gets it, the name of this dtype, "torch.bfloat16" or
+    "torch.float16"; else empty.
     """
 
     def __init__(

@@ -49,8 +49,8 @@ def differing(costs: Iterable[Cost]) -> Spread | None:
 
 def refuse_differing(costs: Iterable[Cost]) -> None:
     """Raises Refused if two measured times of collectives with the same operation, size and number
-    in flight (how many run at a time) differ by a factor of more than 1.5 (MOST_RATIO). Such times
-    were not measured on one link in one state."""
+    in flight (how many run at a time) differ by a factor of more than 1.5 (MOST_RATIO). Times that
+    differ so much cannot all describe the same link."""
     spread = differing(costs)
     if spread:
         raise Refused(f"{spread.text()}; keep one of them in the file")

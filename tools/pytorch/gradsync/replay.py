@@ -126,15 +126,15 @@ class Replay:
 class Prediction:
     """The predicted times of a step, in seconds: trimmed means over simulated rounds.
 
-    `step_s`: the step, with a 95 % interval. `slowest_s`: how long the slowest rank's step would
-    take if ranks exchanged no gradients. `exposed_s`: by how much waiting for collectives makes the
-    step longer. `slowed_s`: how much longer backward takes because of concurrent communication; 0
-    under `fully_shard`. `floor_s`: a lower limit of the time of the step, in whatever order the
-    collectives run. `copies_s`: how much of the step is spent on copying gradients into and out of
-    DDP's buckets, casting them, and adding them to gradients of earlier passes; 0 under
-    `fully_shard`. `broadcasts_s`: how much of the step ZeroRedundancyOptimizer's broadcasts take; 0
-    without them. `replays`: for each recorded launch, a Replay with the times of its simulated
-    rounds.
+    `step_s`: the time of the step, with a 95 % interval. `slowest_s`: how long the slowest rank's
+    step would take if ranks exchanged no gradients. `exposed_s`: by how much waiting for
+    collectives makes the step longer. `slowed_s`: how much longer backward takes because of
+    concurrent communication; 0 under `fully_shard`. `floor_s`: a lower limit of the time of the
+    step, in whatever order the collectives run. `copies_s`: how much of the step is spent on
+    copying gradients into and out of DDP's buckets, casting them, and adding them to gradients of
+    earlier passes; 0 under `fully_shard`. `broadcasts_s`: how much of the step
+    ZeroRedundancyOptimizer's broadcasts take; 0 without them. `replays`: for each recorded launch,
+    a Replay with the times of its simulated rounds.
     """
 
     step_s: Interval
@@ -150,8 +150,8 @@ class Prediction:
 @dataclass(frozen=True)
 class Transfer:
     """How long a collective takes: `alone_s` seconds if no other collective runs. While k
-    collectives run at the same time, each runs at the fraction paces[k - 1] of its speed alone, and
-    keeps processors[k - 1] processors of each rank busy."""
+    collectives run at the same time, each runs at the fraction paces[k - 1] of the speed that it
+    has alone, and keeps processors[k - 1] processors of each rank busy."""
 
     alone_s: float
     paces: Sequence[float]
@@ -246,11 +246,11 @@ def replay_step(
 
 def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
     """Returns the rounds to simulate; each is a list of recorded steps, which ranks take together.
-    If at most as many ranks are simulated as were recorded, these are the recorded rounds of the
-    first `world_size` ranks. If more are simulated, steps drawn at random from all recorded ranks
-    and rounds are added to each recorded round; a step that is drawn twice is in the list once. If
-    simulating that many ranks would take seconds, fewer rounds are returned, but at least 12
-    (FEWEST_DRAWS) if as many were recorded."""
+    If at most as many ranks are simulated as were recorded, returns the recorded rounds of the
+    first `world_size` ranks. If more ranks are simulated than were recorded, steps drawn at random
+    from all recorded ranks and rounds are added to each recorded round; a step that is drawn twice
+    for a round is in the round's list once. If simulating that many ranks would take seconds, fewer
+    rounds are returned, but at least 12 (FEWEST_DRAWS) if as many were recorded."""
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
     if world_size <= measured:

@@ -35,14 +35,14 @@ class RoundTimes:
     first_s: float
 
     def at(self, deviations: float) -> float:
-        """Returns the seconds of the step if collectives are slower by this number of standard
-        deviations (faster if it is negative), computed linearly from `faster_link_s`, `step_s` and
-        `slower_link_s`."""
+        """Returns the seconds of the step if collectives are slower by `deviations` standard
+        deviations (faster if the number is negative), computed linearly from `faster_link_s`,
+        `step_s` and `slower_link_s`."""
         return _between(self.faster_link_s, self.step_s, self.slower_link_s, deviations)
 
     def exposed_at(self, deviations: float) -> float:
-        """Returns `exposed_s`, at least 0, if collectives are slower by this number of standard
-        deviations (faster if it is negative), computed linearly from `faster_exposed_s`,
+        """Returns `exposed_s`, at least 0, if collectives are slower by `deviations` standard
+        deviations (faster if the number is negative), computed linearly from `faster_exposed_s`,
         `exposed_s` and `slower_exposed_s`."""
         values = (self.faster_exposed_s, self.exposed_s, self.slower_exposed_s)
         return max(0, _between(*values, deviations))

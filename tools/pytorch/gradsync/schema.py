@@ -56,10 +56,10 @@ class CollectiveKind(str, Enum):
     be measured.
 
     ALL_REDUCE: all-reduces of up to 128 pieces of the gradients; all but the last have the same
-    size. BF16: the same, with a cast of each piece to bf16 before its all-reduce and back after it.
-    ZERO1: the broadcasts of ZeroRedundancyOptimizer, one for each parameter. FULLY_SHARD: a gather
-    and a reduction for each block of the model, and for its other parameters together, as FSDP2
-    would run them if the blocks were its units.
+    size. BF16: the same all-reduces, with a cast of each piece to bf16 before its all-reduce and
+    back after it. ZERO1: the broadcasts of ZeroRedundancyOptimizer, one for each parameter.
+    FULLY_SHARD: a gather and a reduction for each block of the model, and for its other parameters
+    together, as FSDP2 would run them if the blocks were its units.
     """
 
     ALL_REDUCE = "all_reduce"
@@ -136,9 +136,9 @@ class Row:
     to a bucket. `first_bucket_bytes`: the same for the first bucket of each dtype. `bf16`: whether
     DistributedDataParallel uses bf16_compress_hook. `zero1`: whether the optimizer is a
     ZeroRedundancyOptimizer. `fsdp`: whether the script uses fully_shard. `whole`: whether
-    fully_shard keeps the parameters of all units after forward. `passes`: the number of backward
-    passes in a step. `rebuilt_bucket_bytes`: the sizes of the buckets that DistributedDataParallel
-    made after its first step; empty if unknown.
+    fully_shard keeps the gathered parameters of all units after forward. `passes`: the number of
+    backward passes in a step. `rebuilt_bucket_bytes`: the sizes of the buckets that
+    DistributedDataParallel made after its first step; empty if unknown.
     """
 
     name: str
@@ -199,9 +199,9 @@ class Memory:
     gradients already exist when the step begins. All other tensors together, such as activations,
     need at most `forward_bytes` in forward, and at most `optimizer_bytes` in the update. While
     backward computes the gradient of parameter p, after the gradient of the parameter before p is
-    ready, these tensors need at most `ready_bytes[p]`. When the gradient of p is ready, they need
-    `held_bytes[p]`. `order`: the numbers of the parameters in the order in which their gradients
-    became ready.
+    ready, these other tensors need at most `ready_bytes[p]`. When the gradient of p is ready, the
+    tensors other than weights, buffers, gradients and the optimizer's state need `held_bytes[p]`.
+    `order`: the numbers of the parameters in the order in which their gradients became ready.
     """
 
     weight_bytes: int
@@ -305,7 +305,8 @@ class Step:
     without synchronisation on a CPU, the sum of the process's CPU time and of the time for which
     its main thread waited for a CPU; else 0. `between_ns`: the time from the end of the previous
     step to the beginning of this step; 0 if unknown. `ready_ns`: for each parameter the time from
-    the beginning of the last backward until its gradient is ready; -1 if it gets none.
+    the beginning of the last backward until its gradient is ready; -1 if the parameter gets no
+    gradient.
 
     Under fully_shard, UNSYNCHRONISED steps and probes have times of each unit. For each unit,
     `units_ns` has four times in the last pass, counted from the step's beginning: when the unit's

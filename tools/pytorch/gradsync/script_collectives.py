@@ -53,8 +53,8 @@ class ScriptCollectives:
         around(functional_collectives(), "all_reduce", self._on_functional)
 
     def begin_forward(self) -> None:
-        """Called when the script calls a model while gradients are enabled. This begins a forward,
-        which lasts until end_forward() is called."""
+        """Called when the script calls a model while gradients are enabled. The forward that begins
+        now lasts until end_forward() is called."""
         self._is_forward = True
 
     def end_forward(self) -> None:
@@ -110,8 +110,9 @@ class ScriptCollectives:
 
     def _look_at(self, name: str, tensor: object) -> None:
         """Called before the collective `name` sends this tensor. Passes the tensor to `on_reduced`
-        if it is a loss that is reduced. Sets `in_forward` if it is still empty, and the call is
-        within a forward or the tensor needs a gradient and is not one number."""
+        if it is a loss that is reduced. Sets `in_forward`, unless it is already set, if the
+        collective is called within a forward, or if the tensor needs a gradient and is not one
+        number."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
@@ -152,7 +153,7 @@ def _divisors(root: torch.Tensor) -> list[float]:
     """Follows autograd's graph from this tensor back through up to 200 operations (MOST_NODES).
     Returns a number for each of these operations, except for operations that multiply or divide by
     a single number. The returned number is the absolute value of the number by which the
-    operation's result was divided on its way to the tensor; 1 if by none."""
+    operation's result was divided on its way to the tensor; 1 if it was divided by no number."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):

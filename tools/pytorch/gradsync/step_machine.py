@@ -143,9 +143,9 @@ _BEFORE_UPDATE = (*_BEFORE_FORWARD, State.OPEN, State.PARTLY, State.SYNCED)
 
 
 def _common() -> Table:
-    """Returns the table from which _table_of() makes each of TABLES by changing a few rows. An
-    event for which this function sets no row does not change the state, and the recorder then does
-    nothing."""
+    """Returns the table of states and events that DDP, fully_shard and other modules have in
+    common; _table_of() adds a few rows for each of the three. For a state and an event for which no
+    row is set, the state does not change, and the recorder does nothing."""
     table: Table = {(state, event): Transition(state) for state in State for event in Event}
 
     def row(event: Event, states: tuple[State, ...], rule: Rule) -> None:
@@ -214,9 +214,9 @@ class StepMachine:
         self._table = TABLES[target]
 
     def on(self, event: Event) -> Action | Refusal:
-        """Changes the state as the table says for this event, and returns the Action that the
-        recorder must perform. If the event cannot be recorded, returns the Refusal, and does not
-        change the state."""
+        """Changes the model's state as the table in TABLES says for the state and this event, and
+        returns the Action that the recorder must perform. If the event cannot be recorded, returns
+        the Refusal, and does not change the state."""
         rule = self._table[self.state, event]
         if isinstance(rule, Refusal):
             return rule

@@ -162,9 +162,9 @@ def _variation(answer: Answer) -> list[str]:
 
 
 def _assumed(answer: Answer) -> str:
-    """Returns a text about how the speeds of the question's ranks vary: as they did while recorded
-    or, if the question has more ranks than were recorded, by assumption like those of the recorded
-    ranks."""
+    """Returns a text about how the speeds of the question's ranks vary: as they did while recorded.
+    If the question has more ranks than were recorded, the text says that they are assumed to vary
+    like the recorded ranks."""
     asked, recorded = ranks_text(answer.world_size), ranks_text(answer.recorded_world_size)
     if answer.world_size <= answer.recorded_world_size:
         return f"the {asked} vary as they did while recorded"
@@ -174,8 +174,8 @@ def _assumed(answer: Answer) -> str:
 
 def _shared_noise(answer: Answer) -> list[str]:
     """Returns a line that warns if the recorded ranks were slow in the same steps (correlation of
-    0.5 or more), because ranks on other hosts may not be. Returns no line if the question has no
-    more ranks than were recorded."""
+    0.5 or more), because ranks on other hosts may be slow in other steps. Returns no line if the
+    question has no more ranks than were recorded."""
     correlation = answer.variation.correlation
     is_larger = answer.world_size > answer.recorded_world_size
     if not is_larger or correlation is None or correlation < TOGETHER:

@@ -70,8 +70,8 @@ def mesh_place(tensor: torch.Tensor) -> list[int]:
 def is_computed(tensor: torch.Tensor) -> bool:
     """Returns whether autograd has computed the tensor from tensors that need a gradient.
 
-    Returns False for a view of a parameter. Of a view, only requires_grad and its base are read: to
-    read its own grad_fn may raise an error if the base was changed in place.
+    Returns False for a view of a parameter. For a view, looks at the tensor of which it is a view,
+    because reading the view's own grad_fn may raise an error if that tensor was changed in place.
     """
     origin = cast("Any", tensor)._base if tensor._is_view() else tensor
     return tensor.requires_grad and not origin.is_leaf
@@ -201,8 +201,8 @@ def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> 
     """Waits until all ranks have called this function. Uses the default group's store, and no
     collective.
 
-    Raises RuntimeError if another rank does not call it within about `timeout`. Each meeting of the
-    ranks needs a new `name`, which no earlier meeting had.
+    Raises RuntimeError if another rank does not call this function within about `timeout`. Each
+    meeting of the ranks needs a new `name`, which no earlier meeting had.
     """
     store = dist.distributed_c10d._get_default_store()
     barrier = cast("Callable[..., None]", dist.distributed_c10d._store_based_barrier)
@@ -241,8 +241,8 @@ def synchronise_buffers(ddp: DDP) -> None:
 
 
 def is_joining(ddp: DDP) -> bool:
-    """Returns whether the script has passed the model to a join() with enable=True. PyTorch does
-    not reset this when join() ends."""
+    """Returns whether the script has passed the model to a join() with enable=True. Also returns
+    True after such a join() has ended."""
     return bool(ddp._join_config.enable)
 
 
@@ -402,7 +402,7 @@ def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
 
 def sharing_ranks(group: ShardedGroup) -> int:
     """Returns the number of ranks that share the parameters of a group: each has one part of them.
-    Under HSDP this is less than the number of all ranks."""
+    Under HSDP this number is smaller than the number of all ranks."""
     return cast("int", getattr(group.mesh_info, "shard_mesh_size", 1))
 
 

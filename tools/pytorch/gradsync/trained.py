@@ -133,8 +133,8 @@ class Made:
 
 class Trained:
     """The models that the script has called with gradients enabled, the optimizers that it has made
-    (and DeepSpeed's engines), and the models that it has wrapped in DDP. Each collection is in the
-    order of these events."""
+    (and DeepSpeed's engines), and the models that it has wrapped in DDP. The models, the optimizers
+    and the models in DDP are each in the order in which the script called, made or wrapped them."""
 
     def __init__(self) -> None:
         self.made: dict[int, Made] = {}  # by id of the updater
@@ -143,8 +143,8 @@ class Trained:
 
     def add(self, updater: Updater, place: str) -> bool:
         """Remembers an optimizer or an engine of the script, and its `place`: the FILE:LINE at
-        which the script made the optimizer or first called the engine. Returns whether it was not
-        known before."""
+        which the script made the optimizer or first called the engine. Returns False if the
+        optimizer or engine was already remembered."""
         is_new = id(updater) not in self.made
         self.made.setdefault(id(updater), Made(updater, place))
         return is_new
@@ -178,8 +178,9 @@ class Trained:
         return {id(tensor) for ddp in self.wrapped for tensor in ignored_tensors(ddp)}
 
     def why_own(self, model: torch.nn.Module) -> str:
-        """Returns why DDP will not average the gradients of this call of the model, such as a call
-        within no_sync(), as the end of a sentence; empty if no reason is known."""
+        """Returns why DDP will not average the gradients of this call of the model, for example
+        because the call is within no_sync(). The result is the end of a sentence; empty if no
+        reason is known."""
         if any(model is ddp.module for ddp in self.wrapped):
             return ": the model is called past DistributedDataParallel (model.module)"
         if any(not ddp.require_backward_grad_sync for ddp in self.wrapped):
@@ -188,7 +189,7 @@ class Trained:
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
         """Returns why no model in DDP averages this parameter's gradient, as the end of a sentence;
-        empty if one does, or if the script does not use DDP."""
+        empty if a model in DDP averages it, or if the script does not use DDP."""
         known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
         if not self.wrapped or id(p) in known:
             return ""
@@ -305,7 +306,7 @@ class Step:
 
     def drop(self, owner: Updater) -> bool:
         """Forgets the gradients of this optimizer or module, because it has used them or set them
-        to zero. Returns whether there were any."""
+        to zero. Returns whether there were gradients to forget."""
         ids = {id(p) for p in parameters_of(owner)}
         dropped = [self.gradients.pop(one, None) for one in ids]
         for one in ids:

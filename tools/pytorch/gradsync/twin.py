@@ -1,5 +1,6 @@
 """Computes the weights that should result from a step of an optimizer that itself averages
-gradients over ranks. For this, a copy of the optimizer steps with the gradients' means over ranks.
+gradients over ranks. To compute these weights, a copy of the optimizer steps with the gradients'
+means over ranks.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ def has_parts(optimizer: Updater) -> bool:
 
 
 def _is_part(value: torch.Tensor, p: torch.Tensor) -> bool:
-    """Returns whether a tensor of the optimizer's state covers only a part of the parameter. This
-    is assumed if the tensor's shape differs from the parameter's, and it has more than one element.
+    """Returns whether a tensor of the optimizer's state covers only a part of the parameter. A
+    tensor is assumed to be such a part if its shape differs from the parameter's, and if it has
+    more than one element.
     """
     return value.numel() > 1 and value.shape != p.shape
 
@@ -66,11 +68,11 @@ def step_of_twin(
     gradients' means over ranks.
 
     `compared`: for each parameter, the Comparison that has its mean gradient and the bound of its
-    rounding error. `alone`: a process group that contains only this rank. It is the default group
-    while copies step, so that the copies average nothing. Three copies of the optimizer step: one
-    with the mean gradients, and two with mean gradients to which the bound of the rounding error is
-    added with random signs. The copies lack attributes that the script has added to the optimizer,
-    because only its defaults, state and param_groups are copied.
+    rounding error. `alone`: a process group that contains only this rank. This group is the default
+    group while the copies step, so that they average nothing. Three copies of the optimizer step:
+    one with the mean gradients, and two with mean gradients to which the bound of the rounding
+    error is added with random signs. The copies lack attributes that the script has added to the
+    optimizer, because only its defaults, state and param_groups are copied.
 
     Raises Refused if copying the optimizer or a copy's step raises an exception, because a copy may
     run code of the script.
@@ -93,9 +95,9 @@ def _step_of_copy(
     alone: dist.ProcessGroup | None,
     direction: int,
 ) -> list[torch.Tensor]:
-    """Makes a copy of the optimizer step with the gradients' means over ranks plus `direction` (0,
-    1 or -1) times the bounds of their rounding errors. The bounds have random signs, which are the
-    same in each call. Returns the weights after the step, in f64."""
+    """Copies the optimizer, and calls the copy's step() with the gradients' means over ranks plus
+    `direction` (0, 1 or -1) times the bounds of their rounding errors. The bounds have random
+    signs, which are the same in each call. Returns the weights after the step, in f64."""
     draw = torch.Generator().manual_seed(0)
     try:
         with default_group(alone):

@@ -1,9 +1,9 @@
 """Computes when FSDP2 (torch.distributed.fsdp.fully_shard) gathers the parameters of its units, and
 reduces their gradients.
 
-It follows the rules of PyTorch's torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py. Moments
-are seconds of computation after the beginning of a step; this clock stands still while a rank
-waits.
+This module follows the rules of PyTorch's torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py.
+Moments are seconds of computation after the beginning of a step; this clock stands still while a
+rank waits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ CALLS = (Call.PRE_FORWARD, Call.POST_FORWARD, Call.PRE_BACKWARD, Call.POST_BACKW
 @dataclass(frozen=True, order=True)
 class Event:
     """A call of a method of FSDP2 (see Call). `unit`: the number of the unit for which it is
-    called. `moment_s`: when, in seconds of computation after the beginning of the step."""
+    called. `moment_s`: when the method is called, in seconds of computation after the beginning of
+    the step."""
 
     moment_s: float
     call: Call
@@ -88,9 +89,9 @@ class _Schedule:
     def _pre_forward(self, event: Event) -> None:
         """Adds a gather of a unit's parameters to `planned`, unless they are still gathered. The
         gather is issued when the unit's module is called. If the host runs ahead of a GPU, the
-        gather is issued earlier: when the forward of an earlier unit begins. This is the last unit
-        but one for which a gather was added in this pass, or the only one. When its forward begins,
-        the buffer that the new gather needs becomes free."""
+        gather is issued earlier: when the forward of an earlier unit begins. The earlier unit is
+        the last but one for which a gather was added in this pass, or the only one. When the
+        forward of this earlier unit begins, the buffer that the new gather needs becomes free."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s
@@ -110,8 +111,8 @@ class _Schedule:
     def _pre_backward(self, event: Event) -> None:
         """Adds a gather of the unit's parameters to `planned`, unless they are gathered already.
         Also adds a gather of the unit that backward is expected to need next, unless it is gathered
-        already. This is the unit whose forward ended last before the forward of the event's unit
-        ended."""
+        already. The unit that is expected next is the one whose forward ended last before the
+        forward of the event's unit ended."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)
@@ -126,9 +127,9 @@ class _Schedule:
                 self._whole.add(ahead)
 
     def _post_backward(self, event: Event) -> None:
-        """Notes that a unit's gathered parameters are freed, and adds a reduction of its gradients
-        to `planned`, unless the call is ACCUMULATE. The buffer of a reduce-scatter must be free
-        when the next one begins, so only one is in flight at a time."""
+        """Notes that a unit's gathered parameters are freed. Unless the call is ACCUMULATE, also
+        adds a reduction of the unit's gradients to `planned`. The buffer of a reduce-scatter must
+        be free when the next one begins, so only one is in flight at a time."""
         self._whole.discard(event.unit)
         if event.call is Call.ACCUMULATE:
             return
@@ -208,9 +209,10 @@ def _assumed_events(
 ) -> list[Event]:
     """Returns the calls of FSDP2's methods in the last pass, at assumed moments, for a script that
     does not use fully_shard. A unit's backward is assumed to end when the unit's last gradient is
-    ready, and the backward of the next unit to begin at this moment. The first unit's backward
-    begins when backward itself begins. Each unit is assumed to take the same fraction of forward as
-    of backward. The forward and backward of the root (unit 0) contain those of all other units."""
+    ready, and the backward of the next unit to begin at this moment. The backward of the unit whose
+    gradients are ready first is assumed to begin when backward itself begins. Each unit is assumed
+    to take the same fraction of forward as of backward. The forward and backward of the root (unit
+    0) contain those of all other units."""
     before, backward = NS * step.before_ns, NS * step.backward_ns
     forward = max((before + backward) / passes - backward, 0)
     ends = sorted(

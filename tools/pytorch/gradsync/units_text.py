@@ -38,9 +38,9 @@ def estimate_text(step_s: Interval) -> str:
 
 
 def sum_texts(total_s: float, parts_s: Sequence[float]) -> list[str]:
-    """Returns the texts of a total and of its parts in ms, without the unit. All have as many
-    decimals as the total needs for four significant digits. The printed parts add up to the printed
-    total, because the first part gets the rounding error."""
+    """Returns the texts of a total and of its parts in ms, without the unit. All these texts have
+    as many decimals as the total needs for four significant digits. The printed parts add up to the
+    printed total, because the first part gets the rounding error."""
     total = 1e3 * total_s
     decimals = max(0, 3 - math.floor(math.log10(total)))
     _, *others = (round(1e3 * part, decimals) for part in parts_s)

@@ -47,7 +47,7 @@ CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gra
 
 
 class Watch(Listener):
-    """Watches a training script for `check` until finish() is called. This happens when the
+    """Watches a training script for `check` until finish() is called. finish() is called when the
     gradients of enough updates were compared with their means over ranks, or when the check must
     end for another reason.
 
@@ -109,8 +109,8 @@ class Watch(Listener):
         """Called when the script has ended: tells the other ranks, waits for their scripts to end,
         and then calls finish().
 
-        `how`: a text about the end of this rank's script. If another rank goes on training, the
-        function ends this rank with an error, and does not call finish().
+        `how`: a text about the end of this rank's script. If another rank goes on training,
+        end_script() ends this rank with an error, and does not call finish().
         """
         with self.own_work():
             self._meetings.end(how)
@@ -178,8 +178,8 @@ class Watch(Listener):
         self._patches.replace(owner, name, around)
 
     def _after(self, kind: type, name: str, then: Callable[[Any], object]) -> None:
-        """Until finish(), calls then(object) after each call of the method `name` of an object of
-        the class `kind`. Leaves out calls within `check` itself and in code that is being
+        """Until finish() is called, calls then(object) after each call of the method `name` of an
+        object of the class `kind`. Leaves out calls within `check` itself and in code that is being
         compiled."""
 
         def call(own: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
@@ -242,8 +242,8 @@ class Watch(Listener):
     ) -> Any:
         """Called instead of a clipping function of torch.nn.utils: copies gradients before the
         function clips them, and remembers a digest of each clipped gradient. Before the optimizer's
-        update, `check` compares the copies with the gradients' means over ranks, and leaves out
-        gradients that still have their digest."""
+        update, `check` compares the copies with the gradients' means over ranks. It does not
+        compare clipped gradients that still have their digest."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -324,9 +324,9 @@ class Watch(Listener):
                         self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
-        """Registers a hook of `check` on `leaf`, the parameter that gets the gradient of `p`, if it
-        requires a gradient and has no such hook yet. Optimizers have the parameter `p`; under
-        fully_shard, `leaf` is the whole parameter and `p` this rank's part."""
+        """Registers a hook of `check` on `leaf`, the parameter that gets the gradient of `p`, if
+        `leaf` requires a gradient and has no hook of `check` yet. Optimizers have the parameter
+        `p`; under fully_shard, `leaf` is the whole parameter and `p` this rank's part."""
         if not isinstance(leaf, torch.nn.Parameter) or not leaf.requires_grad:
             return
         if id(leaf) in self._leaves:

@@ -66,7 +66,8 @@ class UnknownWay:
 
 class Ways:
     """Computes the predictions of all ways to train for one question of `what_if`. `base`: the
-    settings of plain DDP, from which the other ways differ."""
+    settings of DDP without bf16_compress_hook and ZeroRedundancyOptimizer, from which the other
+    ways differ."""
 
     def __init__(self, predictor: Predictor, base: Row) -> None:
         self._predictor = predictor
@@ -137,8 +138,8 @@ class Ways:
 
     def _replicated_bytes(self, row: Row) -> float:
         """Returns the bytes that a rank sends in a step of DistributedDataParallel with these
-        settings. The bytes include the changes that bf16_compress_hook or ZeroRedundancyOptimizer
-        make to them."""
+        settings. bf16_compress_hook changes the bytes of the gradients, and ZeroRedundancyOptimizer
+        adds the bytes of its broadcasts."""
         total = self._recording.total_bytes
         sent = total * sent_part(Operation.ALL_REDUCE, self._world_size)
         if row.bf16:

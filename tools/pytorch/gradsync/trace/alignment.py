@@ -53,11 +53,11 @@ class Place:
 class Aligned:
     """One collective, as it ran on all ranks that took part. Times are seconds. `parts`: for each
     rank that took part, the collective in its trace. `arrivals_s`: when each rank arrived, that is,
-    began the collective. If all these ranks are on one host, this is a moment of their common
-    clock; otherwise it is relative to the collective's end, and so negative. `pure_s`: the time
-    from the last arrival to the latest end or, without a common clock, the shortest time that the
-    collective takes on a rank. `spread_s`: the time between the earliest and the latest end of the
-    collective on the ranks that took part."""
+    began the collective. If all these ranks are on one host, an arrival is a moment of their common
+    clock; otherwise it is relative to the collective's end on that rank, and so negative. `pure_s`:
+    the time from the last arrival to the latest end or, without a common clock, the shortest time
+    that the collective takes on a rank. `spread_s`: the time between the earliest and the latest
+    end of the collective on the ranks that took part."""
 
     place: Place
     parts: Mapping[int, Collective]
@@ -124,7 +124,8 @@ def step_of(called: float, windows: Sequence[Window]) -> int | None:
 
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
-    """Finds the collectives that are in the traces of two or more ranks, by their Places."""
+    """Finds, by their Places, the collectives that are in the traces of all ranks that may belong
+    to their group, and of at least two ranks."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():
@@ -187,9 +188,9 @@ def _offsets(
     ranks: Sequence[RankCollectives], found: Sequence[Mapping[int, Collective]]
 ) -> dict[int, float]:
     """Returns the seconds to add to each rank's times, to get times of the first rank's clock. For
-    a rank on another host, this is the median difference of the ends of the collectives that it has
-    in common with the first rank. For a rank on the same host, or without a common collective, it
-    is the difference of the moments at which the ranks' times are 0."""
+    a rank on another host, returns the median difference of the ends of the collectives that it has
+    in common with the first rank. For a rank on the first rank's host, or without a common
+    collective, returns the difference of the moments at which the two ranks' times are 0."""
     first = ranks[0]
     offsets = {first.rank: 0.0}
     for own in ranks[1:]:

@@ -90,7 +90,7 @@ class Collective:
 
 
 def kind_of(*names: object) -> str:
-    """Looks for a kind of collective, such as "all_reduce", in one of these names after the other,
+    """Looks for a kind of collective, such as "all_reduce", in these names, one after the other,
     and returns the first kind that it finds; "other" if no name contains one."""
     for name in names:
         letters = re.sub(r"[^a-z]", "", str(name or "").lower())

@@ -33,12 +33,12 @@ copies and FSDP, and steps that are not whole."""
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Prints one line of error to stderr, and ends the process with the status BAD_ARGUMENTS.
-        argparse calls this for wrong flags."""
+        argparse calls this method if flags are wrong."""
         self.exit(BAD_ARGUMENTS, f"trace: {message}\n")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parses the command line, and returns its flags. If they are wrong, prints why and ends the
+    """Parses the command line, and returns its flags. If flags are wrong, prints why and ends the
     process."""
     parser = _Parser(prog="trace", allow_abbrev=False, description=DESCRIPTION, epilog=LIMITS)
     parser.add_argument("traces", nargs="+", help="Reads these files, one a rank.")

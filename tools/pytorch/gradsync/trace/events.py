@@ -96,7 +96,7 @@ class Trace:
     """One rank's trace. Times are seconds after `origin_ns`, which is a time of the host's clock in
     nanoseconds.
 
-    `world_size` is 0 and `host`, `backend` and `device_name` are empty if the trace does not have
+    `world_size` is 0 and `host`, `backend` and `device_name` are empty if the trace does not tell
     them. `operators`: for each thread, when PyTorch's operators ran in it. `synchronisations`: when
     calls of the host waited for the GPU. `transports`: annotations of collectives. Those of gloo,
     such as gloo:..., are in gloo's own threads, where the collective runs; those of NCCL, such as

@@ -23,8 +23,8 @@ Event = dict[str, Any]
 
 
 class Progress:
-    """Shows the progress of reading on a terminal. Writes nothing if `out` (by default stderr) is
-    no terminal."""
+    """Shows on a terminal how much of a file has been read. Writes nothing if `out` (by default
+    stderr) is no terminal."""
 
     def __init__(self, name: str, total_bytes: int, out: TextIO | None = None) -> None:
         self._out = sys.stderr if out is None else out
@@ -169,9 +169,9 @@ def _fields(text: _Text, facts: dict[str, Any]) -> Iterator[Event]:
 def read_events(path: str, facts: dict[str, Any]) -> Iterator[Event]:
     """Yields the events of a trace's file, which may be compressed by gzip, whatever its name.
 
-    `facts` gets the fields that the file has in addition to the events; all of them are in it when
-    the iteration ends. Raises Refused if the file cannot be read or is not a trace; if its JSON is
-    broken, the error names the line and the character.
+    `facts` gets the fields that the file has in addition to the events; when the iteration ends,
+    `facts` has all these fields. Raises Refused if the file cannot be read or is not a trace; if
+    its JSON is broken, the error names the line and the character.
     """
     if path.removesuffix(".gz").endswith((".pftrace", ".perfetto-trace")):
         raise Refused(

@@ -1,6 +1,6 @@
 """Makes a recording from a trace of DistributedDataParallel. Like a recording that `gradsync
-record` makes of one process, it has the times of a step that sends nothing, and when the gradients
-of this step are ready.
+record` makes of one process, the made recording has the times of a step that sends nothing, and
+tells when the gradients of this step are ready.
 
 A Plan has the sizes of gradients in the order in which they are ready, and the number of gradients
 in each all-reduce. The sizes come from the shapes of AccumulateGrad's events, if shapes were
@@ -50,8 +50,8 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a trace tells about the gradients of a step. `gradients`: those of the last backward
-    pass, in the order in which they are ready. `buckets`: the number of gradients in each
+    """What a trace tells about the gradients of a step. `gradients`: the gradients of the last
+    backward pass, in the order in which they are ready. `buckets`: the number of gradients in each
     all-reduce. `passes`: the number of backward passes in a step. `has_views`: whether gradients
     are views of buckets.
     """

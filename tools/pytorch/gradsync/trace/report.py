@@ -31,9 +31,9 @@ SHARED = 0.05  # of communication: more overlaps with other communication
 @dataclass(frozen=True)
 class RankReport:
     """The times of the steps in one rank's trace. `numbers`: the number that the profiler gives
-    each step; for a trace without steps, which counts as one step, [None]. `steps`: the times of
-    each step's parts. `mean`: the means of these times over the steps that are not skipped (see
-    Report.skipped)."""
+    each step. A trace without steps counts as one step, and `numbers` is then [None]. `steps`: the
+    times of each step's parts. `mean`: the means of these times over the steps that are not skipped
+    (see Report.skipped)."""
 
     rank: int
     path: str
@@ -48,14 +48,14 @@ class SizeReport:
     """The collectives of one kind, group and size, in the steps that are not skipped (see
     Report.skipped).
 
-    `count`: their number in all these steps, on the rank that has most of them. `mean_s`: the mean
-    time that such a collective takes on a rank, including the time for which the rank waits in it
-    for the rank that begins it last. `pure_s`: the mean time without this waiting. If none of these
-    collectives could be matched between ranks' traces, `is_limit` is True: `pure_s` is then the
-    shortest time that one of them takes, which is an upper limit of the time without waiting, or
-    None if the size is unknown. `waiting_s`: the mean time for which a rank waits in such a
-    collective for the rank that begins it last; None if unknown. `bus_bytes_per_s`: the bus
-    bandwidth as nccl-tests define it, from `pure_s`; None if unknown.
+    `count`: the number of these collectives, in all these steps together, on the rank that has most
+    of them. `mean_s`: the mean time that such a collective takes on a rank, including the time for
+    which the rank waits in it for the rank that begins it last. `pure_s`: the mean time without
+    this waiting. If none of these collectives could be matched between ranks' traces, `is_limit` is
+    True. In this case `pure_s` is the shortest time that one of the collectives takes, which is an
+    upper limit of the time without waiting; None if the size is unknown. `waiting_s`: the mean time
+    for which a rank waits in such a collective for the rank that begins it last; None if unknown.
+    `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if unknown.
     """
 
     kind: str
@@ -92,9 +92,9 @@ class WaitingReport:
     """How long ranks wait for slower ranks, in the steps that are not skipped (see Report.skipped).
     `by_rank_s`: for each rank, how long it waits in a step, as a mean over these steps.
     `for_rank_s`: for each rank, how long all other ranks together wait for it in a step, as a mean
-    over these steps. `last_counts`: the number of collectives that each rank began last, without
-    ranks that began none last. `collectives`: the number of collectives, in the steps that are not
-    skipped, that could be matched between ranks' traces."""
+    over the steps that are not skipped. `last_counts`: the number of collectives that each rank
+    began last, without ranks that began none last. `collectives`: the number of collectives, in the
+    steps that are not skipped, that could be matched between ranks' traces."""
 
     by_rank_s: dict[int, float]
     for_rank_s: dict[int, float]
@@ -120,12 +120,12 @@ class WaitingReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of `gradsync trace`, in seconds. `skipped`: a step's number, the largest among the
-    first steps of the ranks' traces. Means over steps leave out this step and the steps before it.
-    If `skipped` is None, means use all steps. `collectives`: the collectives that could be matched
-    between ranks' traces; empty if there is only one rank, or if the matching is not credible (see
+    """The result of `gradsync trace`, in seconds. `skipped`: the number of the first step that all
+    ranks' traces have. Means over steps leave out this step and the steps before it. If `skipped`
+    is None, means use all steps. `collectives`: the collectives that could be matched between
+    ranks' traces; empty if there is only one rank, or if the matching is not credible (see
     Alignment.is_usable). `waiting`: how long ranks wait in these collectives, without those in
-    skipped steps; None if there are none."""
+    skipped steps; None if there are no such collectives."""
 
     ranks: list[RankReport]
     has_gpu: bool
@@ -137,9 +137,9 @@ class Report:
 
 
 def is_counted(number: int | None, skipped: int | None) -> bool:
-    """Returns whether means over steps use the step with this number. They leave out the step with
-    the number `skipped` and the steps before it, which only some ranks' traces have. If `skipped`
-    is None, means use all steps. Means always use a step without a number."""
+    """Returns whether means over steps use the step with this number. Means leave out the step with
+    the number `skipped`, and the steps before it, which some ranks' traces lack. If `skipped` is
+    None, means use all steps. Means always use a step without a number."""
     return skipped is None or number is None or number > skipped
 
 
@@ -203,10 +203,10 @@ def report_of(ranks: Sequence[Rank]) -> Report:
 
 
 def _skipped(ranks: Sequence[Rank]) -> int | None:
-    """Returns the number of the first step, if means over steps must leave it out: the profiler
-    starts at different times on different ranks, so this step may contain seconds of waiting that
-    training does not have. Returns None if fewer than 2 later steps remain on a rank, or if a trace
-    has no steps."""
+    """Returns the number of the first step that all traces have. Means over steps must leave this
+    step out: the profiler starts at different times on different ranks, so the step may contain
+    seconds of waiting that training does not have. Returns None if fewer than 2 later steps remain
+    on a rank, or if a trace has no steps."""
     numbers = [[window.number for window in rank.windows] for rank in ranks]
     known = [[number for number in own if number is not None] for own in numbers]
     if not all(known):

@@ -107,7 +107,8 @@ def computation_of(trace: Trace) -> Spans:
 
 
 def _transport_of_cpu(trace: Trace) -> Spans:
-    """Returns when the main thread copies into or out of buckets, or calls collectives."""
+    """Returns when the main thread copies gradients into or out of DDP's buckets, or calls
+    collectives."""
     main = trace.main_thread()
     own = (trace.calls, trace.records, trace.into_buckets, trace.out_of_buckets)
     return union(one.span for events in own for one in events if one.thread == main)
@@ -214,8 +215,8 @@ class Accountant:
 
     def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
         """Divides the main thread's time without computation. Returns when computation waits for
-        communication, when the main thread copies into or out of buckets or calls collectives, and
-        an empty set, because there is no GPU that is idle."""
+        communication, when the main thread copies gradients into or out of buckets or calls
+        collectives, and an empty set, because there is no GPU that is idle."""
         between = both(clipped(self._transport, window.span), gaps)
         waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
         communication = clipped(self._communication, window.span)
