@@ -15,9 +15,9 @@ namespace gradsync::comm {
 
 std::vector<std::string> BackendNames();
 
-// Throws InvalidInput for an unknown backend, option or value of an option, and for a backend that does not
-// support devices of type `device` or the ranks of `world`, or is not in this build. MakeProcessGroup makes
-// the checks of CheckBackend too.
+// Throws InvalidInput for an unknown backend, option or value of an option, and for a backend that is not in
+// this build. Also throws InvalidInput for a backend that does not support devices of type `device` or the
+// ranks of `world`. MakeProcessGroup makes the checks of CheckBackend too.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
 // Checks only that the backend and its options exist, and not whether they suit a device, ranks or this

@@ -54,7 +54,7 @@ class RecordingProcessGroup : public GroupDecorator {
   // collectives continue the numbering of Entry::sequence, and waited_ns() keeps its value.
   void Clear();
   // Returns the total time, in nanoseconds, of all calls of Work::Wait for collectives of this group since
-  // construction, without calls that threw an exception.
+  // construction. Calls that threw an exception are not counted.
   int64_t waited_ns() const {
     return std::accumulate(waited_->sums_ns.begin(), waited_->sums_ns.end(), int64_t{0});
   }
