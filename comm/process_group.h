@@ -169,11 +169,11 @@ class ProcessGroup {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
   // Returns one tensor in memory that all ranks share: when a collective has ended, every rank sees what any
-  // rank wrote into the tensor before the collective. Only backend shm, and backend hierarchical with shm on
-  // one host, can share memory between all ranks; with any other backend, AllocateShared returns an undefined
-  // tensor on all ranks. It also returns an undefined tensor for a group of one rank, and for 0 bytes. The
-  // tensor must not be an argument of collectives. All ranks must call AllocateShared in the same order with
-  // equal shape and dtype; it throws the same errors as Allocate. The tensor counts once in the memory
+  // rank wrote into the tensor before the collective. Only backend shm can share memory, alone or inside
+  // backend hierarchical, and only if all ranks of the group are on one host. With other groups,
+  // AllocateShared returns an undefined tensor on all ranks, and also for a group of one rank or for 0 bytes.
+  // The tensor must not be an argument of collectives. All ranks must call AllocateShared in the same order
+  // with equal shape and dtype; it throws the same errors as Allocate. The tensor counts once in the memory
   // statistics of all ranks together: each rank counts an equal share of its bytes.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {

@@ -166,8 +166,8 @@ class Trainer {
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
   // Returns how many bytes of the trainer's memory a strategy with the properties `traits` uses. The number
-  // includes the weights in the trainer's memory and the model's buffers (as of batch norms). It also
-  // includes the gradients, unless the strategy has its own memory for them, and the optimizer's state,
+  // includes the weights in the trainer's memory and the model's buffers (such as those of batch norms). It
+  // also includes the gradients, unless the strategy has its own memory for them, and the optimizer's state,
   // unless the strategy has its own.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
@@ -191,13 +191,13 @@ class Trainer {
   void Enter(std::string_view phase, Mark mark);
   void TakeValuesBack();
   void AllocateGradients();
-  // Runs forward and backward of all parts of a batch but the last (gradient accumulation), and forward of
-  // the last part. Returns the last part's loss times loss_scale / accumulation_steps.
+  // Runs forward and backward of each part of a batch except the last part (gradient accumulation). Runs only
+  // forward of the last part. Returns the last part's loss times loss_scale / accumulation_steps.
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
-  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `communicates`, sends rank 0's buffers
-  // of the model (as of batch norms) to all ranks before forward. If `keep` is not null, appends copies of
-  // the whole gradients to this list before the update of the weights.
+  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `communicates` is true, sends rank 0's
+  // values of the model's buffers (such as those of batch norms) to all ranks before forward. If `keep` is
+  // not null, appends copies of the whole gradients to this list before the update of the weights.
   StepTimes TakeStep(const Turn& turn, bool communicates, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);
 

@@ -76,8 +76,8 @@ struct TrainingVariant : Variant {
   }
   bool is_peer() const { return !framework.empty(); }
   // Returns the name of this variant's PyTorch strategy in bench/peers/pytorch_training.py: "ddp", or
-  // "ddp:1048576" with a bucket size in bytes that is not the default; followed by "_compiled" if the model
-  // is compiled.
+  // "ddp:1048576" with a bucket size in bytes that is not the default. If the model is compiled, the
+  // name ends with "_compiled".
   std::string peer() const;
   // Returns whether the strategy lets the ranks' weights differ after some or all steps, as local SGD does.
   bool drifts() const { return traits->agreement == ddp::Agreement::kDrifts; }

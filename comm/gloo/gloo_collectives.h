@@ -36,10 +36,9 @@ struct GlooTuning {
   // In an all-reduce, a rank sends its whole vector to every other rank if all that it sends (the vector's
   // bytes times the number of other ranks) is at most this number of bytes.
   size_t direct_bytes = 256 << 10;
-  // An all-reduce in which a rank would send more than `direct_bytes`, and all other collectives, send
-  // vectors in segments of at most this number of bytes. In measurements on loopback, collectives with
-  // segments below 512 KiB were slower, because each message costs time, and those with segments above 4 MiB
-  // were not faster.
+  // RunCollective sends vectors in segments of at most this number of bytes, except in an all-reduce in which
+  // a rank sends at most `direct_bytes`. In measurements on loopback, collectives with segments below 512 KiB
+  // were slower, because each message costs time, and those with segments above 4 MiB were not faster.
   size_t segment_bytes = 2 << 20;
 };
 

@@ -59,8 +59,8 @@ struct ChildOptions {
   bool dies_with_parent = true;
 };
 
-// A child process. The destructor kills it if it still runs. The child starts with no signal blocked and with
-// no descriptors except standard input, output and error. This class is not thread-safe.
+// A child process. The destructor kills the process if it still runs. The child starts with no signal blocked
+// and with no descriptors except standard input, output and error. This class is not thread-safe.
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;

@@ -6,7 +6,7 @@
 
 namespace gradsync::comm {
 
-// Owns the descriptor of an open file, pipe or socket. The destructor closes it.
+// Owns the descriptor of an open file, pipe or socket. The destructor closes the descriptor.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd = -1) : fd_(fd) {}

@@ -89,13 +89,13 @@ class RequestQueue {
   // earlier requests of this queue are done.
   Work Issue(Request request);
   // Makes all unfinished and later requests of this queue fail. The errors of these requests give `cause` as
-  // the cause, or, if a request had failed before, the cause of that failure. Also calls the function `abort`
-  // of the options, which makes running requests fail.
+  // the cause, or, if a request had failed before, the cause of that failure. Also calls
+  // RequestQueueOptions::abort, which makes running requests fail.
   void Abort(std::string_view cause);
   // Makes all unfinished and later requests fail because `operation`, a collective or an allocation, failed
   // with `exception`. Writes a note about the failure for the other ranks (FirstCause::Write), and then calls
-  // the function `abort` of the options. Returns the text of the cause for error messages: the failure of the
-  // rank that failed first, or, if the group is inside a larger group (`is_part` is true), the text of
+  // RequestQueueOptions::abort. Returns the text of the cause for error messages: the failure of the rank
+  // that failed first, or, if the group is inside a larger group (`is_part` is true), the text of
   // `exception`. If this queue failed or was aborted before, Fail only returns that earlier cause.
   std::string Fail(std::string_view operation, const std::exception& exception);
 

@@ -53,8 +53,7 @@ class Verifier {
   // strategy's check has an equal key, it uses the gradients in reference_ again. If the key differs, the
   // check computes the expected gradients anew. `loss_scale` is Stepper::loss_scale(), by which the loss is
   // multiplied before backward. If the number of ranks is a power of two, `loss_scale` is 1 for all
-  // strategies: scaling by a power of two rounds nothing, so the same expected gradients are right for all of
-  // them.
+  // strategies: scaling by a power of two rounds nothing, so the same expected gradients are right for all.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
