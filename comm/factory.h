@@ -15,14 +15,14 @@ namespace gradsync::comm {
 
 std::vector<std::string> BackendNames();
 
-// Throws InvalidInput for an unknown backend, option or value of an option, and for a backend that does not
-// support devices of type `device` or the ranks of `world`, or is not in this build. MakeProcessGroup makes
-// the checks of CheckBackend too.
+// Throws InvalidInput for an unknown backend, option or value of an option, and for a backend that is not in
+// this build. Also throws InvalidInput for a backend that does not support devices of type `device` or the
+// ranks of `world`. MakeProcessGroup makes the checks of CheckBackend too.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
-// Checks only that the backend and its options exist, and not whether they suit a device, ranks or this
-// build. Throws InvalidInput with a text such as "backend gloo has no option 'x'" or "backend hierarchical:
-// inner is 'x', expected one of: shm, gloo, mpi".
+// Checks only that the backend and its options exist. Does not check whether a device, the ranks or this
+// build support the backend. Throws InvalidInput with a text such as "backend gloo has no option 'x'" or
+// "backend hierarchical: inner is 'x', expected one of: shm, gloo, mpi".
 void CheckBackendOptions(const std::string& backend, const BackendOptions& options);
 // Checks that this host has a GPU for each of its ranks, as backend nccl needs. Throws InvalidInput if the
 // host has fewer GPUs (`num_gpus`) than ranks. The text of the exception has both numbers. Checks nothing if
@@ -61,9 +61,9 @@ std::vector<std::pair<std::string, std::string>> BackendLibraries();
 // Connects the ranks of options.world, and makes their process group. All these ranks must call
 // MakeProcessGroup, which returns when they are connected. If the environment variable
 // GRADSYNC_NCCL_SHARE_GPU is 1, backend nccl accepts more ranks than GPUs. NCCL then sends over sockets, so
-// this mode is for tests and not for measurements of speed. Throws InvalidInput where CheckBackend does, and
-// for other wrong values in `options`. Throws CollectiveError if ranks do not arrive at the rendezvous within
-// the timeout (the text names these ranks), or if ranks disagree on the number of ranks.
+// this mode is for tests and not for measurements of speed. Throws InvalidInput if CheckBackend would throw
+// it, and for other wrong values in `options`. Throws CollectiveError if ranks do not arrive at the
+// rendezvous within the timeout (the text names these ranks), or if ranks disagree on the number of ranks.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm

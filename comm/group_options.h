@@ -28,12 +28,12 @@ struct GroupOptions {
   // backend uses it.
   int num_threads = 2;
   // `interface_or_address` is a network interface ("eth0") or an address of this host, for gloo's connections
-  // to other ranks. Backends shm, mpi and nccl do not use it. If interface_or_address is empty and all ranks
-  // are on one host, gloo uses loopback. If it is empty and ranks are on several hosts, gloo uses this host's
-  // address towards other hosts. With a rendezvous (World::rendezvous) of the form tcp://, this is the
-  // address from which this host sends to the rendezvous, or, on the rendezvous's own host, to another host.
-  // With a rendezvous of the form file://, gloo uses the address to which this host's name resolves, or, if
-  // that is loopback, the address of the default route.
+  // to other ranks. Backends shm, mpi and nccl do not use interface_or_address. If interface_or_address is
+  // empty and all ranks are on one host, gloo uses loopback. If it is empty and ranks are on several hosts,
+  // gloo uses this host's address towards other hosts. With a rendezvous (World::rendezvous) of the form
+  // tcp://, this is the address from which this host sends to the rendezvous, or, on the rendezvous's own
+  // host, to another host. With a rendezvous of the form file://, gloo uses the address to which this host's
+  // name resolves, or, if that is loopback, the address of the default route.
   std::string interface_or_address{};
 };
 

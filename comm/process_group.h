@@ -114,7 +114,7 @@ struct Request {
 // benchmark program writes into its results (JSON).
 struct GroupFacts {
   int channels = 1;  // number of collectives that can progress concurrently
-  // Number of threads that receive data from other ranks, without the threads that run the collectives.
+  // Number of threads that receive data from other ranks. Threads that run collectives are not counted.
   int receivers = 0;
   std::string_view link = "other";  // the medium: memory, a network (other) or none
   std::string interface = {};       // name of the network interface; empty if unknown
@@ -169,11 +169,12 @@ class ProcessGroup {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
   // Returns one tensor in memory that all ranks share: when a collective has ended, every rank sees what any
-  // rank wrote into the tensor before the collective. Returns an undefined tensor on all ranks if the backend
-  // shares no memory between the ranks (only shm does, alone or in hierarchical), for a group of one rank,
-  // and for 0 bytes. The tensor must not be an argument of collectives. All ranks must call AllocateShared in
-  // the same order with equal shape and dtype; it throws the same errors as Allocate. The tensor counts once
-  // in the memory statistics of all ranks together: each rank counts an equal share of its bytes.
+  // rank wrote into the tensor before the collective. Only backend shm can share memory, alone or inside
+  // backend hierarchical, and only if all ranks of the group are on one host. With other groups,
+  // AllocateShared returns an undefined tensor on all ranks, and also for a group of one rank or for 0 bytes.
+  // The tensor must not be an argument of collectives. All ranks must call AllocateShared in the same order
+  // with equal shape and dtype; it throws the same errors as Allocate. The tensor counts once in the memory
+  // statistics of all ranks together: each rank counts an equal share of its bytes.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {
     return {};
@@ -195,9 +196,9 @@ class ProcessGroup {
   // Returns when every rank has called Barrier and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
-  // Makes all unfinished and later collectives of this group fail, on this rank and on the other ranks. With
-  // backend mpi, the collectives of the other ranks fail only at their timeout. Abort may be called from any
-  // thread. It does nothing in a process group of backend nccl, and in a HostGroup.
+  // Makes all unfinished and later collectives of this group fail, on this rank and on the other ranks. Abort
+  // does nothing in a process group of backend nccl, and in a HostGroup. With backend mpi, the collectives of
+  // the other ranks fail only at their timeout. Abort may be called from any thread.
   virtual void Abort() {}
 
   // Starts the collective that `request` describes, without a check of its arguments. AllReduce, Broadcast,
@@ -218,7 +219,8 @@ class ProcessGroup {
   const std::string device_name_;
 };
 
-// Base class for wrappers of a process group: it forwards the calls that a derived class does not override.
+// Base class for wrappers of a process group: forwards to that group the virtual calls that a derived class
+// does not override.
 class GroupDecorator : public ProcessGroup {
  public:
   explicit GroupDecorator(std::unique_ptr<ProcessGroup> inner) : GroupDecorator(*inner) {

@@ -78,10 +78,11 @@ struct Turn {
   int64_t num_steps = 1;               // number of timed steps, without barriers between them
   int64_t lead_in_steps = 0;           // number of untimed steps after the barrier, before the timed steps
   // A step divides its batch into `accumulation_steps` parts of equally many rows, and runs forward and
-  // backward of one part after the other. The gradient is the mean of the parts' gradients. The trainer tells
-  // the strategy which gradients are ready (Strategy::OnGradReady) only in the backward pass of the last
-  // part. If Strategy::needs_every_pass() is true, the trainer does so in the backward pass of every part. In
-  // the measured times (StepTimes), all passes before the backward pass of the last part count as forward.
+  // backward of one part after the other. The gradient is the mean of the parts' gradients. If
+  // Strategy::needs_every_pass() is true, the trainer tells the strategy in the backward pass of every part
+  // which gradients are ready (Strategy::OnGradReady); if false, only in the backward pass of the last part.
+  // In the measured times (StepTimes), the time of all passes before the backward pass of the last part
+  // counts as forward.
   int64_t accumulation_steps = 1;
   // If the Euclidean norm of all gradients together is larger than clip_norm, the update uses all gradients
   // times clip_norm / norm, similar to PyTorch's clip_grad_norm_. With a strategy that does not average
@@ -98,7 +99,8 @@ double ToDouble(const model::Tensor& scalar);
 class Trainer {
  public:
   // The trainer uses `group` for barriers, and in Restart to send rank 0's weights and buffers to all ranks.
-  // Strategies may use other process groups. All these groups, and `group`, must outlive the trainer.
+  // Strategies may communicate in other process groups. The groups of all strategies, and `group`, must
+  // outlive the trainer.
   Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& options, const model::DevicePtr& device,
           comm::RecordingProcessGroup& group, CpuClock cpu_clock);
 
@@ -114,7 +116,8 @@ class Trainer {
   // weights, because nothing is copied. Allocates the trainer's memory for gradients if there is none;
   // backward then stores new gradients there.
   void BeginGradients();
-  // Does the same as BeginGradients, but allocates no memory for gradients.
+  // Removes all gradients, and makes the parameters use the trainer's memory for weights, as BeginGradients
+  // does, but allocates no memory for gradients.
   void ResetGradients();
 
   RangeSink* ranges() const { return options_.ranges; }
@@ -137,8 +140,8 @@ class Trainer {
   // barriers between them. If the model has buffers (as batch norms have), forward of the last step begins
   // with a broadcast of rank 0's buffers. If turn.lead_in_steps is not 0, forward of every step begins with
   // such a broadcast. When Step returns, the parameters have the gradients of the last timed step, unless the
-  // strategy keeps only a part of the gradients on each rank. turn.group has a log of the collectives that
-  // the timed and the untimed steps ran in turn.group. If `tracer` is not null, the timed steps report to
+  // strategy keeps only a part of the gradients on each rank. After a call of Step, turn.group.entries() has
+  // the collectives of the untimed and the timed steps. If `tracer` is not null, the timed steps report to
   // `tracer` the broadcast of buffers. They also report the operations of forward and backward of the last of
   // turn.accumulation_steps parts of the batch.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
@@ -163,8 +166,8 @@ class Trainer {
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
   // Returns how many bytes of the trainer's memory a strategy with the properties `traits` uses. The number
-  // includes the weights in the trainer's memory and the model's buffers (as of batch norms). It also
-  // includes the gradients, unless the strategy has its own memory for them, and the optimizer's state,
+  // includes the weights in the trainer's memory and the model's buffers (such as those of batch norms). It
+  // also includes the gradients, unless the strategy has its own memory for them, and the optimizer's state,
   // unless the strategy has its own.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
@@ -188,13 +191,13 @@ class Trainer {
   void Enter(std::string_view phase, Mark mark);
   void TakeValuesBack();
   void AllocateGradients();
-  // Runs forward and backward of all parts of a batch but the last (gradient accumulation), and forward of
-  // the last part. Returns the last part's loss times loss_scale / accumulation_steps.
+  // Runs forward and backward of each part of a batch except the last part (gradient accumulation). Runs only
+  // forward of the last part. Returns the last part's loss times loss_scale / accumulation_steps.
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
-  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `communicates`, sends rank 0's buffers
-  // of the model (as of batch norms) to all ranks before forward. If `keep` is not null, appends copies of
-  // the whole gradients to this list before the update of the weights.
+  // Takes one step, from Strategy::BeginStep to Strategy::Update. If `communicates` is true, sends rank 0's
+  // values of the model's buffers (such as those of batch norms) to all ranks before forward. If `keep` is
+  // not null, appends copies of the whole gradients to this list before the update of the weights.
   StepTimes TakeStep(const Turn& turn, bool communicates, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);
 

@@ -102,8 +102,8 @@ inline void OnTwoRanks(const std::function<void(Rank& rank)>& body,
   });
 }
 
-// Returns the names of gradsync's strategies that support f64 parameters, without those that average weights
-// only every few steps.
+// Returns the names of gradsync's strategies that support f64 parameters. Leaves out strategies that average
+// weights only every few steps.
 inline std::vector<std::string> Strategies() {
   std::vector<std::string> names = ddp::StrategyNames();
   std::erase_if(names, [](const std::string& name) {

@@ -41,12 +41,12 @@ struct TrainingVariant : Variant {
   // they are the properties of the gradsync strategy with which it is compared.
   const ddp::Traits* traits = nullptr;
   std::string floor = {};  // name of the strategy without communication; costs are measured from its time
-  // `values` maps the name of each option of the variant to its value. It lacks the size of buckets and
-  // options that have their default value. If an option takes words instead of numbers, its value here is the
-  // word's index in Option::words.
+  // `values` maps the name of each option of the variant to its value. The map lacks the size of buckets and
+  // options that have their default value. If an option takes words instead of numbers, its value in the map
+  // is the word's index in Option::words.
   std::map<std::string, double, std::less<>> values = {};
   int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets
-  // The names of the options that the variant's text sets, also of those that it sets to their default.
+  // The names of all options in the variant's text, also of options that have their default value.
   std::set<std::string, std::less<>> named = {};
 
   // clip_norm(), learning_rate() and optimizer() return the values of the variant's options with these names.
@@ -76,10 +76,10 @@ struct TrainingVariant : Variant {
   }
   bool is_peer() const { return !framework.empty(); }
   // Returns the name of this variant's PyTorch strategy in bench/peers/pytorch_training.py: "ddp", or
-  // "ddp:1048576" with a bucket size in bytes that is not the default; followed by "_compiled" if the model
-  // is compiled.
+  // "ddp:1048576" with a bucket size in bytes that is not the default. If the model is compiled, the
+  // name ends with "_compiled".
   std::string peer() const;
-  // Returns whether the ranks' weights differ by design after at least some steps, as with local SGD.
+  // Returns whether the strategy lets the ranks' weights differ after some or all steps, as local SGD does.
   bool drifts() const { return traits->agreement == ddp::Agreement::kDrifts; }
   void Describe(Record& record) const;
 };
@@ -114,10 +114,10 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
 std::string PeerBackend(std::span<const TrainingVariant> variants);
 // Returns the PyTorch strategies with which `variants` can be compared (Traits::pytorch_twin), in all
 // `modes`: eager, compiled or both. Each combination of strategy, bucket size and mode occurs once. A variant
-// without such a strategy, or that sets an option that PyTorch's strategy lacks (Option::keeps_twin is
-// false), adds no strategy. Throws InvalidInput, with a message that begins with --with_peers, if a variant
-// that would add a strategy sets clip_norm or learning_rate, which bench/peers/pytorch_training.py does not
-// support.
+// adds no strategy if PyTorch has none that can be compared with it, or if the variant sets an option that
+// PyTorch's strategy lacks (Option::keeps_twin is false). Throws InvalidInput, with a message that begins
+// with --with_peers, if a variant that would add a strategy sets clip_norm or learning_rate, which
+// bench/peers/pytorch_training.py does not support.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);
 

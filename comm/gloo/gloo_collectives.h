@@ -13,9 +13,9 @@
 // In an all-reduce of short vectors, every rank sends its whole vector to every other rank, and reduces the
 // vectors of all ranks itself. This all-reduce takes the delay of one message for vectors of up to 4 KiB. It
 // takes the delay of two messages for longer vectors, because each rank then also sends a confirmation that
-// it has received everything. Vectors of up to ShortMessages::kMaxBytes (4 KiB) are exchanged without gloo,
-// by the class ShortMessages, if two conditions hold. The mesh must have short_messages(), and the caller
-// must wait for the result immediately after it issued the collective (Waits::kAtOnce).
+// it has received everything. An all-reduce exchanges vectors of up to ShortMessages::kMaxBytes (4 KiB)
+// without gloo, by the class ShortMessages, if two conditions hold. The mesh must have short_messages(), and
+// the caller must wait for the result immediately after it issued the collective (Waits::kAtOnce).
 //
 // In an all-reduce of a long vector, the vector is cut into one part for each rank. A rank receives its part
 // of the vectors of all other ranks, reduces it, and sends the result to all other ranks. A part is sent in
@@ -36,10 +36,9 @@ struct GlooTuning {
   // In an all-reduce, a rank sends its whole vector to every other rank if all that it sends (the vector's
   // bytes times the number of other ranks) is at most this number of bytes.
   size_t direct_bytes = 256 << 10;
-  // An all-reduce in which a rank would send more than `direct_bytes`, and all other collectives, send
-  // vectors in segments of at most this number of bytes. In measurements on loopback, collectives with
-  // segments below 512 KiB were slower, because each message costs time, and those with segments above 4 MiB
-  // were not faster.
+  // RunCollective sends vectors in segments of at most this number of bytes, except in an all-reduce in which
+  // a rank sends at most `direct_bytes`. In measurements on loopback, collectives with segments below 512 KiB
+  // were slower, because each message costs time, and those with segments above 4 MiB were not faster.
   size_t segment_bytes = 2 << 20;
 };
 
@@ -74,8 +73,8 @@ void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tun
 // uses, over the connections of `mesh`. RunOwnAllReduce exists so that benchmarks can compare gloo's
 // all-reduce with that of RunCollective. In each of size - 1 steps, where `size` is the number of ranks, each
 // rank adds a part of its vector to the part that it has received, and rounds the sum. If a connection breaks
-// within a message, this rank may notice it only when the timeout has passed. If communication fails, throws
-// PeerError, which names no rank. Backend `gloo_own` runs all other collectives with RunCollective.
+// within a message, this rank may notice the break only when the timeout has passed. If communication fails,
+// throws PeerError, which names no rank. Backend `gloo_own` runs all other collectives with RunCollective.
 void RunOwnAllReduce(GlooMesh& mesh, const Request& request);
 
 }  // namespace gradsync::comm

@@ -20,8 +20,8 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // an outer backend between hosts. Its collectives accept only tensors on the CPU. An all-reduce has three
 // steps (Mikami et al., 2018: a torus of two dimensions). First each rank reduces one part of the vectors of
 // its host's ranks. Then the ranks that have the same local rank on their hosts reduce this part between the
-// hosts. Finally the ranks of each host gather all parts. With L ranks on each host, the network between
-// hosts carries, for a long all-reduce, 1/L of the bytes that it carries if backend gloo alone connects all
+// hosts. Finally the ranks of each host gather all parts. In a long all-reduce with L ranks on each host, the
+// network between hosts carries 1/L of the bytes that it would carry if backend gloo alone connected all
 // ranks. In collectives of all ranks, long vectors are divided into chunks, so that the network carries one
 // chunk while other chunks are reduced within the hosts. A collective is divided when it is issued: all
 // requests for its chunks then go to the queues of the inner and the outer process group. A request that must
@@ -32,16 +32,16 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // f32, because a host's sum must not be rounded before the hosts' sums are added. These sums have 4 bytes per
 // element instead of 2, so for bf16 the network carries 2/L of the bytes that gloo alone would send.
 //
-// The inner and the outer group detect ranks that are late or lost as their backends do in groups that are
-// not hierarchical. But the outer group's timeout is twice options.timeout: a rank of another host may be
-// late because it waits for a third rank, on its own host, and the error must blame this third rank.
-// ProcessGroup::Allocate returns memory of the inner group. If all ranks are on one host, only the inner
-// backend is used. If each of several hosts has one rank, only the outer backend is used. In both cases,
-// error messages and the memory of Allocate come from the only backend.
+// The inner and the outer group detect late and lost ranks in the same way as other groups of their backends.
+// But the outer group's timeout is twice options.timeout: a rank of another host may be late because it waits
+// for a third rank, on its own host, and the error must blame this third rank. ProcessGroup::Allocate returns
+// memory of the inner group. If all ranks are on one host, only the inner backend is used. If each of several
+// hosts has one rank, only the outer backend is used. In both cases, error messages and the memory of
+// Allocate come from the only backend.
 //
 // options.backend_options must contain "inner" and "outer", the names of the two backends. Throws the
-// exceptions that these backends throw when they make a group; also InvalidInput if the hosts have different
-// numbers of ranks.
+// exceptions that these backends throw when they make a group. Also throws InvalidInput if the hosts have
+// different numbers of ranks.
 std::unique_ptr<ProcessGroup> MakeHierarchicalGroup(const GroupOptions& options, const MakePart& make_part);
 
 // Returns the ranks of each host, in ascending order; hosts are in the order of their lowest ranks.

@@ -15,8 +15,8 @@
 
 namespace gradsync::comm {
 
-// The error that NcclCommunicator throws if NCCL rejects a call, fails or does not answer in time, or was
-// aborted. what() is only the cause: it names neither this rank nor the collective.
+// The error that NcclCommunicator throws if NCCL rejects a call, fails or does not answer in time, or if the
+// communicator has been aborted. what() is only the cause: it names neither this rank nor the collective.
 class NcclError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -34,7 +34,7 @@ class NcclCommunicator {
   // CollectiveError if ranks are missing or NCCL fails.
   NcclCommunicator(const World& world, const model::CudaDevice& device, std::chrono::milliseconds timeout);
   // The destructor waits until the other ranks also destroy their communicators, at most for the timeout. If
-  // they do not, it aborts this rank's communicator.
+  // the timeout passes or NCCL fails, the destructor aborts this rank's communicator.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -43,8 +43,8 @@ class NcclCommunicator {
   // the collective. The first call of Launch for each kind of collective blocks until the other ranks also
   // make this call. Launch runs a barrier as an all-reduce. Throws NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
-  // Throws NcclError if NCCL has reported an asynchronous error. The function does nothing after Abort, and
-  // while another thread is in a call of NCCL.
+  // Throws NcclError if NCCL has reported an asynchronous error. CheckAsyncError does nothing after Abort,
+  // and while another thread is in a call of NCCL.
   void CheckAsyncError();
   // Aborts the communicator: NCCL's kernels that still wait for other ranks end, with undefined results. A
   // second call does nothing.

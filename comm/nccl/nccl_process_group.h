@@ -22,8 +22,8 @@ inline constexpr char kWithoutNccl[] =
 // Wait of a barrier blocks the calling thread until then. A collective keeps its tensors alive until Wait has
 // returned or the GPU has finished the collective; otherwise the device's allocator could reuse their memory
 // too early. Work::interval measures with CUDA events, and converts their times to the host's clock with an
-// anchor: a time read on both clocks (model/tensor/cuda_clock.h). Every Barrier reads a new anchor; for a
-// collective, the last anchor before its issue is used.
+// anchor: a time read on both clocks (model/tensor/cuda_clock.h). Every Barrier reads a new anchor;
+// Work::interval uses the last anchor from before the collective was issued.
 //
 // NCCL chooses the order of additions, which is not always rank order. The result of an all-reduce is bitwise
 // equal on all ranks.

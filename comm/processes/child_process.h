@@ -51,15 +51,16 @@ struct ChildOptions {
   int stdout_fd = STDOUT_FILENO;
   int stderr_fd = STDERR_FILENO;
   // If own_group is true, the child becomes the leader of a new process group, so that ChildProcess::Signal
-  // and Kill also reach the programs that it starts. The signal of a terminal's Ctrl-C does not reach a child
-  // in its own process group: the caller must pass signals on to it (comm/processes/stop_signals.h).
+  // and Kill also reach the programs that the child starts. The signal of a terminal's Ctrl-C does not reach
+  // a child in its own process group: the caller must pass signals on to it (comm/processes/stop_signals.h).
   bool own_group = false;
-  // If true, the kernel kills the child when the thread that started it ends for any reason.
+  // If dies_with_parent is true, the kernel kills the child when the thread that started it ends for any
+  // reason.
   bool dies_with_parent = true;
 };
 
-// A child process. The destructor kills it if it still runs. The child starts with no signal blocked and with
-// no descriptors except standard input, output and error. This class is not thread-safe.
+// A child process. The destructor kills the process if it still runs. The child starts with no signal blocked
+// and with no descriptors except standard input, output and error. This class is not thread-safe.
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;

@@ -6,7 +6,7 @@
 
 namespace gradsync::comm {
 
-// Owns the descriptor of an open file, pipe or socket. The destructor closes it.
+// Owns the descriptor of an open file, pipe or socket. The destructor closes the descriptor.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd = -1) : fd_(fd) {}
@@ -28,8 +28,8 @@ class FileDescriptor {
 // Raises this process's soft limit of open descriptors to its hard limit (RLIMIT_NOFILE).
 void RaiseDescriptorLimit();
 
-// Opens the file `path` with open(2) and these `flags`. Only the owner can read and write a file that this
-// function creates. Throws std::system_error, which names the path, if the file cannot be opened. The
+// Opens the file `path` with open(2) and the flags `flags`. Only the owner can read and write a file that
+// this function creates. Throws std::system_error, which names the path, if the file cannot be opened. The
 // descriptor is closed when this process executes a program (close-on-exec).
 FileDescriptor OpenFile(const std::string& path, int flags);
 

@@ -14,8 +14,8 @@ struct LaunchOptions {
   // In this time the other ranks may print the cause of the failure. If all ranks end before this time has
   // passed, LaunchSelf does not wait for the rest of it.
   std::chrono::milliseconds settle{1000};
-  // `finish` is the longest time from the end of the first rank to the end of the last rank. When it has
-  // passed, LaunchSelf stops the ranks that still run. So a launch ends even if one rank hangs after all
+  // `finish` is the longest time from the end of the first rank to the end of the last rank. When this time
+  // has passed, LaunchSelf stops the ranks that still run. So a launch ends even if one rank hangs after all
   // others have exited with 0. `finish` has no effect if with_mpirun is true.
   std::chrono::milliseconds finish{60'000};
   // `grace` is the time from the signal that asks the ranks to stop (SIGTERM, or the signal that this process

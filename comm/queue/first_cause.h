@@ -52,20 +52,20 @@ class PeerClosed : public PeerError {
 // With backends gloo and shm, a rank on which a collective fails closes its connections. So a rank may lose a
 // connection to a rank that did not fail first. A rank that makes no progress may itself be waiting for
 // another rank. Therefore, before it closes its connections, a rank on which a collective fails writes a note
-// into the store that all ranks of the job share: which rank it blames for the failure, and why. Before this
+// into the store that all ranks of the job share: which rank it blames for the failure, and why. Before the
 // rank throws CollectiveError, it reads the note of the rank that it blames, then the note of the rank that
 // this note blames, and so on. The last of the notes that it finds tells the first cause. If this rank blames
-// a rank without knowing its number, it searches the notes of the other ranks for one that blames no rank; if
-// there is none, it blames a rank that has written no note.
+// a rank without knowing its number, it searches the notes of the other ranks for one that blames no rank. If
+// there is none, it may blame a rank that has written no note (see FindSilent).
 //
 // The store, which holds the notes, is in rank 0's process (comm/rendezvous/store.h). After rank 0 has read
 // the notes, it calls Store::Fail, unless ranks blame each other in a circle. Store::Fail makes the job fail
 // with the cause that rank 0 found, and ranks that fail later report this cause. If rank 0's process ends
-// before it has called Store::Fail, the store ends with it. A rank that then loses a connection cannot write
-// its note, and its error message says that rank 0 closed the connection. If a rank blames another rank, and
-// the store does not answer within five seconds, the rank's error message says that rank 0 made no progress.
-// Ranks that have not joined a job (World::job is null) have no store, so each of them reports only the
-// failure that it has seen itself.
+// before it has called Store::Fail, the store ends with the process. A rank that then loses a connection
+// cannot write its note, and its error message says that rank 0 closed the connection. If a rank blames
+// another rank, and the store does not answer within five seconds, the rank's error message says that rank 0
+// made no progress. Ranks that have not joined a job (World::job is null) have no store, so each of them
+// reports only the failure that it has seen itself.
 //
 // Thread-safe. A process group of backend hierarchical uses one FirstCause object together with the two
 // groups of which it is made.
@@ -97,12 +97,12 @@ class FirstCause {
   // returns true. Throws JobFailed if the job has failed (Store::Fail), and std::runtime_error if rank 0
   // cannot be reached.
   bool Follow(Deadline deadline);
-  // Call FindSilent if this rank's note blames another rank whose number is unknown. Sets the member first_,
-  // the text of the first cause. Reads the notes of the other ranks in the order of their numbers, and copies
-  // the cause from the first note that blames no rank into first_. If there is no such note, and the cause in
-  // this rank's own note starts with kAnotherRank ("another rank"), first_ becomes this cause with "rank N"
-  // in place of this text; N is the lowest-numbered rank that has written no note. Throws JobFailed if the
-  // job has failed, and std::runtime_error if rank 0 cannot be reached.
+  // Call FindSilent if this rank's note blames another rank whose number is unknown. May set the member
+  // first_, the text of the first cause. Reads the notes of the other ranks in the order of their numbers,
+  // and copies the cause from the first note that blames no rank into first_. If there is no such note, and
+  // the cause in this rank's own note starts with kAnotherRank ("another rank"), first_ becomes this rank's
+  // cause with "rank N" in place of "another rank", where N is the lowest-numbered rank that has written no
+  // note. Throws JobFailed if the job has failed, and std::runtime_error if rank 0 cannot be reached.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

@@ -19,8 +19,9 @@ void CheckOptions(std::string_view backend, const GroupOptions& options);
 // Runs a collective in a process group of one rank: copies the input, if there is one, to the output.
 void RunAlone(const Request& request);
 
-// Computes the output of the collective `request` on rank `rank` from the inputs of all ranks, which this
-// process must be able to read, and writes it into request.output. inputs[r] points to the input of rank r.
+// Computes the output of the collective `request` on rank `rank` from the inputs of all ranks, and writes the
+// output into request.output. This process must be able to read all inputs. inputs[r] points to the input of
+// rank r.
 void RunFromInputs(const Request& request, int rank, std::span<std::byte* const> inputs);
 
 // A Signature has the properties of a Request that must be equal on all ranks, so that the ranks can notice

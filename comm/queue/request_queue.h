@@ -40,7 +40,7 @@ struct RequestQueueOptions {
   // (-1) for any other thread.
   std::function<void(const Request& request, int thread)> run;
   // `abort` is the backend's function that makes the requests that run in this process group fail on this
-  // rank. Backends gloo and shm do so by closing the group's connections, so running requests of the other
+  // rank. In backends gloo and shm, `abort` closes the group's connections, so running requests of the other
   // ranks fail too.
   std::function<void()> abort;
   // `first_cause` is the object that writes a note about this rank's failure for the other ranks, and finds
@@ -84,18 +84,18 @@ class RequestQueue {
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
-  // Appends the request to the queue, and sets its member `sequence` to its number in the order of issue. The
-  // queue runs a barrier, and a request whose caller waits immediately (Waits::kAtOnce), only after all
+  // Appends `request` to the queue, and sets request.sequence to the request's number in the order of issue.
+  // The queue runs a barrier, and a request whose caller waits immediately (Waits::kAtOnce), only after all
   // earlier requests of this queue are done.
   Work Issue(Request request);
-  // Makes all unfinished and later requests of this queue fail. Their errors give `cause` as the cause, or,
-  // if a request had failed before, the cause of that failure. Also calls the function `abort` of the
-  // options, which makes running requests fail.
+  // Makes all unfinished and later requests of this queue fail. The errors of these requests give `cause` as
+  // the cause, or, if a request had failed before, the cause of that failure. Also calls
+  // RequestQueueOptions::abort, which makes running requests fail.
   void Abort(std::string_view cause);
   // Makes all unfinished and later requests fail because `operation`, a collective or an allocation, failed
   // with `exception`. Writes a note about the failure for the other ranks (FirstCause::Write), and then calls
-  // the function `abort` of the options. Returns the text of the cause for error messages: the failure of the
-  // rank that failed first, or, if the group is inside a larger group (`is_part` is true), the text of
+  // RequestQueueOptions::abort. Returns the text of the cause for error messages: the failure of the rank
+  // that failed first, or, if the group is inside a larger group (`is_part` is true), the text of
   // `exception`. If this queue failed or was aborted before, Fail only returns that earlier cause.
   std::string Fail(std::string_view operation, const std::exception& exception);
 

@@ -29,8 +29,8 @@ class Verifier {
   // number `round`. Compares the ranks' gradients bitwise, or, for a strategy that shards the optimizer's
   // state, the ranks' whole weights. Returns true if the compared tensors are equal on all ranks. If they
   // differ, returns false for a strategy that lets ranks' weights differ by design, and throws
-  // std::runtime_error on all ranks for any other strategy. All ranks must call SpotCheck, and never for a
-  // strategy of PyTorch.
+  // std::runtime_error on all ranks for any other strategy. All ranks must call SpotCheck. The strategy must
+  // be one of gradsync, not of PyTorch.
   bool SpotCheck(Stepper& stepper, int64_t round);
 
   // Takes training steps on a fixed batch of each rank, compares the gradients, the weights or both with the
@@ -50,10 +50,10 @@ class Verifier {
   Trainer& trainer_;
   Rank& rank_;
   // A ReferenceKey has all values on which the expected gradients in reference_ depend. If the next
-  // strategy's check has an equal key, it uses the gradients in reference_ again. If its key differs, it
-  // computes them anew. `loss_scale` is Stepper::loss_scale(), by which the loss is multiplied before
-  // backward. If the number of ranks is a power of two, `loss_scale` is 1 for all strategies: scaling by a
-  // power of two rounds nothing, so the same expected gradients are right for all of them.
+  // strategy's check has an equal key, it uses the gradients in reference_ again. If the key differs, the
+  // check computes the expected gradients anew. `loss_scale` is Stepper::loss_scale(), by which the loss is
+  // multiplied before backward. If the number of ranks is a power of two, `loss_scale` is 1 for all
+  // strategies: scaling by a power of two rounds nothing, so the same expected gradients are right for all.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)

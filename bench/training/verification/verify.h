@@ -14,8 +14,8 @@
 // all ranks, and its weights with what the optimizer makes of its gradients.
 namespace gradsync::bench {
 
-// GradsOf and ValuesOf return the gradients and the values of the parameters, in their order. CopyGrads and
-// CopyValues return copies, on the CPU, which later steps do not change.
+// GradsOf and ValuesOf return the gradients and the values of the parameters, in the order of `params`.
+// CopyGrads and CopyValues return copies, on the CPU, which later steps do not change.
 std::vector<model::Tensor> GradsOf(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> ValuesOf(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
@@ -24,13 +24,14 @@ std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params)
 // Tells how well a strategy's gradients and weights agree with the expected gradients and weights. The error
 // of a tensor is |found - expected| / |expected| in Euclidean norms, and infinite if a number is not finite.
 // |expected| is replaced by 0.01 r sqrt(n) if that is larger, where n is the tensor's number of elements and
-// r the root mean square of all elements of all expected tensors. So a gradient that should be zero, and is
+// r the root mean square of all elements of all expected tensors. So a gradient that should be zero, but is
 // not because of rounding, does not count as wrong. `grad_rel_error` is the largest error of the gradients on
 // all ranks, and `param_rel_error` that of the parameters.
 //
 // The function Verify compares gradients with those that one process computes from the batches of all ranks.
-// It compares a parameter with what the optimizer makes of the strategy's own gradients, and not of the
-// single process's, because AdamW turns a gradient that is nearly zero into a full step in either direction.
+// Verify compares a parameter with what the optimizer makes of the strategy's own gradients. The optimizer
+// does not get the single process's gradients, because AdamW turns a gradient that is nearly zero into a full
+// step in either direction.
 struct Agreement {
   double grad_rel_error = 0;
   double param_rel_error = 0;
