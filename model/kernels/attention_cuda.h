@@ -36,11 +36,11 @@ class SharedMemory {
   unsigned char* next_ = DynamicShared<unsigned char>();
 };
 
-// There are two kinds of tiles. A (kTile, kDim) tile has kTile rows (positions) of one head of q, k, v or
-// dout (the gradient of attention's output). A (kTile, kTile) tile has attention scores, probabilities or
-// their gradients. kDim is head_dim rounded up to 32, 64, 80 or 128; a (kTile, kDim) tile has zeros in the
-// columns from head_dim on. Number, float or double, is the type of a tile's elements. Products of tiles do
-// not use the GPU's tensor cores, which would round f32 inputs.
+// Multiplies tiles, which have two possible shapes. A (kTile, kDim) tile has kTile rows (positions) of one
+// head of q, k, v or dout (the gradient of attention's output). A (kTile, kTile) tile has attention scores,
+// probabilities or their gradients. kDim is head_dim rounded up to 32, 64, 80 or 128; a (kTile, kDim) tile
+// has zeros in the columns from head_dim on. Number, float or double, is the type of a tile's elements.
+// Products of tiles do not use the GPU's tensor cores, which would round f32 inputs.
 //
 // A CUDA block has 16 x 16 threads. Thread (ty, tx) computes some elements of a product of two tiles: those
 // in the rows ty * kRows + i and the columns tx + 16 * j, where kRows = kTile / 16 and i < kRows.
