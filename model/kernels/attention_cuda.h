@@ -48,9 +48,9 @@ template <class NumberOf, int kDimOf>
 struct Tiles {
   using Number = NumberOf;
   static constexpr int kDim = kDimOf;
-  // Tiles have 32 rows instead of 64 in two cases, to need less shared memory. Tiles of f64 need twice the
-  // memory of tiles of f32. With 80 columns, tiles of 64 rows would be too large for the gradient kernels on
-  // GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per block.
+  // With f64 or with 80 columns, tiles have 32 rows instead of 64, to need less shared memory. Tiles of f64
+  // need twice the memory of tiles of f32. With 80 columns, tiles of 64 rows would be too large for the
+  // gradient kernels on GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per block.
   static constexpr int kTile = sizeof(Number) == 8 || kDim == 80 ? 32 : 64;
   // The number of elements from the start of a row of a (kTile, kDim) tile to the start of the next. This
   // stride is one more than kDim, so that neighbours in a column are in different banks of the shared memory.
