@@ -14,17 +14,17 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor_ops.h"
 
-// A model for tests of strategies, whose gradients are known exactly. Its loss uses each parameter once or
-// several times. For each use, Backward adds x + 15 floor(w / 16) to each element of the parameter's
-// gradient. Here w is the value of the same element of the parameter, and x is a number that DataAt computes
-// from the rank, the step, the parameter and the element's index. If the function Scaled has multiplied the
-// loss by a factor, Backward adds the product of this factor and x + 15 floor(w / 16). For elements with an
-// even index, w is read in forward; for elements with an odd index, w is read in backward. So a wrong
-// gradient shows whether forward or backward has read an outdated weight. Both x and 15 floor(w / 16) are
-// small multiples of 15, so that sums, and means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error.
-// (1/3, 1/5 and 1/6 are rounded, but by so little that their products with a multiple of 15 round to the
-// exact result.) Under gradient descent with a learning rate of 0.5, the weights w stay small, and so do the
-// gradients.
+// Defines a model with exactly known gradients, for tests of strategies for gradient synchronisation. The
+// model's loss may use a parameter once, several times or not at all. For each use, Backward adds x + 15
+// floor(w / 16) to each element of the parameter's gradient. Here w is the value of the same element of the
+// parameter, and x is a number that DataAt computes from the rank, the step, the parameter and the element's
+// index. If the function Scaled has multiplied the loss by a factor, Backward adds the product of this factor
+// and x + 15 floor(w / 16). For elements with an even index, w is read in forward; for elements with an odd
+// index, w is read in backward. So the indices of a gradient's wrong elements show whether forward or
+// backward has read outdated weights. Both x and 15 floor(w / 16) are small multiples of 15, so that sums,
+// and means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error. (1/3, 1/5 and 1/6 are rounded, but by
+// so little that their products with a multiple of 15 round to the exact result.) Under gradient descent with
+// a learning rate of 0.5, the weights w stay small, and so do the gradients.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -57,8 +57,8 @@ class TestModel {
   const std::vector<model::Parameter*>& params() const { return params_; }
   const model::DevicePtr& device() const { return device_; }
 
-  // Returns what `rank` adds in `step` to element i of the gradient of the parameter with the index `param`,
-  // without the summand that depends on the weight.
+  // Returns what one use of the parameter with the index `param` on `rank` in `step` adds to element i of the
+  // parameter's gradient, without the summand that depends on the weight.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }

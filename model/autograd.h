@@ -132,11 +132,11 @@ using UseHook = std::function<void(const Parameter&)>;
 // that is an input of the operation, because the operation's backward may read the parameter's memory again.
 //
 // A graph can be used for one Backward only, because the tensors that an operation has captured are released
-// after its backward. Throws std::logic_error for a second Backward, for an operation that does not
-// contribute exactly once to an input that needs a gradient, and for an input that has been changed since the
-// operation read it. Throws InvalidInput if the loss does not have exactly one element, depends only on
-// frozen parameters or on none, or depends on a parameter that is neither frozen nor in `params`; also if
-// `params` has a parameter twice.
+// after its backward. Throws std::logic_error for a second Backward of the same graph, for an operation that
+// does not contribute exactly once to an input that needs a gradient, and for an input that has been changed
+// since the operation read it. Throws InvalidInput if the loss does not have exactly one element, depends
+// only on frozen parameters or on none, or depends on a parameter that is neither frozen nor in `params`;
+// also if `params` has a parameter twice.
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {},
               const UseHook& on_use = {});
 

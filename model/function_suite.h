@@ -20,10 +20,10 @@
 #include "model/tensor/random.h"
 #include "model/tensor/tensor_ops.h"
 
-// Defines GoogleTest suites that check differentiable operations. The parameter of each test is a
-// FunctionCase, which has the operation. The suite FunctionTest runs on the CPU and on CUDA, the other suites
-// only on the CPU. A test's source file includes this header, and instantiates the suites that the test needs
-// with the test's FunctionCases.
+// Defines GoogleTest suites that check differentiable operations. Each test gets the operation that it checks
+// from its GoogleTest parameter, a FunctionCase. The suite FunctionTest runs on the CPU and on CUDA, the
+// other suites only on the CPU. A test's source file includes this header, and instantiates the suites that
+// the test needs with the test's FunctionCases.
 namespace gradsync::model {
 
 inline std::vector<double> ToDouble(const Tensor& tensor) {
@@ -70,7 +70,7 @@ struct CaseResult {
 
 // Runs forward and backward of the operation of test case c. If `displaced` is 2 i, the memory of the value
 // of input i is not aligned to 16 bytes. If `displaced` is 2 i + 1, the memory of the gradient of input i is
-// not. By default all values and gradients are aligned.
+// not aligned to 16 bytes. By default all values and gradients are aligned.
 inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype,
                           size_t displaced = SIZE_MAX) {
   const auto displace = [](const Tensor& tensor) {

@@ -13,7 +13,7 @@
 #include "model/tensor/kernel.h"
 #include "model/tensor/tensor.h"
 
-// Common code of the differentiable operations: runs their kernels and checks their inputs.
+// Defines functions with which differentiable operations run their kernels and check their inputs.
 namespace gradsync::model {
 
 // An object that converts a tensor to a pointer to the tensor's elements, for a kernel's argument. If the
@@ -41,8 +41,8 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
 }
 
 // The tensor for the gradient of an operation's input, and whether to add to it or overwrite it. A Grad
-// converts to the type Destination<T*>, which kernels take, and which has a pointer to the tensor's elements
-// instead of the tensor.
+// converts to Destination<T*>, the type that kernels take. A Destination<T*> has a pointer to the tensor's
+// elements instead of the tensor.
 using Grad = Destination<Tensor>;
 
 // If input i needs a gradient, runs the kernel that make.operator()<T>(grad) returns, which computes the
@@ -56,11 +56,12 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
   op.Contribute(i, write, rows);
 }
 
-// Computes the gradients of the operation's inputs 0 to N - 1 in one run of the kernel that
+// Computes the gradients of the operation's inputs 0 to N - 1 by the kernel that
 // make.operator()<T>(grad_0, ..., grad_(N-1)) returns. grad_i is the Destination to which the kernel writes
-// or adds input i's gradient. If `shared` is true, several of these inputs may be the same variable, whose
-// gradients are added up in one memory. If `shared` is true, the kernel runs once for each input that needs a
-// gradient, and computes only this gradient.
+// or adds input i's gradient. `shared` must be true if several of these inputs may be the same variable,
+// whose gradients are added up in one memory. If `shared` is false, the kernel runs once, for all inputs. If
+// `shared` is true, the kernel runs once for each input that needs a gradient, and computes only this
+// gradient.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {

@@ -12,8 +12,8 @@
 // other functions also take tensors on a GPU.
 namespace gradsync::model {
 
-// A differentiable function to check. For equal inputs, the function must return equal outputs in every call,
-// because CheckGradients calls it many times.
+// The type of the differentiable functions that CheckGradients checks. For equal inputs, the function must
+// return equal outputs in every call, because CheckGradients calls it many times.
 using Function = std::function<Var(const std::vector<Var>& inputs)>;
 
 // Returns the sum over i of the inner products of outputs[i] and `weights`: a scalar loss that depends on all

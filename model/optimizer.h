@@ -82,7 +82,7 @@ class Optimizer {
   // "exp_avg.NAME[BEGIN:END]" for a part of the parameter.
   std::vector<NamedTensor> State();
   // Returns the number of state tensors for parameter `p`. Each state tensor has as many elements as the
-  // parameter, or as the part that is updated.
+  // parameter or, if the optimizer updates only a part of the parameter, as this part.
   virtual size_t NumStatesOf(const Parameter& /*p*/) const { return state_names_.size(); }
   int64_t num_steps() const { return num_steps_; }
   void SetNumSteps(int64_t num_steps) { num_steps_ = num_steps; }

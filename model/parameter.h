@@ -15,8 +15,8 @@ namespace gradsync::model {
 //
 // A parameter may have a copy in bf16: its rounded value, which the operations of the model read instead of
 // the value. The value and the gradient of a parameter with a copy are f32. ForwardValue() rounds the value
-// into the copy again if the value may have changed. An optimizer that updates whole parameters avoids this
-// pass over memory by writing value and copy together (BeginUpdate()).
+// into the copy again if the value may have changed. An optimizer that updates whole parameters makes this
+// rounding unnecessary, because it writes value and copy together (BeginUpdate()).
 //
 // Code that writes the value must call MutableValue() before each write, or BeginUpdate() if it also writes
 // the copy. Without these calls, ForwardValue() may return an old copy, and Backward may not detect that a

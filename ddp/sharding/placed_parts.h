@@ -18,10 +18,10 @@ inline constexpr Option kGather = {.name = "gather",
 // so the strategy sends gradients without copying them. With the strategy's option gather=update, an
 // all-gather in Update writes a bucket's updated weights over the bucket's gradients, which are no longer
 // needed; ranks that share the weights need no all-gather. With gather=forward, the all-gathers of the
-// weights begin when the rank has updated its parts of all buckets, the first layers' bucket first. With
-// gather=forward, each read of a parameter in the next step's forward waits for the all-gather of the
-// parameter's bucket (ddp/sharding/carried_weights.h). With gather=forward every rank keeps its own copy of
-// the whole weights, even if ranks could share memory.
+// weights begin when the rank has updated its parts of all buckets. The all-gather of the first layers'
+// bucket begins first. With gather=forward, each read of a parameter in the next step's forward waits for the
+// all-gather of the parameter's bucket (ddp/sharding/carried_weights.h). With gather=forward every rank keeps
+// its own copy of the whole weights, even if ranks could share memory.
 class PlacedParts : public ShardedStrategy {
  public:
   void BeginStep() override;
@@ -33,8 +33,9 @@ class PlacedParts : public ShardedStrategy {
   void Reset() override;
   void CompleteGradients() override;
   void CompleteValues() override;
-  // Returns the collectives of the last step, in order. With gather=forward, the all-gathers of weights come
-  // first: the update of the previous step has begun them, and the last step's forward has waited for them.
+  // Returns the collectives of the last step, in the order in which they began. With gather=forward, the
+  // all-gathers of weights come first: the Update before the last step began them, and the last step's
+  // forward waited for them.
   BucketPlan plan() const override;
 
  protected:
@@ -50,8 +51,8 @@ class PlacedParts : public ShardedStrategy {
 };
 
 // Implements Traits::more_copies, which returns additional memory as a multiple of the memory of all
-// gradients, for strategies derived from PlacedParts. Returns 1 with gather=forward, because the whole
-// weights then have a buffer besides that of the gradients; else 0.
+// gradients, for strategies derived from PlacedParts. Returns 1 with gather=forward, because the strategy
+// then has buffers for the whole weights besides those for the gradients. Without gather=forward, returns 0.
 double WeightsBuffer(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

@@ -15,7 +15,7 @@ namespace gradsync::ddp {
 void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
 // Packs the parameters into buckets, in the reverse of their order in forward, and pads the buckets so that
 // all ranks have parts of equal size. `traits` must have the options small_first and small_last, which lower
-// the limits of the first and of the last buckets' sizes (PlanPlaced).
+// the size limits of the first bucket and of the last buckets (PlanPlaced).
 BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 
 // The base class of strategies for gradient synchronisation in which each rank updates one part of every
@@ -23,19 +23,21 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // 5. If p ranks have parts of m elements, the bucket has p m elements, and rank r's part has the elements
 // from r m to (r + 1) m - 1; a parameter may lie in several parts. During backward a reduce-scatter of each
 // bucket gives each rank its part of the gradients, summed over the ranks. This sum is the mean gradient,
-// because the caller multiplies the loss by loss_scale(), which is 1 / (number of ranks). All-gathers in
-// Update, or in the next step, give every rank the updated weights of all parts. The parameters are in the
-// same buckets in all steps, because the optimizer's state of an element cannot move to another rank.
+// because the caller multiplies the loss by loss_scale(), which is 1 / (number of ranks). Unless ranks share
+// the weights, all-gathers in Update or in the next step give every rank the updated weights of all parts.
+// The parameters are in the same buckets in all steps, because the optimizer's state of an element cannot
+// move to another rank.
 //
 // If the constructor's argument `in_common` is true, and the ranks can share memory
 // (ProcessGroup::AllocateShared), the ranks keep one common copy of the weights in shared memory, and gather
 // no weights. Two barriers in Update then replace the all-gathers: after the first barrier, no rank reads the
 // old weights any more; after the second, all ranks have written their parts of the new weights.
 //
-// MakeSharded can make a strategy that divides buckets among the ranks of one host only: `group_` is then a
-// comm::HostGroup of this host's ranks, and every host has all parts ("MiCS", arXiv:2205.00119; PyTorch's
-// hybrid sharding). A reduce-scatter within each host reduces the gradients, and an all-reduce then adds each
-// part of the gradients over the hosts. No weights are sent between hosts.
+// MakeSharded can make a strategy that divides each bucket among the ranks of a host, and not among all
+// ranks: `group_` is then a comm::HostGroup of this host's ranks, and every host has all parts ("MiCS",
+// arXiv:2205.00119; PyTorch's hybrid sharding). A reduce-scatter within each host reduces the gradients, and
+// an all-reduce then adds each part of the gradients over the hosts. No weights are sent between hosts,
+// because the ranks of each host have all parts.
 class ShardedStrategy : public OverlappedBuckets {
  public:
   // The destructor copies weights that are in memory shared by ranks to the parameters' own memory. If each
@@ -70,7 +72,8 @@ class ShardedStrategy : public OverlappedBuckets {
   // memory of this rank's parts of the gradients and of the weights, with one tensor for each bucket. If
   // `own_values` is empty, Update writes this rank's parts of the new weights directly to the parameters'
   // values. SetParts makes the optimizer that updates this rank's parts, with the settings of the optimizer
-  // `like`; if `like` is null, the first Update makes it with the settings of its argument `optimizer`.
+  // `like`; if `like` is null, the first Update makes that optimizer, with the settings of Update's argument
+  // `optimizer`.
   void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
                 std::vector<model::Tensor> own_values = {});
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
@@ -87,9 +90,10 @@ class ShardedStrategy : public OverlappedBuckets {
   // gradients into the tensor. The tensors of buckets i and i - 1 must not overlap, because Update copies
   // weights out of the tensor of bucket i - 1 while it gathers weights into that of bucket i.
   virtual model::Tensor GatherBuffer(size_t i) = 0;
-  // Called when own_values_, this rank's parts of the weights, have new elements: in the first BeginStep, and
-  // after each update. In PublishValues, a derived class that has own_values_ begins all-gathers of these
-  // weights, or rounds the weights to bf16 for later all-gathers.
+  // If the strategy keeps this rank's parts of the weights in own_values_, the first BeginStep and each
+  // Update call PublishValues when own_values_ has the current weights. In PublishValues, a derived class
+  // that has own_values_ begins all-gathers of these weights, or rounds the weights to bf16 for later
+  // all-gathers.
   virtual void PublishValues() {}
   // Gathers the mean gradient from the parts of all ranks with one all-gather for each bucket. When
   // GatherGradients returns, p.grad() of every parameter p is the whole gradient on every rank. Strategies in

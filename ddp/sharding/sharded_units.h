@@ -15,17 +15,17 @@ namespace gradsync::ddp {
 // gradients of a unit's parameters, these gradients are views of one buffer. When backward has finished with
 // the unit, a reduce-scatter of this buffer gives each rank its part of the gradients, summed over all ranks.
 // These reduce-scatters run in every pass (micro-batch) of a step. The gradient buffers of two consecutive
-// units do not overlap; those of other units may.
+// units do not overlap; the buffers of other units may overlap.
 //
 // All ranks reduce the gradients of all units in the same order, even if a rank's forward does not use some
-// parameters: when backward has finished with a unit, those gradients of the unit that this rank has not
-// computed are set to zero.
+// parameters. When backward has finished with a unit, the strategy sets those gradients of the unit to zero
+// that this rank has not computed.
 class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
-  // Called before backward reads `param`: waits until the weights of the parameter's unit (group of
-  // parameters) are gathered. Throws std::logic_error if backward has already reached a unit that comes
+  // OnUse is called before backward reads `param`, and waits until the weights of the parameter's unit (group
+  // of parameters) are gathered. Throws std::logic_error if backward has already reached a unit that comes
   // before the parameter's unit in forward.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
@@ -49,10 +49,10 @@ class ShardedUnits : public ShardedStrategy {
 
  private:
   void BeginPass();
-  // Called when backward has reached unit i, a group of parameters, counted from 0 in the order of backward;
-  // or, with i = num_units_, when backward has ended. Starts the reduce-scatters of the units with which
-  // backward has finished. Unless backward has ended, makes the gradients of unit i's parameters views of the
-  // unit's buffer.
+  // EnterThrough is called when backward has reached unit i, a group of parameters; units are counted from 0
+  // in the order of backward. With i = num_units_, EnterThrough is called when backward has ended. Starts the
+  // reduce-scatters of the units with which backward has finished. Unless backward has ended, makes the
+  // gradients of unit i's parameters views of the unit's buffer.
   void EnterThrough(size_t i);
   void Leave(size_t i);
   comm::Work Send(size_t i) override;

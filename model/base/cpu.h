@@ -3,7 +3,8 @@
 namespace gradsync {
 
 // Says whether a processor has the instruction sets AVX2, FMA and BMI2. This project's programs need all
-// three, because .bazelrc compiles them for x86-64-v3. Older x86-64 processors lack some of them.
+// three, because .bazelrc compiles them for x86-64-v3. Older x86-64 processors lack some of these instruction
+// sets.
 struct CpuFeatures {
   bool avx2 = false;
   bool fma = false;

@@ -45,8 +45,8 @@ std::string Join(const Parts&... parts) {
   return internal::Concatenate({std::string_view(internal::TextOf(parts))...});
 }
 
-// Thrown if a function gets an invalid argument, or a program an invalid flag or file. The message is one
-// line that says what is wrong, usually with the argument, the value found and the value expected.
+// Thrown if a function gets an invalid argument, or if a program gets an invalid flag or file. The message is
+// one line that says what is wrong, usually with the argument, the value found and the value expected.
 class InvalidInput : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;

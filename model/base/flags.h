@@ -104,8 +104,9 @@ class FlagTable {
   // BeginGroup.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Sets the names of the flags that --help without a topic explains, in one line each. After ShowFirst,
-  // --help shows only the names of all other flags. If ShowFirst is not called, --help explains all flags.
+  // Sets the names of the flags that --help without a topic explains, in one line each. After a call of
+  // ShowFirst, --help shows nothing but the name of each other flag. If ShowFirst is not called, --help
+  // explains all flags.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
   // Adds a flag --name. Parse writes the flag's value to `target` if the command line has the flag. --help

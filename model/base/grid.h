@@ -27,14 +27,15 @@ struct Grid {
   // If AddTo has to omit rows of the table, it keeps the table's last num_last rows and omits rows before
   // them. But if AddTo may append at most num_last + 3 lines, it omits the table's last rows instead.
   size_t num_last = 0;
-  // The table's first num_left columns are left-aligned, the others right-aligned. By default all are
-  // left-aligned.
+  // The table's first num_left columns are left-aligned, the others right-aligned. By default, all columns
+  // are left-aligned.
   size_t num_left = static_cast<size_t>(-1);
 
   bool fits() const;
   // Appends at most `most` lines to `lines`, one for each row of the table. If the table has more than `most`
-  // rows, headers included, one line in place of the omitted rows lists as many of these rows' names as fit.
-  // If `most` is less than three and less than the number of rows, AddTo appends nothing.
+  // rows, headers included, one line takes the place of the omitted rows. This line lists as many names of
+  // the omitted rows as fit. If `most` is less than three and less than the number of rows, AddTo appends
+  // nothing.
   void AddTo(size_t most, Lines* lines) const;
   std::string ToString() const;
 };

@@ -34,8 +34,8 @@ std::string SizeText(int64_t bytes);
 std::string RateText(double bits_per_second);
 // Returns "1 rank", "2 ranks".
 std::string RankCount(int64_t num_ranks);
-// Formats a duration as the value of a command-line flag, rounded up to ten seconds, a minute or an hour:
-// "40s", "6m", "3h".
+// Formats a duration as the value of a command-line flag: "40s", "6m", "3h". Durations up to 90 s are rounded
+// up to a multiple of ten seconds, those up to 90 minutes to minutes, and longer ones to hours.
 std::string DurationFlag(double seconds);
 
 }  // namespace gradsync

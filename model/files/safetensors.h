@@ -49,8 +49,8 @@ class SafetensorsFile {
   // Reads the tensor `name` into new memory on `device`. Throws InvalidInput if the file has no tensor
   // `name`, and std::runtime_error if reading fails.
   Tensor Load(std::string_view name, const DevicePtr& device) const;
-  // Reads the tensor `name` into the tensor `target`. Throws the same errors as Load, and InvalidInput if the
-  // shape or dtype of `target` differs from that of the tensor in the file.
+  // Reads the tensor `name` into the tensor `target`. Throws the same errors as Load, and also InvalidInput
+  // if the shape or dtype of `target` differs from that of the tensor in the file.
   void LoadInto(std::string_view name, const Tensor& target) const;
 
  private:

@@ -9,8 +9,8 @@
 //
 // The forward pass does not keep the (seq, seq) matrices of scores and probabilities. The backward pass
 // computes these matrices again from q, k and each row's log-sum-exp (FlashAttention, arXiv:2205.14135). In
-// our own kernels, which are all except cuDNN's, a CPU thread or a CUDA block computes at most 64 rows of
-// such a matrix at a time.
+// our own kernels, which are all except cuDNN's, a CPU thread or a CUDA block computes at most 64 rows of a
+// (seq, seq) matrix at a time.
 //
 // On CUDA, CausalAttention and CausalAttentionGrad throw InvalidInput for a head_dim above 128.
 namespace gradsync::model::kernels {

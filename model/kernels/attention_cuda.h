@@ -36,11 +36,11 @@ class SharedMemory {
   unsigned char* next_ = DynamicShared<unsigned char>();
 };
 
-// There are two kinds of tiles. A (kTile, kDim) tile has kTile rows (positions) of one head of q, k, v or
-// dout (the gradient of attention's output). A (kTile, kTile) tile has attention scores, probabilities or
-// their gradients. kDim is head_dim rounded up to 32, 64, 80 or 128; a (kTile, kDim) tile has zeros in the
-// columns from head_dim on. Number, float or double, is the type of a tile's elements. Products of tiles do
-// not use the GPU's tensor cores, which would round f32 inputs.
+// Multiplies tiles, which have two possible shapes. A (kTile, kDim) tile has kTile rows (positions) of one
+// head of q, k, v or dout (the gradient of attention's output). A (kTile, kTile) tile has attention scores,
+// probabilities or their gradients. kDim is head_dim rounded up to 32, 64, 80 or 128; a (kTile, kDim) tile
+// has zeros in the columns from head_dim on. Number, float or double, is the type of a tile's elements.
+// Products of tiles do not use the GPU's tensor cores, which would round f32 inputs.
 //
 // A CUDA block has 16 x 16 threads. Thread (ty, tx) computes some elements of a product of two tiles: those
 // in the rows ty * kRows + i and the columns tx + 16 * j, where kRows = kTile / 16 and i < kRows.
@@ -48,9 +48,9 @@ template <class NumberOf, int kDimOf>
 struct Tiles {
   using Number = NumberOf;
   static constexpr int kDim = kDimOf;
-  // Tiles have 32 rows instead of 64 in two cases, to need less shared memory. Tiles of f64 need twice the
-  // memory of tiles of f32. With 80 columns, tiles of 64 rows would be too large for the gradient kernels on
-  // GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per block.
+  // With f64 or with 80 columns, tiles have 32 rows instead of 64, to need less shared memory. Tiles of f64
+  // need twice the memory of tiles of f32. With 80 columns, tiles of 64 rows would be too large for the
+  // gradient kernels on GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per block.
   static constexpr int kTile = sizeof(Number) == 8 || kDim == 80 ? 32 : 64;
   // The number of elements from the start of a row of a (kTile, kDim) tile to the start of the next. This
   // stride is one more than kDim, so that neighbours in a column are in different banks of the shared memory.

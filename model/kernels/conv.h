@@ -9,10 +9,10 @@
 
 namespace gradsync::model::kernels {
 
-// A two-dimensional convolution (as in deep learning, the kernel is not flipped) with a square kernel, equal
-// stride and equal zero padding in both directions, and no bias. The channels of input and output are stored
-// in blocks (ActivationShape::block). The blocks of the output may have another size than those of the input.
-// The weight's shape is (out_channels, in_channels, size, size), row-major.
+// The shape of a two-dimensional convolution (as in deep learning, the kernel is not flipped) with a square
+// kernel, equal stride and equal zero padding in both directions, and no bias. The channels of input and
+// output are stored in blocks (ActivationShape::block). The blocks of the output may have another size than
+// those of the input. The weight's shape is (out_channels, in_channels, size, size), row-major.
 struct ConvShape {
   ActivationShape in;
   int64_t out_channels;
@@ -45,7 +45,7 @@ int64_t PreferredChannelBlock();
 //
 // On CUDA, cuDNN computes convolutions of f32, f64 and BF16 numbers, with bitwise equal results in every run.
 // cuDNN rounds f32 numbers to TF32 (10 bits of mantissa) only if CudaDevice::allow_tf32() is true. BF16
-// numbers are converted to f32 and multiplied as TF32, which represents them exactly. A block
+// numbers are converted to f32 and multiplied as TF32, which represents them exactly. On CUDA, a block
 // (ActivationShape::block) of the input or output must have one channel (layout NCHW) or, except for f64, all
 // channels (layout NHWC). If the input's block has all channels, the output's block must have all channels
 // too. For other blocks, the kernels' functions OnCuda throw InvalidInput. The functions OnCuda throw

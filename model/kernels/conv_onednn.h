@@ -88,8 +88,8 @@ class OneDnnConvs {
   };
 
   // Returns the entry of `cache` for `key`. If `cache` has no such entry, Find first makes it from the two
-  // oneDNN descriptors that make() returns. The first describes the weight, or the weight's gradient, in the
-  // caller's layout; the second describes the convolution.
+  // oneDNN descriptors that make() returns. The first descriptor is of the weight, or of the weight's
+  // gradient, in the caller's layout; the second is of the convolution.
   template <class Made, class Make>
   const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
 

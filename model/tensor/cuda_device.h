@@ -120,7 +120,7 @@ class CudaEvent {
 
 // A buffer of pinned (page-locked) CPU memory. Kernels on the GPU can access it, and the GPU can copy it
 // while the CPU does other work. Allocating and freeing such memory is slow. Destroy the buffer only when no
-// copy uses it any more.
+// kernel or copy uses it any more.
 class PinnedBuffer {
  public:
   // Throws CudaOutOfMemory if there is not enough memory.
@@ -172,8 +172,8 @@ class CudaDevice : public Device {
   void Synchronize() override;
 
   // `id` is 0, or a kernel has found a token id outside of the vocabulary; then `id` is the position of this
-  // token id in the flattened array of ids, plus one. `target` is the same for targets. The struct is in
-  // pinned CPU memory, which kernels can write.
+  // token id in the flattened array of ids, plus one. `target` is 0, or tells in the same way the position of
+  // a target outside of the vocabulary. The struct is in pinned CPU memory, which kernels can write.
   struct WrongIndices {
     int64_t id, target;
   };
