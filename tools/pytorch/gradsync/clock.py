@@ -17,7 +17,7 @@ Mark = int | torch.cuda.Event
 
 @dataclass(frozen=True)
 class Span:
-    """The time from one mark to another."""
+    """The time from one mark of a Clock to another."""
 
     begin: Mark
     end: Mark

@@ -43,9 +43,9 @@ class _Patch:
             setattr(self.owner, self.name, before)
 
     def _living_before(self) -> Any:
-        """Returns the value of the attribute that `undo` must restore. If that would be the
-        replacement of another Patches object that has been undone meanwhile, returns the value from
-        before that replacement.
+        """Returns the value of the attribute that `undo` must restore. If this value is a
+        replacement by another Patches object that has been undone meanwhile, returns the value that
+        the attribute had before the replacement.
         """
         before = self.before
         while True:
