@@ -1,4 +1,5 @@
-"""Ends `check` if the script trains in other processes, or averages among some ranks only."""
+"""Ends `check` if the script trains in other processes, or averages gradients among some ranks
+only."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ class JsonObject:
     """The fields of one object of a JSON document.
 
     `place` says where the object is, such as "ranks[0][3].collectives", and is empty for the whole
-    document. Each public method returns the value of the field `name`, and raises Refused if the
-    value has another type than the method returns. The field must be present, unless the call gives
-    a default or the field is optional. Numbers must be within `least` and `most`, both included.
+    document. Each public method reads the value of the field `name`, and raises Refused if the
+    value has the wrong type for this method. The field must be present, unless the call gives a
+    default or the field is optional. Numbers must be within `least` and `most`, both included.
 
     At the end of a `with` statement, fields that were not read also raise Refused:
 

@@ -54,9 +54,9 @@ class Prober:
         return sent
 
     def _way(self, probe: Probe, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that runs the collectives of the probe. If they run one by one, the
-        function marks in `sent` when each begins and ends. Preparations are
-        made before _way() returns, so that they are not measured.
+        """Returns a function that runs the collectives of the probe. If the collectives run one by
+        one, the function marks in `sent` when each begins and ends. Preparations are made before
+        _way() returns, so that they are not measured.
         """
         if probe.kind is CollectiveKind.FULLY_SHARD:
             return self._gather_and_reduce_units(sent)

@@ -154,8 +154,8 @@ class _Samples:
 
 
 def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
-    """Yields, for each recorded probe, the times of the rank with the shortest time. This rank
-    arrived last, and so waited least for other ranks.
+    """Yields, for each recorded probe, what was measured on the rank whose collectives took the
+    shortest time. This rank came last to the probe, and so waited least for other ranks.
 
     Leaves out FSDP2's probes, because a rank that waits in one collective may arrive last at the
     next.
