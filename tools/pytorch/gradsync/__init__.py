@@ -26,7 +26,7 @@ LACKING = 4
 
 class Refused(ValueError):
     """Raised if something that the user gives cannot be used, such as a flag, a file, a model or a
-    script. Its text is one line that says what is wrong."""
+    script. The text of the exception is one line that says what is wrong."""
 
 
 def __getattr__(name: str) -> Any:

@@ -37,7 +37,7 @@ NEEDS = "it needs PyTorch {}.{} or newer".format(*OLDEST_PYTORCH)
 
 
 def end(text: str, status: int) -> NoReturn:
-    """Prints a text to stderr, and ends the process with this exit status."""
+    """Prints `text` to stderr, and ends the process with the exit status `status`."""
     print(text, file=sys.stderr)
     sys.exit(status)
 

@@ -15,9 +15,9 @@ LONGEST_VALUE = 31  # characters of a value that a finding repeats: digests are 
 
 @dataclasses.dataclass
 class RankStep:
-    """What one rank reports about a step before the optimizer updates the weights. Each field that
-    is a dictionary maps names, such as those of weights, to texts, such as digests. If several
-    ranks have one name in such a dictionary, their texts for this name should be equal."""
+    """The report of one rank about a training step, made before the optimizer updates the weights.
+    Each field that is a dictionary maps names, such as those of weights, to texts, such as digests.
+    If several ranks report a text for one name, these texts should be equal."""
 
     parameters: dict[str, str]
     settings: dict[str, str]
@@ -67,10 +67,10 @@ def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -
 
 def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
     """Adds a difference to `findings` if two ranks train on the same batches, and so do the same
-    work twice. Two ranks count as such if their inputs and targets are equal. They also count as
-    such if their gradients are equal (and not all 0) while their inputs are not known to differ. If
-    only the inputs of two ranks are found to be equal, adds a note, because equal inputs are right
-    if the targets differ."""
+    work twice. The batches of two ranks count as the same if the inputs and targets of the ranks
+    are equal. They also count as the same if the gradients of the ranks are equal (and not all 0)
+    while the inputs are not known to differ. If only the inputs of two ranks are found to be equal,
+    adds a note, because equal inputs are right if the targets differ."""
     pairs = [(rank, other) for i, rank in enumerate(ranks) for other in ranks[:i]]
     if any(_have_same_gradients(*pair) or _have_same_targets(*pair) for pair in pairs):
         findings.differs(Topic.DATA, f"ranks get the same batches in the step of {where}")

@@ -62,9 +62,9 @@ class OtherLink:
     """The predicted step over a link whose collectives take half or twice as long as over the link
     in the question.
 
-    `change`: how much longer the step takes than over the question's link, as a fraction of the
-    step over the latter. `is_told`: whether the 95 % interval of the difference of the two steps
-    excludes 0.
+    `change`: how much longer the step takes over this link than over the link in the question, as a
+    fraction of its time over the link in the question. `is_told`: whether the 95 % interval of the
+    difference of the two steps excludes 0.
     """
 
     name: str
@@ -79,13 +79,14 @@ class MeasuredStep:
     that is predicted for them.
 
     `error`: how much longer the predicted step is than the measured step, as a fraction of the
-    latter. `cost_error`: how much the predicted cost exceeds the measured cost, as a fraction of
-    the measured cost. The cost of a step is its time minus that of its passes without
-    synchronisation. `cost_error` is None if the measured cost is not above 0. `second_run_error`:
-    how much longer the measured step is in the second half of the recorded launches than in the
-    first half, as a fraction of the step in the first half; None if only one launch has measured
-    steps. `is_as_planned`: whether DistributedDataParallel made buckets of the sizes with which the
-    step is predicted; also True if the recording lacks the sizes that it made.
+    measured step. `cost_error`: how much the predicted cost exceeds the measured cost, as a
+    fraction of the measured cost. The cost of a step is its time minus the time of the same
+    backward passes without synchronisation. `cost_error` is None if the measured cost is not above
+    0. `second_run_error`: how much longer the measured step is in the second half of the recorded
+    launches than in the first half, as a fraction of the step in the first half; None if only one
+    launch has measured steps. `is_as_planned`: whether DistributedDataParallel made buckets of the
+    sizes with which the step is predicted; also True if the recording lacks the sizes of the
+    buckets that DistributedDataParallel made.
     """
 
     name: str
@@ -104,11 +105,11 @@ class Way:
     `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
     same weights as DistributedDataParallel; also True if the step cannot be predicted.
     `memory_bytes`: the most bytes that a rank's tensors are predicted to take in a step; None if
-    the recording has no figures of memory. `cost_s`: how many seconds longer a step takes than its
-    passes without synchronisation. `change`: how much longer the step of this way is than the step
-    of the first way in Answer.ways, as a fraction of the latter. `is_told`: whether the 95 %
-    interval of the difference of these two steps excludes 0. If the step cannot be predicted, `why`
-    has the reason, and all numbers are None; else `why` is empty.
+    the recording has no figures of memory. `cost_s`: how many seconds longer a step takes than the
+    same backward passes without synchronisation. `change`: how much longer the step of this way is
+    than the step of the first way in Answer.ways, as a fraction of the step of the first way.
+    `is_told`: whether the 95 % interval of the difference of these two steps excludes 0. If the
+    step cannot be predicted, `why` has the reason, and all numbers are None; else `why` is empty.
     """
 
     way: str
@@ -132,9 +133,9 @@ class Answer:
     `gradient_bytes`: the bytes of all gradients together. `world_size`: the number of ranks for
     which steps are predicted. `notes`: sentences about the question, and about what the prediction
     assumes. `none_s`: the time of a recorded step without synchronisation; if the question names a
-    recording on another machine (`at`), it is scaled to that machine. `ranks`: the measured times
-    of each recorded rank in steps without synchronisation. `slowest_s`: the predicted time of a
-    step without synchronisation on the slowest rank; None unless the question is about more ranks
+    recording on another machine (`at`), the time is scaled to that machine. `ranks`: the measured
+    times of each recorded rank in steps without synchronisation. `slowest_s`: the predicted time of
+    a step without synchronisation on the slowest rank; None unless the question is about more ranks
     than were recorded. `units`: the number of units, which are groups of parameters that
     fully_shard gathers together: the script's units, or else repeated blocks of its model.
     `schedule`: a sentence about what predictions of fully_shard assume.
@@ -147,15 +148,15 @@ class Answer:
     `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
     `best_bucket_cap_mb`: those of `sizes` whose steps cannot be told from the shortest step: the
     95 % interval of the difference of the two steps contains 0. `links`: the predicted step over a
-    link that is half as fast, and over one that is twice as fast. `measured`: measured steps in
-    which the script itself synchronised, and predictions for them. They are steps of the recording
-    `at` if the question names one, else of `recording`. Without `at`, `measured` is empty if the
-    question names a link or a number of ranks. `pairs`: the number of pairs of rows of `measured`
-    that are compared. Both rows of a pair are of DistributedDataParallel, use neither
-    bf16_compress_hook nor ZeroRedundancyOptimizer, and have as many backward passes as the script's
-    step. The 95 % intervals of the two measured steps do not overlap, and the two predicted steps
-    differ. `pairs_right`: in how many of these pairs the row with the shorter predicted step also
-    has the shorter measured step.
+    link that is half as fast as the link in the question, and over one that is twice as fast.
+    `measured`: measured steps in which the script itself synchronised, and predictions for them.
+    The measured steps are those of the recording `at` if the question names one, else those of
+    `recording`. Without `at`, `measured` is empty if the question names a link or a number of
+    ranks. `pairs`: the number of pairs of rows of `measured` that are compared. Both rows of a pair
+    are of DistributedDataParallel, use neither bf16_compress_hook nor ZeroRedundancyOptimizer, and
+    have as many backward passes as the script's step. The 95 % intervals of the two measured steps
+    do not overlap, and the two predicted steps differ. `pairs_right`: in how many of these pairs
+    the row with the shorter predicted step also has the shorter measured step.
 
     `ways`: ways to train; the first is DistributedDataParallel with the fastest of `sizes`.
     `advice`: a sentence about which of the ways that compute the same weights as

@@ -116,12 +116,12 @@ def what_if(
         scaled to the times of this recording.
     memory: the memory that each rank has for tensors, in bytes or as "80GB"; the Answer then has
         the largest batches that fit into it. `memory` is not allowed if what_if() returns a Curve.
-    measured: other recordings of the same model, usually with other numbers of ranks. In addition
-        to its predictions, the Curve has the measured times of those steps in these recordings in
-        which the script synchronised. `measured` is not allowed if what_if() returns an Answer.
+    measured: other recordings of the same model, usually with other numbers of ranks. The Curve
+        then also has measured times of steps in these recordings, those in which the script itself
+        synchronised. `measured` is not allowed if what_if() returns an Answer.
 
-    This function needs no PyTorch. If the question cannot be answered, it raises gradsync.Refused,
-    which is a ValueError, with one line that says why.
+    what_if() needs no PyTorch. If the question cannot be answered, what_if() raises
+    gradsync.Refused, which is a ValueError, with one line that says why.
     """
     are_links = isinstance(link, (list, tuple))
     texts = [*link] if isinstance(link, (list, tuple)) else [link]
@@ -158,7 +158,7 @@ def what_if(
 
 def answer_of(question: Question) -> Answer:
     """Answers a question about one link and one number of ranks. Raises Refused if the recording
-    lacks what the prediction needs."""
+    lacks steps that the prediction needs, such as steps whose collectives were timed."""
     recording, launch, row = question.recording, question.launch, question.script_row
     predictor = Predictor(question)
     prediction = predictor.step(row)

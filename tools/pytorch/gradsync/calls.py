@@ -17,8 +17,8 @@ class Calls:
     that the script gave to modules which it called with gradients enabled.
 
     `buffers`: digests, by name, of the buffers of the module that the script called first with
-    gradients enabled. The digests were made before this call. Buffers that DDP makes equal on all
-    ranks in forward, and buffers that DDP ignores, are left out.
+    gradients enabled. The digests were made before that module was called. Buffers that DDP makes
+    equal on all ranks in forward, and buffers that DDP ignores, are left out.
     """
 
     def __init__(self) -> None:
@@ -47,8 +47,8 @@ class Calls:
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Called before a call of a module with gradients enabled: remembers digests of the tensors
         in its arguments. At the step's first call with gradients enabled, also remembers digests of
-        the called module's buffers. If a later call is of a module that contains the first one,
-        forgets all earlier digests, because the script called the contained module alone for
+        the called module's buffers. If a later call is of a module that contains the module called
+        first, forgets all earlier digests, because the script called the contained module alone for
         another purpose than training."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):

@@ -6,8 +6,9 @@ gets for a parameter with the mean over ranks of what autograd has delivered. A 
 `check` has made computes this mean in f64.
 
 The exit status is 0 if `check` has found no difference, and 1 if it has found one, even if the
-script fails later. It is 2 if `check` cannot compare, for example because the script fails. It is 5
-if `check` itself has failed. torchrun itself ends with 1 if a rank ends with 2 or 5.
+script fails later. The exit status is 2 if `check` cannot compare, for example because the script
+fails. The exit status is 5 if `check` itself has failed. torchrun itself ends with 1 if a rank ends
+with 2 or 5.
 
 check_flags.py lists what `check` cannot compare, and which mistakes it does not see.
 """

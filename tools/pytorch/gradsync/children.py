@@ -5,8 +5,8 @@ Therefore a child process ends with an error if it begins to train, that is, mak
 or an optimizer. A child that multiprocessing starts without forking is not stopped if it imports
 PyTorch only when its target function runs. Workers of data loaders, and pools that compute data,
 are not affected. A child of multiprocessing that begins to train sends one line of error to its
-parent, and the parent prints the line and ends. A child of os.fork() that begins to train prints
-the line itself and ends alone, if the script has started no process by multiprocessing.
+parent, and the parent prints the line and ends. A child of os.fork() that begins to train prints a
+line of error of its own and ends alone, if the script has started no process by multiprocessing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 class Children:
     """Watches the children of this process, which runs the recorded script. A child that begins to
-    train ends with an error. If multiprocessing started this child, this process ends, too."""
+    train ends with an error. If multiprocessing started this child, its parent (this process) ends
+    too."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()

@@ -17,7 +17,7 @@ Mark = int | torch.cuda.Event
 
 @dataclass(frozen=True)
 class Span:
-    """The time from one mark to another."""
+    """The time from one mark of a Clock to another."""
 
     begin: Mark
     end: Mark
@@ -32,7 +32,7 @@ class Clock(Protocol):
 
     def ns(self, span: Span) -> int:
         """Returns the span in nanoseconds. If the marks are of a GPU, settle() must have been
-        called after both were made, so that the GPU has passed them."""
+        called after both marks were made, so that the GPU has passed them."""
 
     def settle(self) -> None:
         """Waits until the device has done all work that it was given so far."""

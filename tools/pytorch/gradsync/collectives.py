@@ -11,16 +11,16 @@ import torch.distributed as dist
 
 def flat_of(tensor: torch.Tensor) -> torch.Tensor:
     """Returns a tensor that collectives can send. For a tensor of complex numbers, which gloo
-    cannot send, it is a view of them as pairs of real numbers; for another tensor, the tensor
-    itself."""
+    cannot send, the result is a view of them as pairs of real numbers; for another tensor, it is
+    the tensor itself."""
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def gathered(
     value: Any, device: torch.device | str, group: dist.ProcessGroup | None = None
 ) -> list[Any]:
-    """Returns the values that all ranks pass, in rank order; only this rank's value if no process
-    group exists. JSON must be able to represent each value.
+    """Returns the values that all ranks pass to this function, in rank order; only this rank's
+    value if no process group exists. JSON must be able to represent each value.
 
     PyTorch's own all_gather_object needs NumPy, which gradsync does not need.
     """

@@ -139,7 +139,7 @@ class Comparer:
         those that a copy of the optimizer has made from the mean gradients.
 
         Returns True if later updates of this optimizer cannot be compared, because each rank now
-        holds only a part of its state.
+        holds only a part of the optimizer's state.
         """
         off = [
             f"{self.name_of(weights.p)} is off by {weights.distance():.3g} of its norm after "
@@ -204,11 +204,11 @@ class Comparer:
         return Comparison(p, gradient, self._step.gradients.get(id(p)), self._ranks)
 
     def _judge(self, question: _Question) -> bool:
-        """Finds the first gradient that differs from the mean, and adds a finding with the reason.
-        If none differs, compares the loss on which backward() began with the mean loss, as
-        _judge_loss() does, unless the receiver clips gradients. If the optimizer gets each rank's
-        own gradients, and may average them itself, adds no difference and returns True; else
-        returns False.
+        """Finds the first gradient of `question` that differs from the mean over ranks, and adds a
+        finding with the reason. If none differs, compares the loss on which backward() began with
+        the mean loss, as _judge_loss() does, unless the receiver clips gradients. If the optimizer
+        gets each rank's own gradients, and may average them itself, adds no difference and returns
+        True; else returns False.
         """
         where = question.where
         wrong = self._find_wrong(question)
@@ -249,9 +249,9 @@ class Comparer:
         return [self._ranks.total(gradient.clone()) / self._ranks.size for gradient in passes]
 
     def _judge_clipped(self, params: Sequence[torch.nn.Parameter]) -> None:
-        """For each parameter whose gradient a rank has clipped, compares the gradient with the
-        mean. Ranks that clipped it compare the gradient from before clipping. Other ranks compare
-        the gradient that the optimizer gets."""
+        """For each parameter whose gradient a rank has clipped, compares the gradient with the mean
+        over ranks. Ranks that clipped the gradient compare the gradient from before clipping. Other
+        ranks compare the gradient that the optimizer gets."""
         kept = self._step.unclipped
         clipped = self._anywhere([id(p) in kept for p in params], params)
         places = [kept[id(p)].where for p in clipped if id(p) in kept]
@@ -282,8 +282,8 @@ class Comparer:
         note about them if so. They are no mistake if they are the mean times a factor, and the
         script multiplies the loss by the reciprocal of this factor. They are no mistake either if
         they are the sum over ranks, and the script divides the loss by a number that it sums over
-        ranks, such as that of tokens. The last case is that all ranks have changed the mean alike,
-        as by clipping.
+        ranks, such as that of tokens. Gradients that differ from the mean are no mistake either if
+        all ranks have changed the mean alike, as by clipping.
         """
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
@@ -337,8 +337,9 @@ class Comparer:
         return [params[i] for i in anywhere]
 
     def _find_wrong(self, question: _Question) -> _Wrong | None:
-        """Compares the gradients with the mean, and returns the first wrong one, or None. Adds a
-        note if some gradients are right but rounded to a narrower dtype."""
+        """Compares the gradients of `question` with the mean over ranks, and returns the first
+        wrong one, or None. Adds a note if some gradients are right but rounded to a narrower
+        dtype."""
         params = question.params
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())

@@ -50,8 +50,8 @@ class MeasuredPoint:
     """The measured time of the script's own synchronised steps on `world_size` ranks, from another
     recording.
 
-    `speed_up`: ranks x none_s / step_s, where none_s is the step without synchronisation of the
-    curve's own recording.
+    `speed_up`: ranks x none_s / step_s, where none_s (Curve.none_s) comes from the recording of
+    which the curve predicts steps.
     """
 
     recording: str
@@ -67,12 +67,13 @@ class Curve:
 
     `notes`: sentences about what the predictions assume. `none_s`: the time of a step without
     synchronisation, with as many backward passes as the script's own step. `bucket_bytes`: the
-    number of bytes from which on DDP closes a bucket, with the script's own settings.
-    `first_bucket_bytes`: that number for DDP's first bucket. `is_sharded`: whether the script uses
-    fully_shard (FSDP2), which has no buckets. `points`: one predicted step for each number of ranks
-    over the first link, then over the next link, all in the order in which they were asked for.
-    `measured`: for each of the other recordings that curve_of() got as `measured`, its measured
-    step. Every other field means the same as the field of Answer with its name.
+    number of bytes from which on a bucket of DDP is full, with the script's own settings.
+    `first_bucket_bytes`: the number of bytes from which on DDP's first bucket is full.
+    `is_sharded`: whether the script uses fully_shard (FSDP2), which has no buckets. `points`: one
+    predicted step for each number of ranks over the first link, then over the next link, all in the
+    order in which they were asked for. `measured`: for each of the other recordings that curve_of()
+    got as `measured`, its measured step. Every other field means the same as the field of Answer
+    with its name.
     """
 
     recording: str
@@ -126,8 +127,9 @@ def curve_of(
     There must be at least one question.
 
     `measured`: recordings of the same model, whose own measured steps are added to the curve.
-    Raises Refused if a recording lacks something that the answer needs, or if one of `measured` has
-    gradients of other sizes or another number of backward passes in a step.
+    Raises Refused if a recording lacks steps that a prediction needs, such as steps whose
+    collectives were timed, or if one of `measured` has gradients of other sizes or another number
+    of backward passes in a step.
     """
     first = questions[0].question
     recording, launch, row = first.recording, first.launch, first.script_row

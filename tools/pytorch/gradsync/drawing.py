@@ -51,7 +51,8 @@ def row_deviations(sent: str) -> list[float]:
     """Returns, for each repetition of the bootstrap, an error of the predicted step of one way to
     train, as a number of standard deviations. The step has this error in addition to those of
     Deviations. Ways that send the same collectives get the same errors. `sent`: a text that lists
-    the kinds and sizes of the collectives in a step; it gives the seed."""
+    the kinds and sizes of the collectives in a step; the seed of the random numbers is computed
+    from this text."""
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
 

@@ -1,4 +1,5 @@
-"""Ends `check` if the script trains in other processes, or averages among some ranks only."""
+"""Ends `check` if the script trains in other processes, or averages gradients among some ranks
+only."""
 
 from __future__ import annotations
 
@@ -34,14 +35,14 @@ class Elsewhere:
         )
 
     def on_started(self, process: multiprocessing.process.BaseProcess) -> None:
-        """Called when the script has started `process` by multiprocessing; this process need not be
+        """Called when the script has started `process` by multiprocessing; `process` need not be
         one that trains."""
         if not process.daemon:  # unlike those of a DataLoader
             self.starts_at = self.starts_at or place()
 
     def refuse_child(self) -> None:
         """Called when a backward pass or an update begins. If the script has forked this process,
-        ends it with an error, because `check` compares nothing in it."""
+        ends the process with an error, because `check` compares nothing in a fork."""
         if os.getpid() != self._pid:
             rank = int(os.environ.get("RANK", "0"))
             self._own_work.refuse("it trains in a process that the script has started", rank)

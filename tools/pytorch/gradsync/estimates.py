@@ -91,8 +91,8 @@ def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
     `launches`: for each launch its values; there must be at least one value. The interval is Yuen's
     (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If launches
     differ by more than the variation of their values explains (at the 10 % level), each launch
-    counts as one value. Whether launches differ so is not tested if they have fewer than two values
-    on average.
+    counts as one value. Launches are not tested for such a difference if they have fewer than two
+    values on average.
     """
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)
@@ -109,7 +109,8 @@ def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
 def _variance_of_mean(
     launches: Sequence[Sequence[float]], mean: float, kept: Sequence[float]
 ) -> tuple[float, int]:
-    """Returns the variance of the trimmed mean, and the degrees of freedom of its estimate."""
+    """Returns the variance of the trimmed mean, and the degrees of freedom of this estimated
+    variance."""
     count = sum(map(len, launches))
     scale = count / len(kept)
     # How much each value moves the trimmed mean: those that are left out as much as the outermost.

@@ -56,24 +56,26 @@ class Listener:
     def on_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Called when the script calls a module of a class that watch_calls() watches, with these
-        arguments, and not within the call of another module of such a class. on_forward() is called
-        before this method.
+        """Called when the script calls a module of a class that watch_calls() watches. on_call() is
+        not called for a module of this class that runs within another module of the class. `args`
+        and `kwargs`: the arguments of the call. For the same call, on_forward() of all listeners is
+        called before on_call().
         """
 
     def on_called(self, module: torch.nn.Module) -> None:
-        """Called when the call for which on_call() was called has ended, or has raised an
-        exception."""
+        """Called when a call of a module, for which on_call() was called, has ended or has raised
+        an exception."""
 
     def on_prepare(self, reducer: Any) -> bool:
         """Called in DDP's forward, when DDP is about to prepare this reducer to average gradients
-        in the next backward pass. Returns whether DDP may prepare it; if not, that pass averages
-        nothing."""
+        in the next backward pass. Returns whether DDP may prepare the reducer. If a listener
+        returns False, the reducer averages nothing in that pass."""
         return True
 
     def on_losses(self, tensors: Any, gradients: Any = None) -> None:
         """Called when the script begins an outermost backward pass by torch.autograd.backward()
-        with these arguments, or by Tensor.backward(). on_backward() is called after this method."""
+        with these arguments, or by Tensor.backward(). For the same pass, on_backward() is called
+        after on_losses() of all listeners."""
 
     def on_backward(self) -> None:
         """Called when an outermost backward pass begins. (The pass of a checkpoint is not
@@ -180,8 +182,9 @@ def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
 
 class _Backward:
     """Tells listeners when an outermost backward pass begins, and when it has ended without an
-    exception. A backward pass that runs within another one, such as that of a checkpoint, is not
-    told. `depth`: the number of backward passes that are running, each within the previous one.
+    exception. Listeners are not told of a backward pass that runs within another one, such as that
+    of a checkpoint. `depth`: the number of backward passes that are running, each within the
+    previous one.
     """
 
     def __init__(self) -> None:

@@ -22,8 +22,8 @@ PLAIN_OPTIMIZERS = ("torch.optim.", "deepspeed.")
 
 @dataclasses.dataclass(frozen=True)
 class Update:
-    """An update of weights by an optimizer or an engine (DeepSpeed's), at `place`: FILE:LINE of the
-    script."""
+    """An update of weights by an optimizer, or by an engine of DeepSpeed. `place`: FILE:LINE of the
+    script where the update happens."""
 
     updater: Updater
     place: str
@@ -39,7 +39,7 @@ class Update:
 
     def settings(self) -> dict[str, str]:
         """Returns the settings of the optimizer's parameter groups, by names such as "lr of group
-        0"; for an engine, those of its optimizer."""
+        0"; for an engine of DeepSpeed, the settings of the engine's optimizer."""
         optimizer: Any = self.updater
         if isinstance(optimizer, torch.nn.Module):
             optimizer = optimizer.optimizer

@@ -74,13 +74,13 @@ class FlatBuffer:
                 self.put(i)
 
     def keep(self) -> None:
-        """Keeps a copy of the buffer's contents; the next average() averages it instead of the
-        current gradients."""
+        """Keeps a copy of the buffer's contents; the next average() averages this copy instead of
+        the current gradients."""
         self._kept = self.flat.clone()
 
     def copy_back(self) -> None:
-        """Copies the contents of the buffer back to the gradients of the parameters that have
-        one."""
+        """Copies the contents of the buffer to the gradients, for parameters that have a
+        gradient."""
         for param, slot in zip(self.params, self.slots, strict=True):
             if param.grad is not None:
                 param.grad.copy_(slot)

@@ -15,7 +15,8 @@ SYSCTL_SECONDS = 5
 
 
 def processor_name() -> str:
-    """Returns the maker's name of the processor, or the architecture if the name is unknown."""
+    """Returns the name of the processor as its maker gives it, or the architecture if this name is
+    unknown."""
     try:
         match = re.search(r"^model name\s*: (.*)$", CPUINFO.read_text(), re.MULTILINE)
     except OSError:

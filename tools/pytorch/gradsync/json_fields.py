@@ -1,5 +1,5 @@
 """Reads the fields of a JSON object one by one. A field with a wrong type or value raises Refused,
-with one line that names it.
+with one line that names the field.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class JsonObject:
     """The fields of one object of a JSON document.
 
     `place` says where the object is, such as "ranks[0][3].collectives", and is empty for the whole
-    document. Each public method returns the value of the field `name`, and raises Refused if the
-    value has another type than the method returns. The field must be present, unless the call gives
-    a default or the field is optional. Numbers must be within `least` and `most`, both included.
+    document. Each public method reads the value of the field `name`, and raises Refused if the
+    value has the wrong type for this method. The field must be present, unless the call gives a
+    default or the field is optional. Numbers must be within `least` and `most`, both included.
 
     At the end of a `with` statement, fields that were not read also raise Refused:
 
@@ -144,15 +144,15 @@ class JsonObject:
 
 
 def list_of(value: object, place: str) -> list[Any]:
-    """Returns the value. Raises Refused if it is not a list."""
+    """Returns `value` if it is a list; else raises Refused."""
     if not isinstance(value, list):
         _refuse(place, value, "a list")
     return value
 
 
 def numbers_of(value: object, place: str, least: float, most: float) -> tuple[float, ...]:
-    """Returns the numbers in the list `value`. Raises Refused if it is not a list of numbers within
-    these limits."""
+    """Returns the numbers in the list `value`. Raises Refused if it is not a list of numbers from
+    `least` to `most`."""
     values = list_of(value, place)
     # Nearly all of a recording is lists of times, so a list that is right is looked at as a whole.
     are_numbers = bool(values) and set(map(type, values)) <= {int, float}

@@ -1,8 +1,8 @@
 """Finds JSON in logs: documents that programs wrote, and log lines that Docker, journald or Ansible
 wrapped in JSON.
 
-A document may stand on one line or on several lines. A launcher may have added a prefix to its
-first line or to all of its lines.
+A document may stand on one line or on several lines. A launcher may have added a prefix to the
+document's first line or to all of its lines.
 """
 
 from __future__ import annotations
@@ -127,9 +127,9 @@ def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
 
 def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int | None:
     """Returns the index of the line after a JSON document that begins on line `first`, at the index
-    `column`. If a line before its end is not JSON, returns the index of that line. Returns None if
-    the lines end before the document. `cut`: the number of characters to skip at the beginning of
-    each later line."""
+    `column`. If a line before the document's end is not JSON, returns the index of that line.
+    Returns None if the lines end before the document. `cut`: the number of characters to skip at
+    the beginning of each later line."""
     depth = 0
     for place in range(first, len(lines)):
         change = _depth_change(lines[place][column if place == first else cut :])

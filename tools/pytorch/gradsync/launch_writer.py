@@ -20,10 +20,10 @@ AGREE = ("parameters", *AGREEING_FIELDS)  # what all launches of one file agree 
 
 
 class LaunchWriter:
-    """The recording of one launch, to which start(), set_passes() and write() add more, in this
-    order. All ranks must call these methods together; rank 0 reads and writes the file. On rank 0,
-    start() and set_passes() raise UnusableFile if the launch cannot be added to the file, for
-    example if the file holds launches of another script or machine."""
+    """The recording of one launch, to which calls of start(), set_passes() and write(), in this
+    order, add data. All ranks must call these methods together; rank 0 reads and writes the file.
+    On rank 0, start() and set_passes() raise UnusableFile if the launch cannot be added to the
+    file, for example if the file holds launches of another script or machine."""
 
     def __init__(self, path: str, launch: Launch, world: World) -> None:
         self.launch = launch

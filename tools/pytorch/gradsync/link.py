@@ -43,8 +43,8 @@ class Cost:
     """The time and CPU use of collectives of one size, measured or computed.
 
     `in_flight`: the number of collectives that ran at the same time, and together took `seconds`.
-    `bytes`: the size of one whole vector. `processor`: the CPU time that the collectives used on
-    one rank, in CPU-seconds per second of their duration.
+    `bytes`: the size of the whole vector that one collective reduces or gathers. `processor`: the
+    CPU time that the collectives used on one rank, in CPU-seconds per second of their duration.
     """
 
     bytes: float

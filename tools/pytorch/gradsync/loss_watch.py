@@ -60,9 +60,9 @@ class Pass:
     """A backward pass.
 
     `calls`: a text that identifies the script's call stack when the pass began. `given`: the number
-    on which the script called backward(), or NaN if it called it on several numbers. `is_divided`:
-    whether the script has divided this number by a number that it has summed over ranks. `losses`:
-    the known losses whose derivatives the pass has computed.
+    on which the script called backward(), or NaN if the script called backward() on several
+    numbers. `is_divided`: whether the script has divided `given` by a number that it has summed
+    over ranks. `losses`: the known losses whose derivatives the pass has computed.
     """
 
     calls: str
@@ -76,7 +76,7 @@ class Pass:
         """Returns the known loss of this pass whose factor has the largest magnitude; None if no
         loss is known, or if a factor is NaN.
 
-        If the script has reduced some of these losses by a collective, the other losses are
+        If the script has reduced some of the pass's losses by a collective, its other losses are
         ignored, because the reduced ones may be made of them.
         """
         losses = [one for one in self.losses if one.is_reduced] or self.losses

@@ -44,13 +44,14 @@ class LossFactor:
     should be 1.
 
     `of_means`: the factor if "mean of the loss" means the mean of the means of all ranks' passes.
-    `of_tokens`: the factor if it means the mean over the tokens of all ranks' passes. Each of the
-    two is None if no single factor other than 0 fits all passes, or if the loss of a pass is
-    unknown or has no tokens. `rounding`: the relative error that rounding may cause in the two
-    factors. `is_repeated`: whether, on each rank, all passes began with the same call stack of the
-    script, as in a loop. `is_reduced`: whether the script has reduced the losses of all passes by a
-    collective. `is_alone`: whether PassLoss.is_alone holds for all passes. `is_whole`: whether each
-    backward() is called on a multiple of its known loss and nothing else.
+    `of_tokens`: the factor if "mean of the loss" means the mean over the tokens of all ranks'
+    passes. Each of `of_means` and `of_tokens` is None if no single factor other than 0 fits all
+    passes, or if the loss of a pass is unknown or has no tokens. `rounding`: the relative error
+    that rounding may cause in `of_means` and `of_tokens`. `is_repeated`: whether, on each rank, all
+    passes began with the same call stack of the script, as in a loop. `is_reduced`: whether the
+    script has reduced the losses of all passes by a collective. `is_alone`: whether
+    PassLoss.is_alone holds for all passes. `is_whole`: whether each backward() is called on a
+    multiple of its known loss and nothing else.
     """
 
     of_means: float | None = None

@@ -33,11 +33,11 @@ class Progress:
     """What a rank has done since its last meeting, that is, since it last waited for all ranks
     before an update.
 
-    `meetings`: the number of all its meetings so far. Since the last meeting: `calls` and `passes`
-    are the numbers of forward and backward passes that it has begun, and `skipped` is the number of
-    updates that a GradScaler has left out. `place`: FILE:LINE of the last of these forward passes,
-    backward passes and left-out updates. `ended`: a text about how the script has ended; empty
-    while it runs.
+    `meetings`: the number of all its meetings so far. `calls` and `passes`: the numbers of forward
+    and of backward passes that the rank has begun since its last meeting. `skipped`: the number of
+    updates that a GradScaler has left out since that meeting. `place`: FILE:LINE of the last of
+    these forward passes, backward passes and left-out updates. `ended`: a text about how the script
+    has ended; empty while it runs.
     """
 
     meetings: int = 0
@@ -64,9 +64,9 @@ class Absence:
     """A rank that does not come to a meeting, at which ranks wait for each other before an update,
     and a text about what it does instead.
 
-    `speaker`: the rank that prints the error for all ranks. It is the lowest rank that is not known
-    to be absent. It is rank 0 if another rank has ended the check, or if all ranks have come and
-    one has skipped an update before.
+    `speaker`: the rank that prints the error for all ranks. The speaker is the lowest rank that is
+    not known to be absent. The speaker is always rank 0 if another rank has ended the check, or if
+    all ranks have come and one has skipped an update before.
     """
 
     rank: int

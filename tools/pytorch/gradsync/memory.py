@@ -241,7 +241,8 @@ class UnitBuffers:
     def held_when_reducing(self, unit: int) -> float:
         """Returns the bytes of FSDP2's buffers and of gradients on a rank while this unit's
         gradients are copied into a buffer. This buffer replaces that of the unit's gathered
-        weights. The buffer of the previous unit's reduction is free by then."""
+        weights. The buffer of the previous unit's reduction does not count, because it was freed
+        before."""
         buffer = self._all_sizes.reduced[unit]
         return self._held_but_sent(unit) - self._gathered[unit] + buffer
 
@@ -263,8 +264,8 @@ class UnitBuffers:
 
     def reduce(self, unit: int) -> None:
         """Counts the unit's gathered weights and whole gradients as freed after its reduction. The
-        rank keeps its shard of the reduced gradients. Until the next reduction, it also keeps the
-        buffer of this one."""
+        rank keeps its shard of the reduced gradients. Until the next reduction, the rank also keeps
+        the buffer of this reduction."""
         self._gathered.pop(unit)
         self._gradients.pop(unit)
         self._sent = self._all_sizes.reduced[unit]

@@ -25,8 +25,8 @@ class ModelOptimizers:
         self.stepped = 0
 
     def update(self, optimizer: Optimizer) -> bool:
-        """Returns whether an optimizer has a parameter of the model. If it has one, adds the
-        optimizer to `known`, unless it is already there."""
+        """Returns whether an optimizer has a parameter of the model. If the optimizer has one, adds
+        the optimizer to `known`, unless `known` already has it."""
         if any(optimizer is other for other in self.known):
             return True
         held = {id(param) for group in optimizer.param_groups for param in group["params"]}

@@ -33,8 +33,9 @@ MOST_RANKS = 16384
 
 @dataclass(frozen=True)
 class Units:
-    """The units in which times and both bandwidths are printed, such as "us" and "GB/s". `time` is
-    "us", "ms" or "s". `rate` is a key of BYTES, such as "MB/s"; any other text counts as GB/s."""
+    """The units in which the time and the two bandwidths (algorithm and bus) of a row are printed,
+    such as "us" and "GB/s". `time` is "us", "ms" or "s". `rate` is a key of BYTES, such as "MB/s";
+    any other text counts as GB/s."""
 
     time: str
     rate: str
@@ -112,8 +113,8 @@ def halves_of(columns: Sequence[str]) -> list[slice]:
 
 
 def is_wrong(text: str) -> bool:
-    """Returns whether a count of wrong elements is not 0. Returns False for N/A, which programs
-    print that do not check their results."""
+    """Returns whether a count of wrong elements is not 0. Returns False for N/A, which a program
+    prints if it does not check its results."""
     count = interval_of(text)
     return count is not None and count.low > 0
 
@@ -225,9 +226,9 @@ class Run:
         return CheckedRun(ranks, costs, says)
 
     def _rows_of_one_type(self) -> list[PrintedRow]:
-        """Returns the rows with one data type and one operation. The type is float if any row has
-        it, or else that of the first row. The operation is sum if any row of this type has it, or
-        else that of the first of these rows.
+        """Returns the rows with one data type and one operation (how a collective reduces, such as
+        sum). The type is float if any row has it, or else that of the first row. The operation is
+        sum if any row of this type has it, or else that of the first of these rows.
         """
         types = [row.dtype for row in self.rows]
         dtype = "float" if "float" in types else types[0]

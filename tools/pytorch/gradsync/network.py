@@ -1,5 +1,5 @@
-"""Computes the costs of collectives over a link that was not measured, from its rate and latency,
-or between another number of ranks than was measured.
+"""Computes costs of collectives that were not measured: over a link of which only the rate and the
+latency are known, or between another number of ranks than was measured.
 
 Each host has one link (a Wire) to other hosts, and the ranks of the host share this link. Each rank
 also has a link of its own to the other ranks of its host.
@@ -38,8 +38,8 @@ class Algorithm(str, Enum):
 
 def algorithm_of(backend: str) -> Algorithm:
     """Returns the algorithm of a backend's collectives. It is RING for gloo, whose all-reduces use
-    a ring by default (gloo's allreduce.cc). It is BEST for other backends, such as NCCL, which
-    itself chooses an algorithm.
+    a ring by default (gloo's allreduce.cc). The algorithm is BEST for other backends, such as NCCL,
+    which itself chooses an algorithm.
     """
     return Algorithm.RING if backend == "gloo" else Algorithm.BEST
 
@@ -68,7 +68,7 @@ class Network:
 
 def parse_wire(text: str) -> Wire | None:
     """Returns the link that a text such as "100Gbit,5us" describes; None for another text. If the
-    text has no latency, it is DEFAULT_LATENCY_US.
+    text has no latency, the link's latency is DEFAULT_LATENCY_US.
     """
     match = re.fullmatch(r"(\d+\.?\d*)(G|M)bit(?:,(\d+\.?\d*)(u|m)s)?", text)
     if not match:
@@ -143,8 +143,9 @@ def _as_used(network: Network, processor_s: float) -> Network:
 
 
 def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
-    """Returns the costs of collectives over a measured link between `wanted` ranks. They are
-    computed as for rings, in which each transfer between two ranks has a part of bytes / ranks.
+    """Returns the costs of collectives over a measured link between `wanted` ranks. The costs are
+    computed as for a ring, in which each transfer between two ranks carries the bytes of the vector
+    divided by the number of ranks.
     """
     costs = link.costs
     measured = link.world_size
@@ -170,9 +171,9 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
     """Returns `costs`, and adds costs of FSDP2's collectives if `recorded` has them. `recorded`:
     the costs that were measured in a recording.
 
-    What FSDP2's collectives took longer in `recorded` than plain collectives is assumed to be the
-    time of their copies, which is the same over every link. Over gloo a reduce-scatter counts as an
-    all-reduce.
+    If FSDP2's collectives took longer in `recorded` than other collectives, the difference is
+    assumed to be the time of FSDP2's copies. This time is the same over every link. Over gloo a
+    reduce-scatter counts as an all-reduce.
     """
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
     more = {}

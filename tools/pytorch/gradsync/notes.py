@@ -12,8 +12,9 @@ from gradsync.units_text import bytes_text, gbit_text, ranks_text, sizes_text
 
 
 def notes_of(question: Question) -> list[str]:
-    """Returns sentences, one per string. If the user asked for a rate or a number of ranks, the
-    first sentence is about it. The sentences of assumptions_of() follow."""
+    """Returns the notes of an answer to this question, one sentence per string. If the user asked
+    for a rate or a number of ranks, the first sentence says so. The other sentences are those of
+    assumptions_of()."""
     link = question.link
     asked = []
     if isinstance(link, NamedLink):

@@ -28,7 +28,7 @@ class OwnCollectives:
 
     def watch(self, patches: Patches) -> None:
         """Makes this object see the collectives of all process groups until patches.undo() is
-        called. It counts only collectives that are called between start() and end()."""
+        called. Only collectives that are called between start() and end() are counted."""
         for name in COLLECTIVES:
             patches.replace(ProcessGroup, name, untraced(self._see))
 
@@ -43,8 +43,8 @@ class OwnCollectives:
 
     @contextlib.contextmanager
     def left_out(self) -> Iterator[None]:
-        """Returns a context manager within which collectives are not counted. The recorder uses it
-        while its own code runs, which may call collectives."""
+        """Returns a context manager within which collectives are not counted. The recorder enters
+        this context manager while its own code runs, because this code may call collectives."""
         self._left_out += 1
         try:
             yield

@@ -18,7 +18,7 @@ from gradsync.findings import Status
 
 class OwnWork:
     """A context for code of `check` that runs within the script. `check` does not observe what this
-    code calls in PyTorch. An exception in this code ends the process of the rank.
+    code calls in PyTorch. If this code raises an Exception, the process of the rank ends.
 
     If the exception is Refused, the rank ends with the exit status UNKNOWN; any other Exception is
     a fault of `check`, and the exit status is FAULT. If `check` has already found a difference,

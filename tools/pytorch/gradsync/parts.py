@@ -95,7 +95,7 @@ def equal_step_of(prediction: Prediction) -> tuple[float, float]:
 
 def variation_of(prediction: Prediction, launch: Launch) -> Variation:
     """Returns how much time a step loses to communication, and to waiting for ranks that are
-    slower. `launch`: a recorded launch, whose hosts tell whether all ranks ran on one.
+    slower. `launch`: a recorded launch, whose hosts tell whether all ranks ran on one host.
     """
     equal_s, alone_s = equal_step_of(prediction)
     step_s = prediction.step_s.value

@@ -43,9 +43,9 @@ class _Patch:
             setattr(self.owner, self.name, before)
 
     def _living_before(self) -> Any:
-        """Returns the value of the attribute that `undo` must restore. If that would be the
-        replacement of another Patches object that has been undone meanwhile, returns the value from
-        before that replacement.
+        """Returns the value of the attribute that `undo` must restore. If this value is a
+        replacement by another Patches object that has been undone meanwhile, returns the value that
+        the attribute had before the replacement.
         """
         before = self.before
         while True:
@@ -74,8 +74,8 @@ class Patches:
         `owner` is a class, a module or an object with a __dict__; `own` is the function that the
         attribute had before. If the owner is a class, `args` begins with the object whose method is
         called. `undo` restores the attribute. If other code has replaced the attribute meanwhile,
-        `undo` leaves that replacement in place, and calls that come through it go straight to
-        `own`.
+        `undo` leaves the other code's replacement in place, and calls that come through that
+        replacement go straight to `own`.
         """
         own = getattr(owner, name)
         patch = _Patch(owner, name, before=vars(owner).get(name, _ABSENT))

@@ -132,8 +132,8 @@ class Predictor:
 
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
         """Predicts a step under the script's HSDP, in which as many ranks share the parameters as
-        in the recording. Raises Refused if it is not known how long its collectives take, or if the
-        number of these ranks does not divide that of all ranks.
+        in the recording. Raises Refused if it is not known how long HSDP's collectives take, or if
+        the number of all ranks is no multiple of the number that share parameters.
         """
         question = self.question
         sharing = question.launch.sharing_ranks
@@ -334,8 +334,8 @@ class Predictor:
     ) -> float:
         """Returns the seconds that ZeroRedundancyOptimizer's broadcasts of weights take in a step.
 
-        If the broadcasts were not measured over the question's link between as many ranks, their
-        time is computed from that of an all-gather: broadcasts run one after the other, while in an
+        If the broadcasts were not measured with the question's link and number of ranks, their time
+        is computed from that of an all-gather: broadcasts run one after the other, while in an
         all-gather all ranks send at the same time. Over gloo each broadcast goes through a binomial
         tree, whose root sends all bytes once for each level (gloo's broadcast.cc).
         """
@@ -374,8 +374,8 @@ class Predictor:
         return ranks
 
     def _rank_step(self, ready: _ReadyStep, earlier_s: float, changes: _Changes) -> RankStep:
-        """Returns a recorded step, with the changes of its times; `earlier_s`: the seconds of the
-        passes that the settings add before the recorded ones."""
+        """Returns a recorded step, with its times changed by `changes`; `earlier_s`: the seconds of
+        the passes that the settings add before the recorded ones."""
         pace, step = self.question.pace, ready.step
         backward_s = NS * step.backward_ns
         # What backward takes longer is distributed over it.
@@ -432,8 +432,8 @@ def _is_like_ddp(step: Step, total_bytes: int) -> bool:
 
 def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
     """Returns the seconds by which a rank's step becomes longer if gradients are copied into
-    buckets as in DistributedDataParallel. The copies take time, and so does an optimizer's reading
-    of buckets. The result is 0 if the recorded steps show no such difference.
+    buckets as in DistributedDataParallel. The copies take time, and the optimizer may take longer
+    to read gradients in buckets. The result is 0 if the recorded steps show no such difference.
     """
     rounds = [*zip(*launch.ranks, strict=True)]
     like_ddp = [steps for steps in rounds if _is_like_ddp(steps[0], total_bytes)]

@@ -42,7 +42,7 @@ class Prober:
 
     def run(self, probe: Probe) -> CollectiveMarks:
         """Runs the collectives of this probe, and returns the clock's marks of when they begin and
-        end. All ranks must call this at the same time, because run() does not wait for other ranks
+        end. All ranks must call run() at the same time, because run() does not wait for other ranks
         before it begins."""
         sent = CollectiveMarks(probe.kind, probe.in_flight)
         way = self._way(probe, sent)
@@ -54,9 +54,9 @@ class Prober:
         return sent
 
     def _way(self, probe: Probe, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that runs the collectives of the probe. If they run one by one, the
-        function marks in `sent` when each begins and ends. Preparations are
-        made before _way() returns, so that they are not measured.
+        """Returns a function that runs the collectives of the probe. If the collectives run one by
+        one, the function marks in `sent` when each begins and ends. Preparations are made before
+        _way() returns, so that they are not measured.
         """
         if probe.kind is CollectiveKind.FULLY_SHARD:
             return self._gather_and_reduce_units(sent)
@@ -130,8 +130,8 @@ class Prober:
 
     def _try_unit(self, group: ShardedGroup) -> tuple[Mark, Mark, Mark, Mark]:
         """Gathers the parameters of one unit and then reduces its gradients, and returns the
-        clock's marks before and after each of the two. All ranks begin the gather, and later the
-        reduction, at the same time."""
+        clock's marks before and after each of these two collectives. All ranks begin the gather,
+        and later the reduction, at the same time."""
         self._world.meet()
         begin = self._clock.mark()
         gather(group)

@@ -1,8 +1,8 @@
 """Computes how long collectives take, and how much CPU time they use, from the recorded probes:
 steps whose collectives the recorder has timed.
 
-In a probe, the recorder runs collectives after backward, while nothing is computed. They are those
-of DistributedDataParallel, its bf16 hook, ZeroRedundancyOptimizer or FSDP2.
+In a probe, the recorder runs collectives after backward, while nothing is computed. The collectives
+are those of DistributedDataParallel, its bf16 hook, ZeroRedundancyOptimizer or FSDP2.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ class Communication:
     """The costs of collectives, measured in one or more recorded launches (starts) of one script.
 
     `link`: the costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: the
-    costs of all-reduces in bf16, as a function of the sent bytes. They include the casts back from
-    bf16, because the thread that runs the collective also casts. `link` and `bf16` are None if they
-    were not measured. `bf16_part`: the bytes that are sent in bf16 for each byte of gradients.
-    `cast_in_s_per_byte`: the seconds of casts to bf16, for each byte of gradients.
-    `cast_out_s_per_byte`: those of casts back from bf16. `zero1_s_per_byte`: those of
-    ZeroRedundancyOptimizer's broadcasts. Each of the three is 0 if it was not measured.
+    costs of all-reduces in bf16, as a function of the sent bytes. These costs include the casts
+    back from bf16, because the thread that runs the collective also casts. `link` and `bf16` are
+    None if they were not measured. `bf16_part`: the bytes that are sent in bf16 for each byte of
+    gradients. `cast_in_s_per_byte`: the seconds of casts to bf16, for each byte of gradients.
+    `cast_out_s_per_byte`: the seconds of casts back from bf16, for each byte of gradients.
+    `zero1_s_per_byte`: the seconds of ZeroRedundancyOptimizer's broadcasts, for each byte that they
+    send. Fields whose names end in `_s_per_byte` are 0 if they were not measured.
     """
 
     link: MeasuredLink | None
@@ -153,8 +154,8 @@ class _Samples:
 
 
 def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
-    """Yields, for each recorded probe, the times of the rank with the shortest time. This rank
-    arrived last, and so waited least for other ranks.
+    """Yields, for each recorded probe, what was measured on the rank whose collectives took the
+    shortest time. This rank came last to the probe, and so waited least for other ranks.
 
     Leaves out FSDP2's probes, because a rank that waits in one collective may arrive last at the
     next.
@@ -258,9 +259,9 @@ def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _U
 
 def _costs_of_units(kind: Operation, steps: Sequence[_UnitTimes], processor: float) -> list[Cost]:
     """Returns the costs of one kind of FSDP2's collectives, which run one after the other in a
-    step. A collective waits for a processor rarely, but then long, and a step has many collectives.
-    So the typical time (the trimmed mean) of each collective is scaled such that the scaled times
-    add up to the typical sum of a step.
+    step. A collective rarely waits for a processor, but if it waits, it waits long. A step has many
+    collectives, so their sum often contains such a wait. So the typical time (the trimmed mean) of
+    each collective is scaled such that the scaled times add up to the typical sum of a step.
     """
     steps = [step for step in steps if step.bytes]
     if not steps:

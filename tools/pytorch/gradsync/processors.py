@@ -1,5 +1,5 @@
 """Finds out how many processors (logical CPUs) a rank has. The rank's computation and communication
-share them."""
+share these processors."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ HALF_WITHIN = 12
 
 def note() -> str:
     """Returns a sentence that says how far predictions for GPUs were from what others have
-    published. The command `what_if` prints it in answers about GPUs."""
+    published. The command `what_if` prints this sentence in answers about GPUs."""
     return (
         f"{COSTS} published costs of 4 and 8 GPUs were predicted within a factor of {WITHIN}, half "
         f"of them within {HALF_WITHIN}: all too low."
