@@ -33,8 +33,8 @@ class Exercise {
   // have changed the inputs. Then waits until all ranks have called Prepare.
   void Prepare();
   // Does two things `count` times: issues `in_flight` collectives (the number in the constructor), and waits
-  // for all of them. Returns the time in ns from the first Issue until the last collective is done. The
-  // caller must call Prepare before each call of Measure.
+  // for all of them. Returns the time in ns from the issue of the first collective until the last collective
+  // is done. The caller must call Prepare before each call of Measure.
   int64_t Measure(PhaseTimer& timer, int64_t count);
 
   // Returns the number of wrong elements in this rank's outputs. Call CountWrongElements after Prepare and

@@ -40,12 +40,13 @@ inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
 LaunchId ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 
-// Has what every benchmark needs on one rank, whatever it measures: the rank's number, device and process
-// groups, the file for its records, the progress line, and the first fault (AddFault).
+// A Rank has what every benchmark needs on one rank: the rank's number, device and process groups, the file
+// for the rank's records, the progress line, and the first fault (AddFault).
 class Rank {
  public:
-  // The constructor makes this thread, and all threads that it starts later, treat denormal numbers as zeros.
-  // `options` must outlive the Rank. Throws InvalidInput if the device that `options` names does not exist.
+  // The constructor makes the calling thread, and all threads that this thread starts later, treat denormal
+  // numbers as zeros. `options` must outlive the Rank. Throws InvalidInput if the device that `options` names
+  // does not exist.
   Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
        ControlGroups control_groups = ControlGroups());
 
@@ -71,15 +72,14 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // Opens this rank's file for records. Makes a record for each backend, which RecordOf returns. The
-  // benchmark adds what it measures to copies of this record. Each record has the values of `record`, the
-  // seed, the device, the numbers of threads, facts about the machine and the backend's process group, and an
-  // id of the launch, equal on all ranks. All ranks must call SetRecords, because rank 0 sends the id to the
-  // other ranks. Throws InvalidInput if the file cannot be made or is not empty.
+  // Opens this rank's file for records. Makes one record for each backend; RecordOf returns the record of a
+  // backend. The benchmark adds what it measures to copies of these records. Each record has the values of
+  // `record`, the seed, the device, the numbers of threads, facts about the machine and the backend's process
+  // group, and an id of the launch, equal on all ranks. All ranks must call SetRecords, because rank 0 sends
+  // the id to the other ranks. Throws InvalidInput if the file cannot be made or is not empty.
   void SetRecords(Record record);
-  // If control groups limit the CPU time of this process, adds two counts to `facts`: the periods of the CPU
-  // quota since the call of SetRecords, and the periods in which the quota was used up, so that threads had
-  // to wait.
+  // If periods of a CPU quota have passed since the call of SetRecords, adds two numbers to `facts`: how many
+  // periods passed, and in how many of them the quota was used up, so that threads had to wait.
   void DescribeThrottling(FactFields& facts) const;
   const Record& RecordOf(const std::string& backend) const { return records_.at(GroupOf(backend)); }
   const LaunchId& launch() const { return launch_; }
@@ -113,8 +113,8 @@ class Rank {
   void AddFault(const std::string& fault) {
     if (fault_.empty()) fault_ = fault;
   }
-  // Waits until all ranks have called Conclude, which they must do at the end, and prints `text` on rank 0.
-  // On rank 0, throws std::runtime_error if rank 0 has kept a fault (AddFault).
+  // All ranks must call Conclude at the end of the benchmark. Waits until all ranks have called Conclude,
+  // then prints `text` on rank 0. On rank 0, throws std::runtime_error if rank 0 has kept a fault (AddFault).
   void Conclude(const std::string& text);
 
  private:

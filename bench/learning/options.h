@@ -13,7 +13,7 @@ namespace gradsync::bench {
 
 // A schedule that multiplies the learning rate by a factor in each step i = 0, 1, ... of a training of n
 // steps. In the first w = warmup_steps steps the factor grows: it is (i + 1) / (w + 1). After these steps,
-// the factor stays 1. If is_cosine is true, it falls instead, as half a cosine:
+// the factor is 1 if is_cosine is false. If is_cosine is true, the factor falls as half a cosine:
 //
 //   min + (1 - min) * (1 + cos(pi * (i - w) / (n - w))) / 2
 struct LearningRateSchedule {

@@ -27,8 +27,8 @@ struct TrialStep {
 class Trial {
  public:
   // `plan`, `variant`, `text`, `run` and `group` must outlive the trial. The strategy sends gradients and
-  // weights over the process group `group`; the ranks use the process group `run` for barriers, the initial
-  // weights and held-out losses.
+  // weights over the process group `group`; over the process group `run`, the ranks wait for each other, and
+  // exchange the initial weights and held-out losses.
   Trial(const ConvergencePlan& plan, const TrainingVariant& variant, int64_t seed, const Corpus& text,
         const model::DevicePtr& device, comm::RecordingProcessGroup& run, comm::RecordingProcessGroup& group);
 

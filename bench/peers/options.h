@@ -27,7 +27,8 @@ struct PeerOptions {
   void AddTo(FlagTable& flags);
 
   bool compiled() const;
-  // Returns the Python interpreter: --peer_python, else the environment variable PYTHON, else "python3".
+  // Returns the Python interpreter that runs PyTorch: the value of --peer_python, else that of the
+  // environment variable PYTHON, else "python3".
   std::string python() const;
 };
 

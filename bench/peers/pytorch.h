@@ -35,7 +35,8 @@ PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 // this device.
 void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for);
 
-// What the Python process reports about the training steps of one call of PyTorchPeer::Step.
+// What the Python process that runs PyTorch reports about the training steps of one call of
+// PyTorchPeer::Step.
 struct PeerStep {
   int64_t begin_ns = 0;  // time when the process left the barrier before the first step, on the steady clock
   StepTimes times;
@@ -45,11 +46,11 @@ struct PeerStep {
   int64_t peak_bytes_in_use = 0;
 };
 
-// Starts this rank's Python process, and sends it commands. Weights and gradients pass between the Python
-// process and this process in files. All ranks must make their PyTorchPeer objects, and call Begin, Step and
-// Train, in the same order. These calls throw std::runtime_error if the Python process fails or does not
-// answer in time; the constructor also throws CollectiveError if rank 0 cannot send the address of its Python
-// process to the other ranks.
+// Starts the Python process that takes this rank's training steps with PyTorch, and sends it commands.
+// Weights and gradients pass between the Python process and this process in files. All ranks must make their
+// PyTorchPeer objects, and call Begin, Step and Train, in the same order. These calls throw
+// std::runtime_error if the Python process fails or does not answer in time; the constructor also throws
+// CollectiveError if rank 0 cannot send the address of its Python process to the other ranks.
 class PyTorchPeer {
  public:
   class Process;

@@ -30,8 +30,8 @@ class ControlGroups {
   // Returns the number of CPUs whose time the quotas let this process use, such as 1.5; infinity without a
   // quota.
   double CpuQuota() const;
-  // Returns the two counts of periods of the CPU quota (`all` and `throttled`), each as the maximum over the
-  // control groups that limit this process.
+  // Returns how many periods of the CPU quota there were (`all`), and in how many of them the quota was used
+  // up (`throttled`). Each number is the maximum over the control groups that limit this process.
   Periods CpuPeriods() const;
 
  private:

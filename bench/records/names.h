@@ -23,8 +23,8 @@ namespace schema {
 using enum RecordPart;
 using enum Scope;
 
-// The type that the schema requires of a value, or of each entry of a series of samples. kNumber is a whole
-// number, a fraction, or null (NaN). kKnown is a whole number or the text "unknown".
+// The type that the table kSchema requires of a value in a record, or of each entry of a series of samples.
+// kNumber is a whole number, a fraction, or null (NaN). kKnown is a whole number or the text "unknown".
 enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four have the order of Value's alternatives
 
 // The programs that write records, each as one bit of a number, so that a number can stand for a set of

@@ -174,8 +174,8 @@ struct Record {
   SampleSeries samples;
   // Maps the name of each measured time to its published statistics: "mean_ns", "std_ns" (of the population),
   // "median_ns", "p90_ns", "n" (the number of steps), ... Only records that were made from publications
-  // (docs/published) have entries in this map, because a publication has no samples. Benchmarks leave it
-  // empty.
+  // (docs/published) have entries in this map, because a publication has no samples. Benchmarks leave this
+  // map empty.
   std::map<std::string, FieldsOf<RecordPart::kPublished>> published;
   std::vector<BucketRecord> buckets;
   CheckFields checks;

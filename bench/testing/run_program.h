@@ -41,9 +41,9 @@ class RunningProgram {
 
   pid_t pid() const { return child_->pid(); }
   bool has_ended() { return child_->end().has_value(); }
-  // Returns the process id of a child process that the program has started, and in whose environment a
-  // variable has the value `value`. The variable's name is `name`, or ends with `name`. Returns 0 if there is
-  // no such child yet.
+  // Returns the process id of a child process of the started program: one in whose environment a variable has
+  // the value `value`. The variable's name is `name`, or ends with `name`. Returns 0 if there is no such
+  // child yet.
   pid_t ChildWith(const std::string& name, const std::string& value) const;
   // out returns what the program has written to its standard output so far, and err what it has written to
   // its standard error.

@@ -5,8 +5,8 @@
 #include "comm/process_group.h"
 #include "model/tensor/device.h"
 
-// Makes a device and a process group for tests of code that handles tensors of a GPU. The tests can run on
-// machines without a GPU.
+// Functions that make a device and a process group for tests of code that handles tensors of a GPU. The tests
+// can run on machines without a GPU.
 namespace gradsync::bench {
 
 // Returns a device that claims to be a GPU, whose tensors lie in memory that the CPU must not touch. Code

@@ -8,9 +8,9 @@
 // The code in this file counts floating-point operations of a model: those of its matrix products,
 // convolutions and attention. The counts are computed from the shapes of tensors. A multiplication and the
 // addition of its result count as two operations. All other operations of a model, such as elementwise ones,
-// count as zero, because memory bandwidth limits their speed. Attention is causal, so of its (seq, seq)
-// matrix of pairs of positions, only the lower triangle, with the diagonal, counts. If backward computes
-// values of forward again, these operations count only once.
+// count as zero, because memory bandwidth limits their speed. Attention is causal, so only the lower triangle
+// (with the diagonal) of its (seq, seq) matrix of pairs of positions counts. If backward computes values of
+// forward again, the second computation does not count.
 namespace gradsync::bench {
 
 struct Flops {
@@ -24,8 +24,8 @@ struct Flops {
 Flops FlopsOf(std::string_view name, const model::Tensor& output, std::span<const model::Var> inputs);
 
 // A FlopCounter adds up the floating-point operations of a forward pass and of its backward pass. During the
-// forward pass it must be the tracer of the model's device (model::Device::set_tracer). For each operation of
-// forward, it also counts what backward will compute.
+// forward pass, the FlopCounter must be the tracer of the model's device (model::Device::set_tracer). For
+// each operation of forward, it also counts what backward will compute.
 class FlopCounter : public model::Tracer {
  public:
   void Begin(std::string_view /*name*/) override {}

@@ -16,7 +16,8 @@ namespace gradsync::bench {
 enum class Mark { kStepBegin, kForwardEnd, kBackwardEnd, kSyncEnd, kStepEnd };
 inline constexpr size_t kNumMarks = 5;
 
-// The times at which a step reached its marks, in ns of the host's steady clock.
+// The times at which a training step reached its marks (points such as the end of forward), in ns of the
+// host's steady clock.
 struct StepMarks {
   std::array<int64_t, kNumMarks> at_ns{};
 
@@ -26,7 +27,8 @@ struct StepMarks {
   int64_t step_ns() const { return Between(Mark::kStepBegin, Mark::kStepEnd); }
 };
 
-// Records when a device (CPU or GPU) reaches each mark (Mark) of a training step that it computes.
+// Records when a device (CPU or GPU) reaches each mark (a point such as the end of forward) of a training
+// step that it computes.
 class PhaseTimer {
  public:
   virtual ~PhaseTimer() = default;

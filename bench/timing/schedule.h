@@ -15,9 +15,9 @@ namespace gradsync::bench {
 // RoundsPerBlock(num_configs) successive rounds are a block. In a block, each configuration has each position
 // in a round equally often, and within rounds it comes directly after each of the other configurations
 // equally often. So, within rounds, the effects of a turn on the next one (by caches, temperature) meet all
-// configurations equally. The design is that of E. J. Williams, "Experimental designs balanced for the
-// estimation of residual effects of treatments", 1949. Within the limits of this design, the order is drawn
-// at random from `seed`. Equal arguments give an equal order on every rank and machine.
+// configurations equally. The orders in a block follow the design of E. J. Williams, "Experimental designs
+// balanced for the estimation of residual effects of treatments", 1949. Within the limits of this design, the
+// order is drawn at random from `seed`. Equal arguments give an equal order on every rank and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
 // Returns whether a measurement would take more than `budget_s` seconds if it measured one more block of

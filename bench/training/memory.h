@@ -45,11 +45,11 @@ double EstimateRank(const TrainingPlan& plan, const TrainingVariant& variant, co
 // the flag --max_memory are in parentheses.
 std::string DescribeEstimates(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes);
 
-// CheckMemory throws TooLittleMemory if the memory that EstimateMemory returns exceeds a known limit in
-// `limits`. CheckMemoryOfThisHost calls CheckMemory; the limits are this host's available main memory and the
-// whole memory of its first GPU. The message of TooLittleMemory is one line. This line names the needed and
-// the available memory, and changes of the command line with which training needs less memory, such as
-// --order=blocks.
+// CheckMemory throws TooLittleMemory if the memory that EstimateMemory returns exceeds a limit in `limits`. A
+// limit that is unknown (nullopt) is not checked. CheckMemoryOfThisHost calls CheckMemory; the limits are
+// this host's available main memory and the whole memory of its first GPU. The message of TooLittleMemory is
+// one line. This line names the needed and the available memory, and changes of the command line with which
+// training needs less memory, such as --order=blocks.
 void CheckMemory(const MemoryLimits& limits, const TrainingPlan& plan, const comm::World& world);
 void CheckMemoryOfThisHost(const TrainingPlan& plan, const comm::World& world);
 

@@ -45,9 +45,9 @@ class Stepper {
   // should cover the final buckets.
   virtual void StepFromStart(const model::Batch& batch) = 0;
   // Takes variant().period() training steps (the number from one average over the ranks to the next) from the
-  // current weights, so that the caller can check them. When StepOn returns, the trainer's parameters have
-  // the whole gradients and the whole new weights. For a strategy of PyTorch, StepOn takes no step and throws
-  // std::logic_error.
+  // current weights, so that the caller can check these steps. When StepOn returns, the trainer's parameters
+  // have the whole gradients and the whole new weights. For a strategy of PyTorch, StepOn takes no step and
+  // throws std::logic_error.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
   // Gathers the whole weights into the trainer's parameters, if a strategy of gradsync keeps only a part of
