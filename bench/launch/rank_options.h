@@ -15,9 +15,9 @@
 
 namespace gradsync::bench {
 
-// The values of the flags that all benchmarks that start ranks have. Only //bench:ddp and //bench:compare
-// also have the flags --repeats, --precision and --choose, with which the program starts all ranks several
-// times.
+// The values of the flags that are common to all benchmarks that start ranks. Only //bench:ddp and
+// //bench:compare also have the flags --repeats, --precision and --choose, with which the program starts all
+// ranks several times.
 struct RankOptions {
   model::Device::Type device = model::Device::Type::kCpu;
   int64_t world_size = 2;

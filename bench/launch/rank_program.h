@@ -20,7 +20,8 @@ class RankJob {
   virtual void Run() = 0;
 };
 
-// What differs between benchmark programs: functions that RunRankProgram, their common main function, calls.
+// A RankProgram has what differs between benchmark programs: functions that RunRankProgram, the common main
+// function of these programs, calls.
 struct RankProgram {
   const char* experiment;  // name of the benchmark in records
   FlagTable& flags;

@@ -33,14 +33,14 @@ struct Experiment {
   std::string subdirectory;            // for the results, below the suite's output directory; may be empty
 };
 
-// A list of runs of a benchmark program that can replace each other: //bench:suite needs the results of only
-// one of them. The suite starts the runs in order. If a run ends with the exit status kLacking (too little
-// memory), the suite starts the next run; otherwise the suite leaves out the remaining runs of the list.
+// A list of runs of a benchmark program; //bench:suite needs the results of only one of these runs. The suite
+// starts the runs in order. If a run ends with the exit status kLacking (too little memory), the suite starts
+// the next run; otherwise the suite leaves out the remaining runs of the list.
 using Alternatives = std::vector<Experiment>;
 
-// Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Each entry of
-// the result has one run. For a large model, an entry also has runs that need less memory. The suite starts
-// one of these runs only if the host has too little memory for the runs before it in the entry.
+// Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Most entries
+// of the result have one run. An entry for a large model also has runs that need less memory. The suite
+// starts one of these runs only if the host has too little memory for the runs before it in the entry.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

@@ -39,7 +39,7 @@ class ControlGroups {
 };
 
 // Returns the number of bytes that this process can use without swapping: MemAvailable of /proc/meminfo, or
-// ControlGroups::MemoryLeftBytes if that is smaller. Nullopt if unknown.
+// ControlGroups::MemoryLeftBytes if that is smaller. Returns nullopt if the number is unknown.
 std::optional<int64_t> AvailableMemoryBytes();
 
 // Returns the resident memory of this process in bytes, including its code and libraries; nullopt if it

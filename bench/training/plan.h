@@ -29,11 +29,11 @@ struct TrainingSize {
 // What a training benchmark trains and measures: the checked values of its flags, and the list of variants
 // that the flags ask for.
 struct TrainingPlan : TrainingOptions {
-  // `given` has the values of the program's flags, and `flags`, the table of these flags, knows which of them
-  // the user gave. Throws InvalidInput if an option is wrong (such as an unknown strategy), or if options
-  // contradict each other. Also throws if the directory of the file --dump_grads is missing. Except in
-  // //bench:convergence, it also throws if the file --corpus cannot be read, is too short, or is given for a
-  // vocabulary of fewer than 256 tokens.
+  // `given` has the values of the program's flags. `flags` is the table of these flags, which knows the flags
+  // that the user gave. Throws InvalidInput if an option is wrong (such as an unknown strategy), or if
+  // options contradict each other. Also throws if the directory of the file --dump_grads is missing. Except
+  // in //bench:convergence, it also throws if the file --corpus cannot be read, is too short, or is given for
+  // a vocabulary of fewer than 256 tokens.
   TrainingPlan(const TrainingOptions& given, const FlagTable& flags);
 
   // All variants that are compared: gradsync's strategies first, then PyTorch's.

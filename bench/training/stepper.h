@@ -50,8 +50,9 @@ class Stepper {
   // throws std::logic_error.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
-  // Gathers the whole weights into the trainer's parameters, if a strategy of gradsync keeps only a part of
-  // them on each rank. All ranks must call the function together, because the gathering is a collective.
+  // Gathers the whole weights into the trainer's parameters, if the variant is a strategy of gradsync that
+  // keeps only a part of the weights on each rank. All ranks must call the function together, because the
+  // gathering is a collective.
   virtual void CompleteValues() {}
 
   // Adds to `record` facts about the strategy that are known after the first timed step, such as the sizes of
