@@ -56,7 +56,7 @@ class TraceRange {
 // sharing an allocator, handles or caches.
 //
 // A Device is not thread safe: only the thread that runs the rank's model may call functions of the Device
-// that are not const. Other threads may use allocator() and, on the CPU, Copy and Zero.
+// that are not const. Other threads may use allocator(). On the CPU, they may also call Copy and Zero.
 class Device {
  public:
   enum class Type { kCpu, kCuda };

@@ -33,7 +33,7 @@ void Fill(const Tensor& tensor, double value);
 // shapes or devices differ.
 void Cast(const Tensor& source, const Tensor& target);
 
-// Returns the flat index of the first element that is NaN or infinite; nullopt if there is none.
+// Returns the flat index of the first element of `tensor` that is NaN or infinite; nullopt if there is none.
 // FindNotFinite copies all elements to the CPU, so it is for checks, not for training.
 std::optional<int64_t> FindNotFinite(const Tensor& tensor);
 

@@ -34,7 +34,7 @@ std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);
-// Returns Markdown lines with the command and time of each run, and with its machine unless the run before
+// Returns Markdown lines with the command and time of each run, and with its machine unless the previous run
 // was on the same machine. For more than six runs, returns one line with the number of runs.
 std::vector<std::string> RunLines(const std::vector<RunText>& runs);
 
