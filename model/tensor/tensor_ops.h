@@ -7,8 +7,9 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/tensor.h"
 
-// Functions for arithmetic with whole tensors of f32, f64 or bf16. They compute on the tensors' device, and
-// without autograd. The functions throw InvalidInput for another dtype, except that Store can copy any dtype.
+// Functions for arithmetic with whole tensors of f32, f64 or bf16. The functions compute on the tensors'
+// device, without autograd. The functions throw InvalidInput for another dtype, except that Store can copy
+// any dtype.
 namespace gradsync::model {
 
 // Computes target += source. Throws InvalidInput if the shapes, dtypes or types of device differ.
