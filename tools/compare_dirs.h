@@ -25,8 +25,8 @@ struct ComparedDirs {
 // file or directory `there`). A row (the steps of one strategy) of `here` is compared with the row of `there`
 // that has the same benchmark, number of ranks, strategy, model, batch size, ...; the seed of a launch,
 // number of steps, commit and host may differ. If several runs of `here` have the same row, the steps of the
-// row in all these runs are put together. If several runs of `there` have the same row, the steps of the row
-// in all those runs are also put together. If hosts, CPUs, builds or network links differ between `here` and
+// row in all these runs make one sample. If several runs of `there` have the same row, the steps of the row
+// in all those runs also make one sample. If hosts, CPUs, builds or network links differ between `here` and
 // `there`, a note below the table of results names the difference. Throws InvalidInput if one of the given
 // files or directories does not exist.
 ComparedDirs CompareDirs(const std::vector<std::string>& here, const std::string& there);

@@ -13,7 +13,7 @@
 #include "model/tensor/dtype.h"
 
 // Functions that CUDA kernels share: they launch kernels, load and store elements, and combine the values of
-// threads. Only .cu files can be compiled with this header.
+// threads. Only .cu files can include this header.
 namespace gradsync::model::kernels {
 
 // Casts `device` to CudaDevice without a check: kernels' OnCuda functions get only CUDA devices.
@@ -89,8 +89,8 @@ __global__ void PackLoopKernel(int64_t n, Fn fn) {
 
 // Runs fn(numel, i), a __device__ lambda, on the GPU so that the calls together cover all n elements. Each
 // call must handle the `numel` elements from i on; numel is a compile-time constant. If `packed` is true,
-// numel is kPackNumel<T>, but 1 for the last elements if they do not fill a pack. If `packed` is false, numel
-// is 1.
+// numel is kPackNumel<T> (the elements of a pack), but 1 for the last elements if they do not fill a pack. If
+// `packed` is false, numel is 1.
 template <class T, class Fn>
 void LaunchPackLoop(const Device& device, const char* name, int64_t n, bool packed, const Fn& fn) {
   const auto kernel = packed ? PackLoopKernel<kPackNumel<T>, Fn> : PackLoopKernel<1, Fn>;

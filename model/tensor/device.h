@@ -56,7 +56,7 @@ class TraceRange {
 // sharing an allocator, handles or caches.
 //
 // A Device is not thread safe: only the thread that runs the rank's model may call functions of the Device
-// that are not const. Other threads may use allocator() and, on the CPU, Copy and Zero.
+// that are not const. Other threads may use allocator(). On the CPU, they may also call Copy and Zero.
 class Device {
  public:
   enum class Type { kCpu, kCuda };
@@ -76,8 +76,8 @@ class Device {
   int num_threads() const { return num_threads_; }
   CachingAllocator& allocator() { return allocator_; }
 
-  // Copies `bytes` bytes within this device's memory, or between it and CPU memory. On CUDA the copy is
-  // enqueued in the compute stream; a copy from or to CPU memory is complete on return.
+  // Copies `bytes` bytes within this device's memory, or between this memory and CPU memory. On CUDA the copy
+  // is enqueued in the compute stream; a copy from or to CPU memory is complete on return.
   virtual void Copy(void* target, const void* source, size_t bytes) = 0;
   virtual void Zero(void* target, size_t bytes) = 0;
   // Blocks until all work on a GPU's compute stream is done. On the CPU this function does nothing.

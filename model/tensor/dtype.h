@@ -18,7 +18,7 @@ struct BF16 {
   explicit BF16(float value) {
     const uint32_t u = std::bit_cast<uint32_t>(value);
     if ((u & 0x7fffffffu) > 0x7f800000u) {
-      // Sets a bit of the mantissa: a NaN without such a bit in its upper 16 bits would become infinity.
+      // Sets a bit of the mantissa, because a NaN whose upper 16 bits have none would become infinity.
       bits = static_cast<uint16_t>((u >> 16) | 0x40u);
     } else {
       bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);

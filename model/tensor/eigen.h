@@ -54,9 +54,9 @@ class Reader<BF16> {
 };
 
 // A Writer writes n consecutive elements, at most max_n, which the function compute(out) computes. If
-// `accumulate` is false, compute sets the Eigen array `out`; if true, compute adds to it. For f32 and f64
-// `out` is the memory at y. For bf16 `out` is an f32 buffer; after compute has returned, the Writer rounds
-// the buffer into y.
+// `accumulate` is false, compute must set the Eigen array `out`; if true, compute must add to `out`. For f32
+// and f64 `out` is the memory at y. For bf16 `out` is an f32 buffer; after compute has returned, the Writer
+// rounds the buffer into y.
 template <class T>
 class Writer {
  public:
@@ -79,15 +79,16 @@ class Writer<BF16> {
   }
 
  private:
-  // The f32 buffer for results in bf16. The buffer is an Eigen array, because Eigen always aligns its arrays.
-  // In an array that is not aligned, results could depend on the array's address: Eigen computes the elements
-  // before the first aligned vector one by one, and compilers may round these elements differently.
+  // An f32 buffer for results that operator() then rounds to bf16. The buffer is an Eigen array, because
+  // Eigen always aligns its arrays. In an array that is not aligned, results could depend on the array's
+  // address: Eigen computes the elements before the first aligned vector one by one, and compilers may round
+  // these elements differently.
   Eigen::ArrayXf wide_;
 };
 
 // Calls fn(row, read, read_more, write) once for each row number of [0, rows). The rows are divided among the
 // device's threads. read and read_more are two Readers with separate buffers, so that fn can read two rows of
-// inputs at once; write is a Writer. The Readers and the Writer handle rows of up to n elements.
+// inputs at the same time; write is a Writer. The Readers and the Writer handle rows of up to n elements.
 template <class T, class Fn>
 void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
   const auto some = [&](int64_t begin, int64_t end) {

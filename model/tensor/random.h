@@ -5,10 +5,10 @@
 
 #include "model/tensor/tensor.h"
 
-// Makes random numbers. They are equal on every machine and with any number of threads, and do not depend on
-// the numbers that were drawn earlier. The 32-bit word from which number i of a stream (a sequence of random
-// numbers) is made depends only on (seed, stream, i). The distributions of the C++ standard library are not
-// used, because their numbers may differ between implementations.
+// Makes random numbers. For one seed, the numbers are equal on every machine and with any number of threads,
+// and do not depend on the numbers that were drawn earlier. The 32-bit word from which number i of a stream
+// (a sequence of random numbers) is made depends only on (seed, stream, i). The distributions of the C++
+// standard library are not used, because their numbers may differ between implementations.
 namespace gradsync::model {
 
 // Returns four random 32-bit words for each (key, counter), by Philox4x32-10: Salmon, Moraes, Dror and Shaw,

@@ -7,8 +7,9 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/tensor.h"
 
-// Functions for arithmetic with whole tensors of f32, f64 or bf16. They compute on the tensors' device, and
-// without autograd. The functions throw InvalidInput for another dtype, except that Store can copy any dtype.
+// Functions for arithmetic with whole tensors of f32, f64 or bf16. The functions compute on the tensors'
+// device, without autograd. The functions throw InvalidInput for another dtype, except that Store can copy
+// any dtype.
 namespace gradsync::model {
 
 // Computes target += source. Throws InvalidInput if the shapes, dtypes or types of device differ.
@@ -33,7 +34,7 @@ void Fill(const Tensor& tensor, double value);
 // shapes or devices differ.
 void Cast(const Tensor& source, const Tensor& target);
 
-// Returns the flat index of the first element that is NaN or infinite; nullopt if there is none.
+// Returns the flat index of the first element of `tensor` that is NaN or infinite; nullopt if there is none.
 // FindNotFinite copies all elements to the CPU, so it is for checks, not for training.
 std::optional<int64_t> FindNotFinite(const Tensor& tensor);
 

@@ -18,7 +18,7 @@ struct Answer {
   // If the answer's verdict is kOpen (undecided), `remark` has the benchmark's flags for a longer measurement
   // that would probably give a verdict, such as "`--time=5m`". If the verdict is kNone, `remark` has the
   // reason for the missing verdict, such as "disturbed:17%" (other work used 17 % of the host's CPU time).
-  // For other verdicts, and if the flags or the reason are not known, `remark` is empty.
+  // `remark` is empty for other verdicts, and if the flags or the reason are unknown.
   std::string remark{};
 };
 
@@ -46,8 +46,8 @@ Answer MakeAnswer(const std::string& place, const Setting& setting, const Compar
 // gradients or parameters (the warning kUnequal).
 std::vector<Answer> MakeAnswers(const Settings& settings);
 // A State tells what is known about which row (a strategy with options, over a backend) has the shortest
-// training step. Rows are left out if their gradients are not exact by design, or if a check found an error
-// in their results.
+// training step. A State says nothing about rows whose gradients are not exact by design, or in whose results
+// a check found an error.
 enum class State {
   kNone,  // nothing, for example because other programs disturbed the measurement
   // One row is recommended: it is the fastest, or slower than the fastest by at most kEqualWithin (3 % of the
@@ -77,8 +77,9 @@ struct Choice {
   // With the flag --choose: the rows that only the first launch measured, because that launch showed that
   // they are slower than another row.
   std::vector<const Comparison*> left_early{};
-  // Rows of left_early that may be the fastest after all. The first launch alone showed that these rows are
-  // slower. Bounds that also include the variation between all launches do not show that they are slower.
+  // The rows in left_early that may nevertheless be the fastest. The first launch alone showed that these
+  // rows are slower. Bounds that also include the variation between all launches do not show that they are
+  // slower.
   std::vector<const Comparison*> doubtful{};
   // Upper bound of how much longer the step of candidates[0] is than the step of the fastest row. If `state`
   // is kEqual, the bound holds for every candidate. The members behind, lead, bounds and differences are

@@ -19,13 +19,13 @@
 // options, over a backend), and comparisons of these rows.
 namespace gradsync::tools {
 
-// Two rows are called equal if the confidence interval of the difference of their step times contains 0 and
-// lies within +- kEqualWithin times the baseline's step.
+// Two rows (such as strategies) are called equal if the confidence interval of the difference of their step
+// times contains 0 and lies within +- kEqualWithin times the baseline's step.
 inline constexpr double kEqualWithin = 0.03;
 
-// A row gets no verdict (such as slower) if, during its steps, other programs or the kernel's network work
-// used at least the fraction kTooDisturbed of the host's CPU time. Such work may cause the row's difference
-// to other rows.
+// A row (such as a strategy) gets no verdict (such as slower) if, during its steps, other programs or the
+// kernel's network work used at least the fraction kTooDisturbed of the host's CPU time. Such work may cause
+// the row's difference to other rows.
 inline constexpr double kTooDisturbed = 0.1;
 
 // A Verdict tells what the confidence interval of a difference to a baseline (in step time or loss) shows.
@@ -44,9 +44,8 @@ struct Row {
   // True if only the first launch measured this row, because that launch showed it to be slower than another
   // row (`--choose`).
   bool left_early = false;
-  // The variant as tables show it: "core:bucket_bytes=1Mi". The backend follows ("core@gloo") only if the
-  // row's baseline is also the baseline of rows over another backend, or over the same backend with other
-  // options.
+  // The variant as tables show it: "core:bucket_bytes=1Mi". The backend follows ("core@gloo") only if rows
+  // over another backend, or over the same backend with other options, have the same baseline as this row.
   std::string label{};
   Warnings warnings{};
   // The reason why this row must not be compared, such as "disturbed:17%" (other programs or the kernel's
@@ -69,8 +68,8 @@ struct Row {
   // that differ between ranks or from the reference.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
   // `samples` names the time of a phase (a part of the step), such as "forward_ns". Returns the mean of this
-  // time over all steps, in seconds. In each step, the time on the rank on which the phase takes longest is
-  // used. Returns NaN if this time was not measured.
+  // time over all steps, in seconds. For each step, the mean counts the rank on which the phase takes
+  // longest. Returns NaN if this time was not measured.
   double MeanOf(SampleName samples) const;
 };
 
@@ -108,8 +107,8 @@ void Judge(Comparison* comparison);
 struct Cost {
   const Row* row = nullptr;
   const Row* floor = nullptr;  // row without communication; if it is `row` itself, there is no cost
-  // The whole cost. With a probability of at least 95 %, the intervals of the whole costs of all rows of a
-  // setting contain the true costs.
+  // The whole cost. With a probability of at least 95 %, the intervals of the whole costs of all variants in
+  // a setting contain the true costs.
   Estimate total{};
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
@@ -160,13 +159,13 @@ struct Setting {
   Cost CostOf(const Row& row) const;
 };
 
-// Makes a Setting of each group (the measurements of all strategies with one model, batch size, ...). Rows
-// point to these measurements, so `groups` must outlive the result. With --choose, the group of the first
-// launch and the group of the later launches make one setting together. If `baseline_row` is a strategy
-// ("core"), rows are compared with this strategy over their own backend. If `baseline_row` is a variant
-// ("core@gloo"), rows over all backends are compared with this one row. If no row of the setting is called
-// `baseline_row`, the baseline is the first strategy that communicates and is not PyTorch's. In the benchmark
-// of collectives, whose rows have no strategy, the baseline is the first row.
+// Makes a Setting of each group (the measurements of all strategies with one model, batch size, ...). The
+// elements of Setting::rows point to these measurements, so `groups` must outlive the result. With --choose,
+// the group of the first launch and the group of the later launches make one setting together. If
+// `baseline_row` is a strategy ("core"), each row is compared with this strategy's row over the same backend.
+// If `baseline_row` is a variant ("core@gloo"), rows over all backends are compared with this one row. If no
+// row of the setting is called `baseline_row`, the baseline is the first strategy that communicates and is
+// not PyTorch's. In the benchmark of collectives, whose rows have no strategy, the baseline is the first row.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 

@@ -44,8 +44,8 @@ struct Series {
   // to more than the step, because different ranks may be the slowest in different parts.
   std::vector<double> max;
   // by_rank[r][i] is the time of rank r in step i. The vector by_rank has times only in the series step_ns
-  // and computed_ns of a strategy without communication. The vector is also empty if launches have different
-  // numbers of ranks.
+  // and computed_ns of a strategy without communication. In these series too, the vector is empty if launches
+  // have different numbers of ranks.
   std::vector<std::vector<double>> by_rank;
   // The mean and the standard deviation of each rank's times over the steps that all ranks have, in seconds,
   // by rank. For skew_ns (kSkew) and published times, there is only one value, for all ranks together. With
@@ -59,7 +59,8 @@ struct Series {
   // rank), or the published statistics if the times are from a publication.
   double mean() const;
   double std() const;  // population
-  // `p` is a fraction of the steps, such as 0.95. Returns NaN for a percentile that a publication lacks.
+  // Returns about the time that the fraction `p` of the steps, such as 0.95, does not exceed. Returns NaN for
+  // a percentile that a publication lacks.
   double percentile(double p) const;
   size_t num_steps() const;
 };
@@ -92,8 +93,8 @@ struct Measurement {
   int64_t ranks_on_gpu = 0;      // largest number of ranks on one GPU
   std::string numa_nodes;        // of each rank, such as "0,1"; empty if all are equal
   // A container may have a quota of CPU time for each period of, say, 100 ms. cpu_periods is the number of
-  // periods. throttled_periods is the number of periods in which the quota was used up. Both numbers are
-  // maxima over ranks, summed over launches, and 0 without a quota.
+  // periods during the run. throttled_periods is the number of periods in which the quota was used up. Both
+  // numbers are maxima over ranks, summed over launches, and 0 without a quota.
   int64_t cpu_periods = 0, throttled_periods = 0;
 
   // Results of the benchmark's checks on all ranks: the largest errors of gradients and of parameters (NaN if
@@ -118,8 +119,8 @@ struct Measurement {
   // Returns the strategy with its options and backend: "core@gloo". In the benchmark of collectives, returns
   // only the backend: "gloo".
   std::string variant() const { return record.variant.name(); }
-  // Returns the name of the strategy without communication, with whose steps others are compared to find what
-  // communication costs; empty if unknown.
+  // Returns the name of the strategy without communication, with whose steps those of other strategies are
+  // compared to find what communication costs; empty if unknown.
   std::string floor() const { return record.facts.StringOr("floor", ""); }
   // Returns whether the measured strategy is the one without communication.
   bool is_floor() const { return !strategy().empty() && strategy() == floor(); }

@@ -15,11 +15,11 @@
 namespace gradsync::tools {
 
 // Returns a record as rank `rank` of two ranks writes it in the benchmark //bench:ddp, on one host of 8 CPUs.
-// The backend is the one that `variant` names, else gloo; only gradsync's strategy `none`, which does not
-// communicate, has no backend unless `variant` names one. Step i takes steps_ns[i], of which forward takes
-// 2/10, backward 4/10, the wait for gradients 3/10 and the optimizer 1/10. During 6/10 of a step, a
-// collective is in flight. If `variant` begins with "pytorch_", the record is of PyTorch's training, not of
-// gradsync's.
+// The backend is the one that `variant` names. If `variant` names no backend, the backend is gloo, but
+// gradsync's strategy `none`, which does not communicate, has no backend. Step i takes steps_ns[i], of which
+// forward takes 2/10, backward 4/10, the wait for gradients 3/10 and the optimizer 1/10. During 6/10 of a
+// step, a collective is in flight. If `variant` begins with "pytorch_", the record is of PyTorch's training,
+// not of gradsync's.
 bench::Record DdpRecord(std::string_view variant, int64_t rank, const std::vector<int64_t>& steps_ns);
 
 // Changes the optimizer's time in step `i` of the record so that the whole step takes `step_ns`.

@@ -70,7 +70,7 @@ struct Evidence {
 
 // Returns the CPU time that others than the ranks (other programs, or the kernel's network work) used on a
 // host during the steps, as a fraction of the time of all CPUs that the host's ranks may use. With several
-// hosts, only the host on which others used most CPU time in a step is counted in this step. `times` has the
+// hosts, each step counts only the host on which others used most CPU time in this step. `times` has the
 // times of the whole steps. Returns NaN if the CPU time of others was not measured.
 double OthersShare(const Measurement& measurement, const Series& times);
 

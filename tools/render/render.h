@@ -11,7 +11,7 @@ namespace gradsync::tools {
 // is true, and prints only the first section (group of columns) of each other table.
 void RenderMarkdown(const Report& report, std::ostream& out, bool with_details = true);
 
-// Prints the tables of a report in LaTeX; they need \usepackage{booktabs}. The report's header and the
+// Prints the tables of a report in LaTeX; the tables need \usepackage{booktabs}. The report's header and the
 // descriptions of its runs become comments of LaTeX.
 void RenderLatex(const Report& report, std::ostream& out, bool with_details = true);
 

@@ -25,7 +25,8 @@ bool IsShown(const Table& table, bool with_details);
 
 // Divides the columns of a table into sections, by Column::section. Returns all sections; without
 // `with_details`, only the first one. Leaves out columns for machines, columns whose value ConstantsOf
-// returns because all rows share it, and columns of numbers or warnings in which no row has anything to show.
+// returns because all rows share it, columns of numbers that are missing in all rows, and columns whose
+// warnings ConstantsOf returns or asterisks show.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
 // Returns what all rows of a table share: the values of columns with Column::said_once in which all rows
@@ -34,7 +35,7 @@ std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);
-// Returns Markdown lines with the command and time of each run, and with its machine unless the run before
+// Returns Markdown lines with the command and time of each run, and with its machine unless the previous run
 // was on the same machine. For more than six runs, returns one line with the number of runs.
 std::vector<std::string> RunLines(const std::vector<RunText>& runs);
 

@@ -50,7 +50,7 @@ struct Run {
 // Simulates a run with launches[i] rounds in launch i; in each round, each strategy takes one step.
 // effects[k] is added to the time of all steps of strategy k, so the differences between strategies are
 // known. Each round gets the noise of a random round of `residuals`: its numbers are assigned to strategies
-// at random. For more than kMeasuredVariants strategies, a round gets the noise of several such rounds. To
+// at random. For more than kMeasuredVariants strategies, a round gets the noise of several random rounds. To
 // imitate a machine whose speed drifts, the same value is added to all strategies' times in a round; over the
 // rounds of a launch this value is a random walk plus a sine wave. For each launch and strategy, a normal
 // random number with the standard deviation `launch_std` is added to all steps of the strategy in this

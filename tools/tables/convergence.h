@@ -9,7 +9,7 @@
 #include "tools/tables/parts/table.h"
 
 // Makes tables that compare the losses of //bench:convergence, which trains a language model with each
-// strategy, from several seeds.
+// strategy and each of several seeds.
 namespace gradsync::tools {
 
 // A strategy's loss is called equal to, better or worse than the baseline's only with at least kFewestSeeds
@@ -41,8 +41,8 @@ struct LearningRow {
   // has finished. If fewer than two trainings have finished, the mean has no interval.
   Estimate final_bits{};
   // How much higher the loss after the last step is than the baseline's with the same seed: the mean over
-  // seeds, as a fraction of the mean of the baseline's last losses. The intervals of all rows contain the
-  // true values together with a probability of 95 %.
+  // seeds, as a fraction of the mean of the baseline's last losses. With a probability of 95 %, the intervals
+  // of all variants contain the true values.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
   // Number of training steps until the loss has reached (see kReachedWithin) the last loss of the baseline
@@ -54,7 +54,7 @@ struct LearningRow {
 };
 
 // A variant with option values that the flag --tune tried, before the measured trainings, to choose the best
-// ones.
+// values.
 struct TriedSetting {
   const Measurement* measured = nullptr;  // measurement of the first seed
   std::vector<double> bits;               // loss after the last step, in bits per byte, by seed

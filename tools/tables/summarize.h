@@ -30,13 +30,13 @@ struct Summary {
 std::string WhyUnusable(const bench::Record& record);
 
 // Reads the benchmark records in `inputs`, which are files or directories, and makes all tables of results.
-// `baseline_row` is the strategy or variant with whose step times others are compared. If `baseline_row` is
-// empty, the step times of others are compared with those of kDefaultBaseline. A setting (model, batch size,
-// ...) without measurements of `baseline_row` gets another baseline (see MakeSettings). If `run` is not
-// empty, only the run whose name is `run` is used, with all its launches; a run is named by the run id of its
-// first launch or by the environment variable GRADSYNC_LAUNCH. Throws InvalidInput if one of `inputs` does
-// not exist, if records were read but `run` or `baseline_row` names none of them, or if groups of
-// //bench:convergence were trained on different texts.
+// `baseline_row` is the strategy or variant with whose step times those of other rows are compared. If
+// `baseline_row` is empty, step times are compared with those of the strategy kDefaultBaseline. A setting
+// (model, batch size, ...) without measurements of `baseline_row` gets another baseline (see MakeSettings).
+// If `run` is not empty, only the run whose name is `run` is used, with all its launches; a run is named by
+// the run id of its first launch or by the environment variable GRADSYNC_LAUNCH. Throws InvalidInput if one
+// of `inputs` does not exist, if records were read but `run` or `baseline_row` names none of them, or if
+// groups of //bench:convergence were trained on different texts.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "",
                   const std::string& run = "");
 

@@ -33,9 +33,9 @@ enum class Kind {
 // member "tables" of JSON are for machines.
 enum class Audience { kAll, kPeople, kMachines };
 
-// The value of Column::section with which no section of the table shows the column. If Column::said_once is
-// true and all rows have the same value in the column, this value is still printed above the table. CSV and
-// JSON show the column unless its audience is kPeople.
+// The value of Column::section for a column that no section of the table shows. If Column::said_once is true
+// and all rows have the same value in the column, this value is still printed above the table. CSV and JSON
+// show the column unless its audience is kPeople.
 inline constexpr int kNowhere = -1;
 
 struct Column {
@@ -63,7 +63,7 @@ struct Column {
   std::optional<Warning> marked_with{};  // numbers are marked in rows with this warning
 };
 
-// What a cell of a table has: a number (NaN if it is missing), a text or warnings.
+// The content of a cell of a table: a number (NaN if it is missing), a text or warnings.
 using TableCell = std::variant<double, std::string, Warnings>;
 
 class Table {
