@@ -33,15 +33,16 @@ void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 // Properties of a backend of collectives, such as "gloo", that are known before it makes a process group.
 struct BackendTraits {
   // If reduces_in_rank_order is true, a collective with this backend that computes sums adds the ranks'
-  // values of an element in rank order. This backend then computes sums of bf16 elements in f32, and rounds
-  // them to bf16. A mean is the sum divided by the number of ranks; means of f32 elements are computed in f64
-  // and then rounded to f32. Backend hierarchical first adds the elements of each host's ranks, and then adds
-  // the hosts' sums. The mean of backend hierarchical is the mean of the hosts' means.
+  // values of an element in rank order. If it is true, this backend computes sums of bf16 elements in f32,
+  // and rounds the sums to bf16. A mean is the sum divided by the number of ranks; means of f32 elements are
+  // computed in f64 and then rounded to f32. Backend hierarchical first adds the elements of each host's
+  // ranks, and then adds the hosts' sums. The mean of backend hierarchical is the mean of the hosts' means.
   //
-  // If reduces_in_rank_order is false, a library's algorithm (in backends gloo_own, mpi and nccl) chooses the
-  // order of the additions, at least in all-reduces, and may round after each addition. In gloo_own and mpi,
-  // a mean is the rounded sum divided by the number of ranks. NCCL instead multiplies each element by the
-  // rounded reciprocal of the number of ranks before it adds.
+  // reduces_in_rank_order is false for backends gloo_own, mpi and nccl, and for backend hierarchical if it
+  // uses one of them. At least in their all-reduces, a library chooses the order of the additions, and may
+  // round after each addition. In an all-reduce of gloo_own or mpi, a mean is the rounded sum divided by the
+  // number of ranks. NCCL instead multiplies each element by the rounded reciprocal of the number of ranks
+  // before it adds.
   bool reduces_in_rank_order = true;
   bool needs_mpirun = false;     // mpirun or srun must start the ranks
   bool shares_memory = false;    // the ranks of a host can share tensors (AllocateShared)

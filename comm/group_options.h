@@ -19,9 +19,9 @@ struct GroupOptions {
   std::string backend = "gloo";
   BackendOptions backend_options{};
   World world;
-  // `timeout` is the longest time for which a rank waits for another rank that makes no progress, while the
-  // ranks connect and in a collective. With several ranks on each host, backend hierarchical waits twice as
-  // long for ranks of other hosts.
+  // `timeout` limits the time for which a rank waits for another rank, while the ranks connect and in a
+  // collective. The comment of CollectiveError says which time of a collective each backend limits. With
+  // several ranks on each host, backend hierarchical waits twice as long for ranks of other hosts.
   std::chrono::milliseconds timeout{60000};
   // `num_threads` is the number of communication threads, and so the number of collectives that can progress
   // concurrently. Backends shm and nccl do not use num_threads; in backend hierarchical, only the outer

@@ -42,9 +42,13 @@ int64_t Now();
 std::string Seconds(std::chrono::nanoseconds duration);
 
 // The error that is thrown if a collective fails, if ProcessGroup::Allocate cannot make memory that the ranks
-// share, or if the ranks cannot connect. A collective also fails if a rank makes no progress within the
-// timeout (GroupOptions::timeout). For a failed collective, what() names this rank, the collective's number,
-// kind and bytes, the backend, the cause, and, if it is known, the rank that caused the failure.
+// share, or if the ranks cannot connect. For example, a collective fails when the timeout
+// (GroupOptions::timeout) has passed. In backend gloo, the timeout limits each wait for a message. In backend
+// shm, it limits each wait until the other ranks have done their next step of the collective. In backend mpi,
+// it limits the time in which none of this rank's running collectives ends. In backend nccl, it limits the
+// time from the start of a collective on the GPU to its end. For a failed collective, what() names this rank,
+// the collective's number, kind and bytes, the backend, the cause, and, if it is known, the rank that caused
+// the failure.
 class CollectiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -73,8 +77,8 @@ class Work {
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
-  // Returns the time during which the collective ran. Blocks the calling thread until the collective has
-  // ended. Throws CollectiveError if the collective has failed.
+  // Returns the start and the end of the collective on this rank. Blocks the calling thread until the
+  // collective has ended. Throws CollectiveError if the collective has failed.
   Interval interval() { return state_ == nullptr ? Interval{} : state_->interval(); }
   // Returns true after the collective has ended, also if it has failed. Does not block.
   bool Done() const { return state_ == nullptr || state_->Done(); }
@@ -99,8 +103,8 @@ struct Request {
   // request fails too. `prepare` and `conclude` are functions that, for example, convert or wait for a
   // tensor. The thread that runs the request calls `prepare` immediately before it runs the request, and
   // `conclude` immediately after the request has succeeded. Each of the members `after`, `prepare` and
-  // `conclude` may be empty. Backend hierarchical sets them as needed in the requests into which it divides a
-  // collective; backend gloo sets `prepare` if the tensor is on a GPU.
+  // `conclude` may be empty. Backend hierarchical divides a collective into several requests, and sets the
+  // members that each of these requests needs. Backend gloo sets `prepare` if the tensor is on a GPU.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
@@ -170,11 +174,11 @@ class ProcessGroup {
   }
   // Returns one tensor in memory that all ranks share: when a collective has ended, every rank sees what any
   // rank wrote into the tensor before the collective. Only backend shm can share memory, alone or inside
-  // backend hierarchical, and only if all ranks of the group are on one host. With other groups,
-  // AllocateShared returns an undefined tensor on all ranks, and also for a group of one rank or for 0 bytes.
-  // The tensor must not be an argument of collectives. All ranks must call AllocateShared in the same order
-  // with equal shape and dtype; it throws the same errors as Allocate. The tensor counts once in the memory
-  // statistics of all ranks together: each rank counts an equal share of its bytes.
+  // backend hierarchical, and only if all ranks of the group are on one host. With other groups, for a group
+  // of one rank, and for 0 bytes, AllocateShared returns an undefined tensor on all ranks. The tensor must
+  // not be an argument of collectives. All ranks must call AllocateShared in the same order with equal shape
+  // and dtype; it throws the same errors as Allocate. The tensor counts once in the memory statistics of all
+  // ranks together: each rank counts an equal share of its bytes.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {
     return {};

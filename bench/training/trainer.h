@@ -50,9 +50,9 @@ struct StepResult {
 };
 
 // Returns a benchmark record with the measurements of one turn. The record has a sample of each part of the
-// step's time, and samples of begin_ns, comm_busy_ns and the CPU times. It lacks samples for the values that
-// `step` lacks. One more sample, `position`, is the number of timed turns, of all strategies, that this rank
-// took before this turn.
+// step's time (such as that of forward), and samples of begin_ns, comm_busy_ns and the CPU times. It lacks
+// samples for the values that `step` lacks. One more sample, `position`, is the number of timed turns, of all
+// strategies, that this rank took before this turn.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
@@ -77,8 +77,8 @@ struct Turn {
   comm::RecordingProcessGroup& group;  // the process group in which the strategy communicates
   int64_t num_steps = 1;               // number of timed steps, without barriers between them
   int64_t lead_in_steps = 0;           // number of untimed steps after the barrier, before the timed steps
-  // A step divides its batch into `accumulation_steps` parts of equally many rows, and runs forward and
-  // backward of one part after the other. The gradient is the mean of the parts' gradients. If
+  // A step divides its batch into `accumulation_steps` parts of equally many sequences or images, and runs
+  // forward and backward of one part after the other. The gradient is the mean of the parts' gradients. If
   // Strategy::needs_every_pass() is true, the trainer tells the strategy in the backward pass of every part
   // which gradients are ready (Strategy::OnGradReady); if false, only in the backward pass of the last part.
   // In the measured times (StepTimes), the time of all passes before the backward pass of the last part
@@ -111,10 +111,10 @@ class Trainer {
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 
-  // Removes all gradients. If a strategy has moved the weights into its own memory, the parameters use the
-  // trainer's memory again. The trainer's memory still has the values from before the strategy moved the
-  // weights, because nothing is copied. Allocates the trainer's memory for gradients if there is none;
-  // backward then stores new gradients there.
+  // Removes all gradients. If a strategy has moved the weights into its own memory, BeginGradients makes the
+  // parameters use the trainer's memory for weights again. The trainer's memory still has the values from
+  // before the strategy moved the weights, because nothing is copied. Allocates the trainer's memory for
+  // gradients if there is none; backward then stores new gradients there.
   void BeginGradients();
   // Removes all gradients, and makes the parameters use the trainer's memory for weights, as BeginGradients
   // does, but allocates no memory for gradients.
@@ -138,12 +138,12 @@ class Trainer {
 
   // Waits for all ranks, and then takes turn.lead_in_steps untimed and turn.num_steps timed steps, without
   // barriers between them. If the model has buffers (as batch norms have), forward of the last step begins
-  // with a broadcast of rank 0's buffers. If turn.lead_in_steps is not 0, forward of every step begins with
-  // such a broadcast. When Step returns, the parameters have the gradients of the last timed step, unless the
-  // strategy keeps only a part of the gradients on each rank. After a call of Step, turn.group.entries() has
-  // the collectives of the untimed and the timed steps. If `tracer` is not null, the timed steps report to
-  // `tracer` the broadcast of buffers. They also report the operations of forward and backward of the last of
-  // turn.accumulation_steps parts of the batch.
+  // with a broadcast of rank 0's buffers. For such a model, forward of every step begins with this broadcast
+  // if turn.lead_in_steps is not 0. When Step returns, the parameters have the gradients of the last timed
+  // step, unless the strategy keeps only a part of the gradients on each rank. After a call of Step,
+  // turn.group.entries() has the collectives of the untimed and the timed steps. If `tracer` is not null, the
+  // timed steps report to `tracer` the broadcast of buffers. They also report the operations of forward and
+  // backward of the last of turn.accumulation_steps parts of the batch.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
   // Takes turn.num_steps steps, which are not measured. When StepWithWholeGradients returns, the parameters
   // have the whole weights, and the whole gradients of the last step, so that the caller can check them.
@@ -177,11 +177,11 @@ class Trainer {
   void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity());
 
   // Sets the parameters' gradients to the mean of the gradients of `batches`, such as the batches of all
-  // ranks, without communication. The batches are computed one after the other and not as one large batch,
-  // because a batch norm depends on the whole batch. The loss is multiplied by `loss_scale` before backward,
-  // and the gradients are divided by it at the end. If `loss_scale` is the factor of a strategy
-  // (Strategy::loss_scale), this function computes for each batch bitwise the gradients that a rank with this
-  // strategy computes before the ranks average them.
+  // ranks, without communication. The gradients of the batches are computed one after the other, and not
+  // those of one large batch, because a batch norm depends on the whole batch. The loss is multiplied by
+  // `loss_scale` before backward, and the gradients are divided by it at the end. If `loss_scale` is the
+  // factor of a strategy (Strategy::loss_scale), this function computes for each batch bitwise the gradients
+  // that a rank with this strategy computes before the ranks average them.
   void ComputeGradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
                              double loss_scale = 1);
 
@@ -207,8 +207,9 @@ class Trainer {
   const CpuClock cpu_clock_;
   std::vector<model::Tensor> losses_;  // loss of each part of the last batch
   // The process groups in which strategies communicate if TrainerOptions::ranges is not null; else the map is
-  // empty. Each key is a process group that was passed to NewStrategy. The strategy communicates in the key's
-  // value, a group that passes each collective on to the key and reports it to TrainerOptions::ranges.
+  // empty. Each key is a process group that was passed to NewStrategy. The value of the key is the group in
+  // which the strategy communicates: it passes each collective on to the key, and reports the collective to
+  // TrainerOptions::ranges.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;

@@ -41,8 +41,8 @@ struct TrainingVariant : Variant {
   // they are the properties of the gradsync strategy with which it is compared.
   const ddp::Traits* traits = nullptr;
   std::string floor = {};  // name of the strategy without communication; costs are measured from its time
-  // `values` maps the name of each option of the variant to its value. The map lacks the size of buckets and
-  // options that have their default value. If an option takes words instead of numbers, its value in the map
+  // `values` maps the name of each option of the variant to its value. The map lacks options that have their
+  // default value, and the size of buckets. If an option takes words instead of numbers, its value in the map
   // is the word's index in Option::words.
   std::map<std::string, double, std::less<>> values = {};
   int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets

@@ -24,8 +24,9 @@
 // (size - 1) / size times the bytes of the vector, where `size` is the number of ranks. But the algorithm
 // takes two steps, one after the other; a ring takes 2 (size - 1) steps.
 //
-// A barrier and a broadcast take at most log2(size) steps, rounded up. If the mesh has short_messages(), a
-// barrier whose caller waits immediately takes one step: each rank sends a short message to each other rank.
+// A barrier takes at most log2(size) steps, rounded up. In a broadcast, each segment passes at most
+// log2(size) connections, rounded up, on its way to a rank. If the mesh has short_messages(), a barrier whose
+// caller waits immediately takes one step: each rank sends a short message to each other rank.
 //
 // Except in RunOwnAllReduce, the rank that computes an element of a result reduces all ranks' values of it in
 // one pass, in rank order (comm/queue/reduction.h). So the result is bitwise equal on all ranks, for any

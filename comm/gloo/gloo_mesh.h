@@ -136,8 +136,8 @@ class GlooMesh {
 // If a connection breaks within a message, gloo does not report this to the sender, nor to a receiver that
 // expects no message after this one. Both would wait until the timeout has passed. So an algorithm that sends
 // long messages follows two rules:
-// - It ends every stream of messages with an empty message, so that a receiver of data always expects one
-//   more.
+// - The algorithm ends every stream of messages with an empty message, so that a receiver of data always
+//   expects one more.
 // - The algorithm calls Wait for the messages that it sent only after the peer's empty message has confirmed
 //   their arrival. An empty message may be queued behind messages of another collective. If that other
 //   collective fails, its error handler calls Abort, which ends all waits of this rank.

@@ -13,11 +13,11 @@ namespace gradsync::comm {
 // progress at one time. A thread that calls Work::Wait may itself run a short collective on CPU tensors that
 // was issued with Waits::kAtOnce. gloo has one more thread, which receives messages and sends some of them.
 //
-// A collective fails if it makes no progress within the shortest options.timeout of the ranks, or loses a
-// connection. All unfinished and later collectives of this rank then fail, with an error that names the rank
-// that failed first if it is known. This rank closes its connections, so the collectives of the other ranks
-// also fail. The destructor of the process group makes unfinished collectives fail, and waits for no other
-// rank.
+// A collective fails if a wait for a message takes longer than the shortest options.timeout of the ranks, or
+// if a connection breaks. All unfinished and later collectives of this rank then fail, with an error that
+// names the rank that failed first if it is known. This rank closes its connections, so the collectives of
+// the other ranks also fail. The destructor of the process group makes unfinished collectives fail, and waits
+// for no other rank.
 //
 // Collectives on tensors of a GPU copy these tensors through host memory (comm/gloo/cuda_staging.h). A
 // collective on such tensors starts when the GPU has done the work that was on the compute stream (the CUDA

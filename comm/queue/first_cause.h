@@ -50,12 +50,12 @@ class PeerClosed : public PeerError {
 // failure.
 //
 // With backends gloo and shm, a rank on which a collective fails closes its connections. So a rank may lose a
-// connection to a rank that did not fail first. A rank that makes no progress may itself be waiting for
-// another rank. Therefore, before it closes its connections, a rank on which a collective fails writes a note
-// into the store that all ranks of the job share: which rank it blames for the failure, and why. Before the
-// rank throws CollectiveError, it reads the note of the rank that it blames, then the note of the rank that
-// this note blames, and so on. The last of the notes that it finds tells the first cause. If this rank blames
-// a rank without knowing its number, it searches the notes of the other ranks for one that blames no rank. If
+// connection to a rank that did not fail first. A rank that sends nothing may itself be waiting for a third
+// rank. Therefore, before it closes its connections, a rank on which a collective fails writes a note into
+// the store that all ranks of the job share: which rank it blames for the failure, and why. Before the rank
+// throws CollectiveError, it reads the note of the rank that it blames, then the note of the rank that this
+// note blames, and so on. The last of the notes that it finds tells the first cause. If this rank blames a
+// rank without knowing its number, it searches the notes of the other ranks for one that blames no rank. If
 // there is none, it may blame a rank that has written no note (see FindSilent).
 //
 // The store, which holds the notes, is in rank 0's process (comm/rendezvous/store.h). After rank 0 has read
@@ -63,9 +63,9 @@ class PeerClosed : public PeerError {
 // with the cause that rank 0 found, and ranks that fail later report this cause. If rank 0's process ends
 // before it has called Store::Fail, the store ends with the process. A rank that then loses a connection
 // cannot write its note, and its error message says that rank 0 closed the connection. If a rank blames
-// another rank, and the store does not answer within five seconds, the rank's error message says that rank 0
-// made no progress. Ranks that have not joined a job (World::job is null) have no store, so each of them
-// reports only the failure that it has seen itself.
+// another rank, and the store does not answer within five seconds, the rank's error message says that the
+// store of rank 0 does not answer. Ranks that have not joined a job (World::job is null) have no store, so
+// each of them reports only the failure that it has seen itself.
 //
 // Thread-safe. A process group of backend hierarchical uses one FirstCause object together with the two
 // groups of which it is made.

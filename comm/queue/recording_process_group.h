@@ -22,7 +22,8 @@ class RecordingProcessGroup : public GroupDecorator {
     ReduceOp op = ReduceOp::kSum;  // used by kAllReduce and kReduceScatter
     int root = -1;                 // used by kBroadcast
     model::DType dtype = model::DType::kF32;
-    // Bytes of the collective's tensor; of the larger of the two tensors of a reduce-scatter or all-gather.
+    // The size, in bytes, of the collective's tensor. If a collective has two tensors, `bytes` is the size of
+    // the larger one.
     int64_t bytes = 0;
     int num_hosts = 1;     // if more than 1, the collective is within a host (HostGroup)
     int64_t issue_ns = 0;  // time when the call was made, on the clock of Now()
@@ -40,15 +41,16 @@ class RecordingProcessGroup : public GroupDecorator {
 
   Work Issue(Request request) override;
 
-  // Returns the collectives issued since Clear (or construction), in the order of issue. The member
-  // `interval` of an Entry is {0, 0} until the next call of Finish.
+  // Returns the collectives issued since the last call of Clear (or since construction), in the order of
+  // issue. The member `interval` of an Entry is {0, 0} until the next call of Finish.
   const std::vector<Entry>& entries() const { return entries_; }
   // Waits for all collectives of entries(), fills in the intervals of these entries, and releases the tensors
   // of the collectives. Finish throws CollectiveError if one of the collectives failed.
   const std::vector<Entry>& Finish();
-  // Returns the calls of Work::Wait since Clear (or construction) that have returned without an exception, in
-  // the order in which they returned. The waiting that Finish does adds no entry to this list. Only one
-  // thread at a time may call Work::Wait for collectives of this group, because no lock protects this list.
+  // Returns the calls of Work::Wait since the last call of Clear (or since construction) that have returned
+  // without an exception, in the order in which they returned. The waiting that Finish does adds no entry to
+  // this list. Only one thread at a time may call Work::Wait for collectives of this group, because no lock
+  // protects this list.
   const std::vector<WaitEntry>& waits() const { return waited_->waits; }
   // Deletes the logged collectives (entries()) and the logged calls of Work::Wait (waits()). Later
   // collectives continue the numbering of Entry::sequence, and waited_ns() keeps its value.

@@ -59,7 +59,8 @@ std::string DescribeFault(const std::string& variant, const Agreement& agreement
 
 // Returns the ranks whose tensors differ from those that most ranks have. If several versions of the tensors
 // are equally frequent, the lowest rank that has one of them counts as correct. Compares one 64-bit hash per
-// rank, over all its tensors. All ranks must call RanksThatDiffer, and all get the same result.
+// rank, computed from all of the rank's `tensors`. All ranks must call RanksThatDiffer, and all get the same
+// result.
 std::vector<int> RanksThatDiffer(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
                                  const model::DevicePtr& device);
 
@@ -105,9 +106,9 @@ double Tolerance(model::DType dtype, int64_t num_terms);
 // operation, by at most u = 2^-8 with a random sign. The errors of n operations add up to sqrt(n) u; about
 // 100 operations lie between the loss and the first layer, so the result in bf16 is 16 u.
 double PeerTolerance(model::DType dtype, int64_t positions);
-// Returns the largest relative error that rounding may cause in a strategy of PyTorch in f32 whose matrix
-// products round their factors to TF32, by at most u = 2^-11. This error grows with the number of successive
-// layers, and not with the batch. The result is 64 u, or PeerTolerance for f32 if that is larger.
+// Returns the largest relative error that rounding may cause in a strategy of PyTorch in f32, if PyTorch's
+// matrix products round their factors to TF32 (by at most u = 2^-11). This error grows with the number of
+// successive layers, and not with the batch. The result is 64 u, or PeerTolerance for f32 if that is larger.
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench
