@@ -154,8 +154,8 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Calls Step, appends "update" to the log, updates the weights by plain gradient descent, and returns the
-  // log.
+  // Calls Step, appends "update" to the log, updates the weights by gradient descent (model::Sgd), and
+  // returns the log.
   Events StepAndUpdate() {
     Step();
     log_.push_back("update");

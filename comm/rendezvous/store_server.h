@@ -39,8 +39,8 @@ class StoreServer : public Store {
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
   // The destructor first answers the other ranks' requests until all ranks that have joined have closed their
   // connections, but for at most one second. If the job has failed, the destructor then sends the cause to
-  // each rank that is still connected, so that this rank's next Set, Get or Meet throws JobFailed with the
-  // cause.
+  // each rank that is still connected, so that the next Set, Get or Meet on such a rank throws JobFailed with
+  // the cause.
   ~StoreServer() override;
 
   // Waits until all ranks have joined, and returns the identity of each rank's host (HostOf), in rank order.

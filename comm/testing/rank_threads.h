@@ -11,7 +11,8 @@
 #include "comm/processes/temporary_directory.h"  // IWYU pragma: export
 #include "model/tensor/device.h"
 
-// Helpers for tests in which every rank is a thread of one process.
+// Functions for tests in which every rank is a thread of one process: they start the threads and make process
+// groups.
 namespace gradsync::comm {
 
 // Calls body(rank) on a thread for each rank, waits for all, then rethrows the exception, if any, of the

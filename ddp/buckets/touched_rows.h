@@ -17,8 +17,9 @@ namespace gradsync::ddp {
 //
 // All ranks agree once (Agree) on the maximum number of rows in a message, and in each step every rank
 // receives the messages of all ranks. If a rank has more rows than this maximum, or its gradient is dense in
-// a step, its message has a flag instead of rows. All ranks then send the whole gradient. So all messages
-// have one size, and ranks need not first tell each other how many rows they send.
+// a step, its message has a flag instead of rows. All ranks then send the whole gradient. All messages have
+// room for the maximum number of rows, so they have one size, and ranks need not first tell each other how
+// many rows they send.
 class TouchedRows {
  public:
   // Returns a TouchedRows object for each parameter of `params` whose gradient is cheaper to send by rows: if
