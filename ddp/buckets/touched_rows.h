@@ -56,8 +56,9 @@ class TouchedRows {
   TouchedRows(model::Parameter& param, int64_t max_rows, comm::ProcessGroup& group);
 
   // A message begins with the number of its rows, or with kWhole if all ranks must send the whole gradient;
-  // ranks then ignore the rest of the message. Next comes room for max_rows row numbers, of which the first
-  // ones are used. Then come the elements of these rows, from the next start of a cache line on.
+  // ranks then ignore the rest of the message. Next comes room for max_rows row numbers; a message with fewer
+  // rows leaves the rest of this room unused. Then come the elements of these rows, from the next start of a
+  // cache line on.
   static constexpr int32_t kWhole = -1;
   int32_t* Head(const model::Tensor& messages, int rank) const;
   std::span<const int32_t> IdsFrom(int rank) const;
