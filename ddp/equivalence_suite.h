@@ -272,9 +272,9 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     }
     strategy->Update(*optimizer, graph.grad_scale);
   }
-  // When the strategy is destroyed, the parameters' own memory must hold the weights. A strategy whose ranks
-  // keep only parts of the weights needs CompleteValues before it is destroyed. For any other strategy,
-  // CompleteValues may be called or not.
+  // When the strategy is destroyed, the parameters' own memory must hold the weights. If ranks keep only
+  // parts of the weights, CompleteValues must be called before the strategy is destroyed. For other
+  // strategies the call is optional, so tests call CompleteValues only if the number of ranks is odd.
   if (TraitsOf(tested.strategy).shards_values || group.size() % 2 == 1) strategy->CompleteValues();
   strategy.reset();
   return {ValuesOf(*model), ReadFrom(*model), grads};

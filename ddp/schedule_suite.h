@@ -135,7 +135,7 @@ class ScheduleTest : public testing::Test {
     strategy_ = MakeStrategy(name, context);
   }
 
-  // Takes one training step without the update of the weights, and returns the log of this step: collectives,
+  // Runs one training step without the update of the weights, and returns the log of this step: collectives,
   // waits for them and computed gradients, in order. The entry "grad i" means that backward computes the
   // gradient of parameter i.
   std::vector<std::string> Step() { return Step(model_.Once()); }
@@ -154,8 +154,8 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Calls Step, appends "update" to the log, updates the weights by plain gradient descent, and returns the
-  // log.
+  // Calls Step, appends "update" to the log, updates the weights by gradient descent (model::Sgd), and
+  // returns the log.
   Events StepAndUpdate() {
     Step();
     log_.push_back("update");

@@ -12,7 +12,7 @@ namespace gradsync::comm {
 // is a text with a random part that the other rank has published for its listening socket. The greeting
 // consists of an HMAC and of the number `from`. The HMAC is computed over `name` and `from`, and keyed with
 // the ranks' `secret`. The HMAC proves that the sender knows `secret` and `name`. A greeting has at most 75
-// bytes: AcceptRanks expects that it arrives in one piece.
+// bytes, so that it arrives in one piece, as AcceptRanks expects.
 std::string MakeGreeting(const std::string& secret, const std::string& name, int from);
 
 // Accepts connections at `listener` from the ranks above `rank`, and stores the socket of rank r in

@@ -20,10 +20,12 @@
 namespace gradsync::comm {
 
 // A list of the names and values of settings that must be equal on all ranks of a job, such as flags. If a
-// rank's settings differ from those of rank 0, the error names the first setting that differs.
+// rank's settings differ from those of rank 0, the job fails with an error that names the first setting that
+// differs.
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
-// Returns a text such as "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
+// Returns an error message that names the missing ranks, such as "ranks 1, 2 did not arrive at file:///x
+// within 60.0 s; arrived: 0, 3".
 std::string DescribeMissingRanks(const World& world, std::chrono::milliseconds timeout,
                                  const std::function<bool(int rank)>& has_arrived);
 
@@ -51,9 +53,9 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 // the address by which other hosts most likely reach this host (OwnAddress). The other ranks connect to rank
 // 0. The two sides of a connection prove to each other that they know the job's secret
 // (comm/rendezvous/protocol.h). Then rank 0 compares the settings of each other rank with those of rank 0.
-// Rank 0 rejects processes of a job with another name or secret, and a second process of the same rank. With
-// file:///directory, a process may have read the file of another start (run) of rank 0; rank 0 then tells
-// this process to read the file and connect again.
+// Rank 0 rejects processes of a job with another name or secret, and a process that joins as a rank for which
+// another process is still connected. With file:///directory, a process may have read the file of another
+// start (run) of rank 0; rank 0 then tells this process to read the file and connect again.
 class Job {
  public:
   // The constructor returns when all ranks have joined. Throws InvalidInput for a malformed url

@@ -6,9 +6,9 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// Functions for TCP addresses and connections. Functions that cannot do their work throw std::runtime_error
-// with a message of one line, unless stated otherwise. A function's deadline also limits its wait for a name
-// server.
+// Functions that find TCP addresses, listen at an address, and connect to an address. Functions that cannot
+// do their work throw std::runtime_error with a message of one line, unless stated otherwise. A function's
+// deadline also limits its wait for a name server.
 namespace gradsync::comm {
 
 struct HostPort {
@@ -40,7 +40,7 @@ std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
 // address from which packets leave by the default route. Without a default route, OwnAddress returns
 // loopback.
 std::string OwnAddress(Deadline deadline);
-// Returns 127.0.0.1, or ::1 if loopback of this host has only that address.
+// Returns the loopback address of this host: 127.0.0.1, or ::1 if the host has ::1 but not 127.0.0.1.
 std::string LoopbackAddress(Deadline deadline);
 // IsOwnAddress returns whether `host`, a name or address, belongs to this host; it returns false if the name
 // cannot be resolved. IsLoopback returns whether all addresses of `host` are loopback.

@@ -76,8 +76,8 @@ class Channel {
   // Waits for the next frame from the other process, and returns it. Throws std::runtime_error if the frame's
   // payload has more than `max_bytes` bytes.
   Frame Receive(size_t max_bytes, Deadline deadline);
-  // Shuts down the receiving side of the connection. Receive still returns the frames that had arrived, and
-  // then throws. If another thread waits in Receive, that call throws. Send still works.
+  // Shuts down the receiving side of the connection. Receive still returns the frames that arrived before the
+  // shutdown, and then throws. If another thread waits in Receive, that call throws. Send still works.
   void StopReceiving();
   void Close() { socket_.Close(); }
 

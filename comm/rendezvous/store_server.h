@@ -31,7 +31,7 @@ class StoreServer : public Store {
     std::string run{};   // the run that clients must name (Rank0::run)
     int size = 2;        // size of the world
     std::string host{};  // host of rank 0
-    // A function that compares `terms`, the settings of a rank that joins (such as the world's size), with
+    // A function that compares `terms`, the settings (such as the world's size) of a rank that joins, with
     // those of rank 0. The function returns the error with which the job then fails, or an empty text if the
     // settings agree.
     std::function<std::string(int rank, const std::string& terms)> check{};
@@ -39,8 +39,8 @@ class StoreServer : public Store {
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
   // The destructor first answers the other ranks' requests until all ranks that have joined have closed their
   // connections, but for at most one second. If the job has failed, the destructor then sends the cause to
-  // each rank that is still connected, so that this rank's next Set, Get or Meet throws JobFailed with the
-  // cause.
+  // each rank that is still connected, so that the next Set, Get or Meet on such a rank throws JobFailed with
+  // the cause.
   ~StoreServer() override;
 
   // Waits until all ranks have joined, and returns the identity of each rank's host (HostOf), in rank order.
@@ -89,11 +89,11 @@ class StoreServer : public Store {
   Frame CauseFrame() const {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }
-  // Called before rank 0 closes a client's connection: may send the client a last frame for which it has not
-  // asked. If the job has failed and the client is a rank of the job, sends the cause, which the client can
-  // read from its socket even after rank 0 has ended. If the client has not joined, sends kLater if rank 0
-  // ends or if RejectOldest has rejected the client. After kLater the client connects again; without this
-  // frame, the client would assume that rank 0 has died.
+  // Called before rank 0 closes a client's connection: may send the client a last frame for which the client
+  // has not asked. If the job has failed and the client is a rank of the job, sends the cause, which the
+  // client can read from its socket even after rank 0 has ended. If the client has not joined, sends kLater
+  // if rank 0 ends or if RejectOldest has rejected the client. After kLater the client connects again;
+  // without this frame, the client would assume that rank 0 has died.
   void SendGoodbye(Connection& connection, bool is_rank);
   void MarkInformed(int rank);
 

@@ -59,8 +59,8 @@ class SharedBuffers {
 //   notices. An input is short if the bytes of this rank's input or output, whichever is larger, times the
 //   number of other ranks are at most 64 KiB, or 8 KiB if the input is in a shared buffer.
 // - Longer inputs that are all in the same shared buffer (SharedBuffers) are read in this buffer, without a
-//   copy. In an all-reduce each rank reduces its slice of all inputs, in rank order, and writes the result to
-//   the tensors of all ranks.
+//   copy. In an all-reduce of such inputs, each rank reduces its slice of all inputs, in rank order, and
+//   writes the result to the tensors of all ranks.
 // - Inputs that are neither short nor in one shared buffer are copied, in chunks, through windows: buffers of
 //   fixed size that all ranks have mapped.
 class ShmCollectives {
@@ -76,8 +76,9 @@ class ShmCollectives {
   // returns true on all ranks, the other ranks can finish the collective before this rank calls Run.
   bool Begin(const Request& request);
   // Runs the collective `request`, and waits for the other ranks. First writes this rank's notice of
-  // `request`, unless a call of Begin has written it. Throws PeerError if another rank ends or makes no
-  // progress within the timeout, and std::runtime_error if ranks issue different collectives.
+  // `request`, unless a call of Begin has written it. Throws PeerError if this rank has to wait for a rank
+  // that has ended, or waits for another rank for longer than the timeout. Throws std::runtime_error if ranks
+  // issue different collectives.
   void Run(const Request& request);
 
  private:
@@ -85,8 +86,8 @@ class ShmCollectives {
   using Vectors = std::vector<std::byte*>;  // addresses of vectors, by rank
 
   bool IsShort(const Request& request, const SharedBuffers::Location& place) const;
-  // Returns the place in shared memory of the notice that `rank` writes for the current collective: the one
-  // for which this rank has written its own notice last.
+  // Returns the place in shared memory of the notice that `rank` writes for the current collective, which is
+  // the collective for which this rank has last written a notice.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);

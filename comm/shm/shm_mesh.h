@@ -58,9 +58,9 @@ class ShmMesh {
   // ended.
   void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
   // Waits until the step counter of every rank is at least as high as this rank's. Throws PeerError if
-  // another rank ends or calls Abort before that other rank's counter has reached this rank's, or if the
-  // timeout passes. The PeerError names the rank that has ended, called Abort or made no progress. After
-  // Abort on this rank, the PeerError names no rank.
+  // another rank ends or calls Abort before that other rank's counter has reached this rank's, or if that
+  // counter has not reached this rank's within the timeout. The PeerError names the other rank. After Abort
+  // on this rank, the PeerError names no rank.
   void WaitForAll();
   void Meet() {
     Step();

@@ -14,11 +14,12 @@ namespace gradsync::comm {
 //
 // A collective fails on all ranks if the ranks do not all run the same collective.
 //
-// If a rank makes no progress within the timeout, or ends before it has done its part of a collective, all
-// unfinished and all later collectives of the process group fail. A rank that waits in a collective notices
-// the death of another rank within about 50 ms. The system frees the shared memory when no process has it
-// mapped any more. If an allocation (Allocate) fails on one rank, the process group fails on all ranks. The
-// process group's destructor makes unfinished collectives fail, and does not wait for other ranks.
+// If a rank ends before it has done its part of a collective, or another rank waits for this part for longer
+// than the timeout, all unfinished and all later collectives of the process group fail. A rank that waits in
+// a collective notices the death of another rank within about 50 ms. The system frees the shared memory when
+// no process has it mapped any more. If an allocation (Allocate) fails on one rank, the process group fails
+// on all ranks. The process group's destructor makes unfinished collectives fail, and does not wait for other
+// ranks.
 //
 // MakeShmGroup returns when all ranks are connected. Throws CollectiveError if ranks are missing or memory
 // cannot be shared, and InvalidInput for bad options or ranks of several hosts. `device` is not used:

@@ -11,11 +11,12 @@
 #include "comm/processes/temporary_directory.h"  // IWYU pragma: export
 #include "model/tensor/device.h"
 
-// Helpers for tests in which every rank is a thread of one process.
+// Functions for tests in which every rank is a thread of one process: they start the threads and make process
+// groups.
 namespace gradsync::comm {
 
-// Calls body(rank) on a thread for each rank, waits for all, then rethrows the exception, if any, of the
-// lowest rank that has thrown one.
+// Calls body(rank) on a thread for each rank, and waits for all threads. If ranks have thrown exceptions,
+// rethrows the exception of the lowest such rank.
 void RunRanks(int size, const std::function<void(int rank)>& body);
 // Returns the message of the exception that body(rank) threw, for each rank; empty for a rank that returned.
 std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int rank)>& body);

@@ -14,7 +14,8 @@ namespace gradsync::ddp {
 // bucket, because kernels store whole SIMD vectors.
 inline constexpr size_t kLineBytes = 64;
 
-// Parameters whose gradients or weights one collective sends. All parameters of a bucket have one dtype.
+// A group of parameters whose gradients or weights one collective sends. All parameters of a bucket have one
+// dtype.
 struct Bucket {
   std::vector<model::Parameter*> params;
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts

@@ -22,8 +22,9 @@ class OverlappedBuckets : public Strategy {
 
  protected:
   OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
-  // Replaces the buckets by those of `plan`, which must have the same parameters. Call SetPlan between steps:
-  // after the collectives of all buckets have been waited for, and before the next BeginStep.
+  // Replaces the buckets by those of `plan`. `plan` must have the parameters of the old buckets, if there are
+  // any. Call SetPlan between steps: after the collectives of all buckets have been waited for, and before
+  // the next BeginStep.
   void SetPlan(BucketPlan plan);
   // Returns the parameters in the order in which their gradients became ready on rank 0 in this step. All
   // ranks fill buckets in this order, because they must send the same buckets. Rank 0 broadcasts the order,

@@ -17,8 +17,9 @@ namespace gradsync::ddp {
 //
 // All ranks agree once (Agree) on the maximum number of rows in a message, and in each step every rank
 // receives the messages of all ranks. If a rank has more rows than this maximum, or its gradient is dense in
-// a step, its message has a flag instead of rows. All ranks then send the whole gradient. So all messages
-// have one size, and ranks need not first tell each other how many rows they send.
+// a step, its message has a flag instead of rows. All ranks then send the whole gradient. All messages have
+// room for the maximum number of rows, so they have one size, and ranks need not first tell each other how
+// many rows they send.
 class TouchedRows {
  public:
   // Returns a TouchedRows object for each parameter of `params` whose gradient is cheaper to send by rows: if
@@ -55,8 +56,9 @@ class TouchedRows {
   TouchedRows(model::Parameter& param, int64_t max_rows, comm::ProcessGroup& group);
 
   // A message begins with the number of its rows, or with kWhole if all ranks must send the whole gradient;
-  // ranks then ignore the rest of the message. Next comes room for max_rows row numbers, of which the first
-  // ones are used. Then come the elements of these rows, from the next start of a cache line on.
+  // ranks then ignore the rest of the message. Next comes room for max_rows row numbers; a message with fewer
+  // rows leaves the rest of this room unused. Then come the elements of these rows, from the next start of a
+  // cache line on.
   static constexpr int32_t kWhole = -1;
   int32_t* Head(const model::Tensor& messages, int rank) const;
   std::span<const int32_t> IdsFrom(int rank) const;

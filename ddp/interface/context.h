@@ -30,11 +30,11 @@ struct StrategyOptions {
   // For tests on the CPU: if true, the strategy `zero3` overwrites gathered weights with NaN when it no
   // longer needs them, so that a test notices a later read.
   bool spoil_weights = false;
-  // True if the caller promises that no other strategy trains these parameters until this strategy is
-  // destroyed or Reset is called. A strategy that keeps the weights elsewhere, in parts or in memory that
-  // ranks share, may then return the parameters' own memory to the system (on the CPU). The weights in that
-  // memory can then be lost. So the caller must write the weights again after Reset, before the first step.
-  // After the strategy is destroyed, the parameters hold the trained weights if the caller called
+  // True if the caller promises that no other strategy trains the strategy's parameters until the strategy is
+  // destroyed or Reset is called. With this promise, a strategy that keeps the weights in parts, or in memory
+  // that ranks share, may return the parameters' own memory to the system (on the CPU). The weights in the
+  // parameters' own memory are then lost. So the caller must write the weights again after Reset, before the
+  // first step. After the strategy is destroyed, the parameters hold the trained weights if the caller called
   // CompleteValues after the last step.
   bool is_alone = false;
   // The strategy's options, by name; missing options have their defaults. MakeStrategy throws InvalidInput
@@ -67,8 +67,8 @@ inline int64_t StartOf(const Traits& traits, const StrategyOptions& options) {
 }
 
 // Returns approximately the maximum memory of the strategy's buffers on a rank, as a multiple of the memory
-// of all gradients. `largest_unit` is the fraction of all elements in the largest unit
-// (StrategyContext::units).
+// of all gradients. `largest_unit` is the fraction of the model's elements that the largest unit
+// (StrategyContext::units) has.
 inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int world_size,
                        double largest_unit = 1) {
   const double more =

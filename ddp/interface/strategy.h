@@ -96,8 +96,8 @@ class Strategy {
   // loading. These tensors include the optimizer's state only if the strategy shards it; else the caller
   // saves that state.
   virtual std::vector<model::NamedTensor> State() { return {}; }
-  // Returns the strategy to its state before the first step, to start training again from other weights. All
-  // ranks must call Reset. What ranks have agreed on, such as the order of buckets, may remain.
+  // Resets the strategy to its state before the first step, so that the caller can train again from other
+  // weights. All ranks must call Reset. What ranks have agreed on, such as the order of buckets, may remain.
   virtual void Reset() {}
 
   // Returns the factor by which the caller multiplies the loss: 1 divided by the number of ranks if the

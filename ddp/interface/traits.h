@@ -139,9 +139,9 @@ struct Traits {
   // if an option whose keeps_twin is false has another value than its default.
   std::string_view pytorch_twin = {};
   // Benchmarks also check the gradients of PyTorch's pytorch_twin against those of one process on the batches
-  // of all ranks. Benchmarks allow the relative error twin_differs_by, or a larger error where rounding can
-  // cause one. twin_differs_by is infinite, which means no check, if the ranks of pytorch_twin do not update
-  // with the mean gradient.
+  // of all ranks. Benchmarks allow the larger of two relative errors: twin_differs_by, and a tolerance for
+  // rounding errors, which depends on the dtype and the batch. twin_differs_by is infinite, which means no
+  // check, if the ranks of pytorch_twin do not update with the mean gradient.
   double twin_differs_by = 0;
   // The unit of the benchmarks' option published_size, which gives a bucket the size that a published
   // experiment used: bytes if true, elements of gradients if false.

@@ -7,11 +7,12 @@
 
 namespace gradsync::ddp {
 
-// Moves the `count` elements of `from` (f32, on the CPU) with the largest magnitude to values[], and writes
-// their indices to indices[], in increasing order of the index; sets these elements to 0 in `from`. Of
-// elements with equal magnitude, those with the lowest indices are moved. NaN counts as infinity, so NaN and
-// infinity are moved before finite numbers. If `indices` is null, all elements are moved, so `count` must be
-// the number of elements of `from`. `scratch` must be f32 and have the size of `from`; it may be overwritten.
+// Moves the `count` elements of `from` that have the largest magnitude to values[], in increasing order of
+// their indices, and sets these elements to 0 in `from`. Writes their indices to indices[]. `from` is f32, on
+// the CPU. Of elements with equal magnitude, those with the lowest indices are moved. NaN counts as infinity,
+// so NaN and infinity are moved before finite numbers. If `indices` is null, all elements are moved and no
+// indices are written, so `count` must be the number of elements of `from`. `scratch` must be f32 and have
+// the size of `from`; it may be overwritten.
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
                  int32_t* indices);
 

@@ -12,10 +12,10 @@
 // Strategies with Agreement::kLossy or kDrifts, except `none`, have a Reference, which computes the gradients
 // or weights that the strategy must have. These strategies need a Reference because their results are not
 // those of a single process. A Reference computes the strategy's equations for all ranks in one process, in
-// f64 unless a comment below says otherwise. Tests compare the results of strategies with those of their
-// references. The benchmarks of training steps also compare results with references, after timing, unless
-// their flag --verify is false. References compute nothing with the code of strategies, except that both fill
-// PowerSGD's first Q with FillTruncatedNormal.
+// f64; only TopKReference rounds its memory to f32, and MeanReference can round to bf16. Tests compare the
+// results of strategies with those of their references. The benchmarks of training steps also compare results
+// with references, after timing, unless their flag --verify is false. References compute nothing with the
+// code of strategies, except that both fill PowerSGD's first Q with FillTruncatedNormal.
 namespace gradsync::ddp {
 
 class Reference {
@@ -24,12 +24,12 @@ class Reference {
 
   virtual ~Reference() = default;
 
-  // Computes the next result for the p-th parameter, which is equal on all ranks. If the strategy changes
-  // gradients, `of_ranks` has the gradient of each rank, and the result is the gradient that all ranks have
-  // after Finish. If the strategy averages weights, `of_ranks` has each rank's weights at the end of a period
-  // (the steps between two synchronisations), and the result is the weights with which all ranks begin the
-  // next period. Call Next once for each parameter in each step (or period), because some references keep
-  // unsent parts of the gradients, or a momentum, from call to call.
+  // Computes the gradient or the weights that all ranks must have next for the p-th parameter. If the
+  // strategy changes gradients, `of_ranks` has the gradient of each rank, and the result is the gradient that
+  // all ranks have after Finish. If the strategy averages weights, `of_ranks` has each rank's weights at the
+  // end of a period (the steps between two synchronisations), and the result is the weights with which all
+  // ranks begin the next period. Call Next once for each parameter in each step (or period), because some
+  // references keep unsent parts of the gradients, or a momentum, from call to call.
   virtual Vector Next(size_t p, std::span<const Vector> of_ranks) = 0;
 };
 
@@ -41,7 +41,7 @@ struct ReferenceContext {
 };
 
 // Makes the Reference of a strategy whose Traits::reference is not null. In the strategy's first steps, whose
-// number StartOf() returns, the Reference computes the plain mean of the ranks' gradients.
+// number StartOf() returns, the Reference computes the mean of the ranks' gradients.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
 // Makes a Reference that computes means over ranks. If `rounds` is true, as for the strategy bf16_wire, the
