@@ -48,7 +48,8 @@ class Elsewhere:
             self._own_work.refuse("it trains in a process that the script has started", rank)
 
     def refuse_part_of_ranks(self, model: DDP) -> None:
-        """Ends this rank with an error if DDP averages the model among only a part of the ranks."""
+        """Ends this rank with an error if DDP averages the model's gradients among only some of the
+        ranks."""
         group = model.process_group
         if dist.get_world_size(group) < dist.get_world_size():
             first = dist.get_process_group_ranks(group)[0]

@@ -201,7 +201,8 @@ class UnitBuffers:
         order: Sequence[int],
         ranks: int,
     ) -> None:
-        """`order`: the parameters' numbers, in the order in which their gradients are ready."""
+        """`order`: the indices of the parameters, in the order in which their gradients are
+        ready."""
         self.unit_of = {p: number for number, unit in enumerate(units) for p in unit.parameters}
         self._units = units
         self._ranks = ranks
