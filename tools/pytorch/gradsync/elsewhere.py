@@ -35,8 +35,8 @@ class Elsewhere:
         )
 
     def on_started(self, process: multiprocessing.process.BaseProcess) -> None:
-        """Called when the script has started `process` by multiprocessing; `process` need not be
-        one that trains."""
+        """Called when the script has started `process` by multiprocessing. Sets `starts_at`, unless
+        it is set already or `process` is a daemon."""
         if not process.daemon:  # unlike those of a DataLoader
             self.starts_at = self.starts_at or place()
 

@@ -213,7 +213,8 @@ class _Backward:
 
 class _StepHook:
     """A hook that PyTorch calls before or after each step() of any optimizer. `register`: the
-    function that registers the hook with PyTorch. `tell`: the function that the hook calls.
+    function that registers the hook with PyTorch. `tell`: the function that the hook calls to tell
+    the listeners.
 
     PyTorch iterates over a dictionary of such hooks, and during the iteration only the last hook
     can be removed. If listening ends while this hook runs and other hooks follow it, this hook

@@ -220,8 +220,8 @@ class LinkCosts:
 
 @dataclass(frozen=True)
 class MeasuredLink:
-    """A measured link: the costs of collectives between `world_size` ranks. `says`: lines that tell
-    users about the measurement."""
+    """A measured link: the costs of collectives between `world_size` ranks. `says`: lines for the
+    user about the measurement, for example that the measuring program's check of results failed."""
 
     costs: LinkCosts
     world_size: int

@@ -20,7 +20,7 @@ def local_step(
     average_s: float,
     log_error: float,
 ) -> Interval:
-    """Returns the predicted mean time of a step in seconds, including `average_s`.
+    """Returns the predicted mean time of a step of local SGD in seconds, including `average_s`.
 
     `ranks`: for each recorded rank, the seconds of its steps without synchronisation of gradients.
     `steps`: the number of steps between two averagings of the weights. `average_s`: the seconds of

@@ -2,7 +2,7 @@
 step()) whose gradients `check` compares. To tell the others that it has come, each rank writes a
 value to the store of the script's process group.
 
-No collective is used, so if a rank does not come, the other ranks can name it and end.
+Ranks wait without a collective, so if a rank does not come, the other ranks can name it and end.
 """
 
 from __future__ import annotations
