@@ -43,8 +43,8 @@ class ScriptStep:
 
 @dataclass(frozen=True)
 class BucketSize:
-    """The predicted step of DistributedDataParallel with this bucket_cap_mb, and the number of
-    buckets that DistributedDataParallel then makes.
+    """The predicted step of DistributedDataParallel with one value of bucket_cap_mb, and the number
+    of buckets that DistributedDataParallel then makes.
 
     `cost_s`: how many seconds longer the step takes than the same backward passes without
     synchronisation.
@@ -152,11 +152,12 @@ class Answer:
     `measured`: measured steps in which the script itself synchronised, and predictions for them.
     The measured steps are those of the recording `at` if the question names one, else those of
     `recording`. Without `at`, `measured` is empty if the question names a link or a number of
-    ranks. `pairs`: the number of pairs of rows of `measured` that are compared. Both rows of a pair
-    are of DistributedDataParallel, use neither bf16_compress_hook nor ZeroRedundancyOptimizer, and
-    have as many backward passes as the script's step. The 95 % intervals of the two measured steps
-    do not overlap, and the two predicted steps differ. `pairs_right`: in how many of these pairs
-    the row with the shorter predicted step also has the shorter measured step.
+    ranks. `pairs`: the number of pairs of steps in `measured` whose predicted order is compared
+    with the measured order. Both steps of a pair are of DistributedDataParallel, use neither
+    bf16_compress_hook nor ZeroRedundancyOptimizer, and have as many backward passes as the script's
+    step. The 95 % intervals of the two measured times do not overlap, and the two predicted times
+    differ. `pairs_right`: in how many of these pairs the step with the shorter predicted time also
+    has the shorter measured time.
 
     `ways`: ways to train; the first is DistributedDataParallel with the fastest of `sizes`.
     `advice`: a sentence about which of the ways that compute the same weights as

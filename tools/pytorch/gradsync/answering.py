@@ -235,7 +235,8 @@ def _load(recording: Recording) -> HostLoad | None:
 def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
     """Predicts steps of DistributedDataParallel with each of BUCKET_CAPS_MB. Leaves out a
     bucket_cap_mb whose buckets have the same bytes as those of the previous bucket_cap_mb.
-    `none_s`: the time of the step's passes without synchronisation, in seconds."""
+    `none_s`: the seconds of a step without synchronisation, with as many backward passes as the
+    script's own step."""
     sizes: list[BucketSize] = []
     last: list[int] = []
     for mib in BUCKET_CAPS_MB:

@@ -29,8 +29,8 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 class Children:
     """Watches the children of this process, which runs the recorded script. A child that begins to
-    train ends with an error. If multiprocessing started this child, its parent (this process) ends
-    too."""
+    train ends with an error, if it is a fork or has imported PyTorch before its target function
+    runs. If multiprocessing started the child that ends, its parent (this process) ends too."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
@@ -38,9 +38,9 @@ class Children:
 
     def watch(self, patches: Patches) -> None:
         """From now on, until `patches` are undone, a process that multiprocessing starts without
-        forking calls arm(), which prepares it to end when it begins to train. A fork of this
-        process calls refuse_in_child() before it makes a process group or an optimizer, and so
-        ends."""
+        forking calls arm(). If PyTorch is already imported there, arm() makes the process end when
+        it begins to train. A fork of this process calls refuse_in_child() before it makes a process
+        group or an optimizer, and so ends."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 
@@ -74,9 +74,9 @@ class _Guard:
 
 
 def arm(sender: Connection) -> None:
-    """Called in a process that a recorded script has started. After this call, the process ends if
-    it makes a process group or an optimizer. Does nothing if this process has not imported PyTorch
-    yet, because importing it takes seconds."""
+    """Called in a process that a recorded script has started. If the process has already imported
+    PyTorch, arm() makes it end when it later makes a process group or an optimizer. If not, arm()
+    does nothing, because importing PyTorch takes seconds."""
     if "torch" in sys.modules:
         watch_training(Patches(), lambda: tell_parent(sender))
 

@@ -72,8 +72,8 @@ class Curve:
     `is_sharded`: whether the script uses fully_shard (FSDP2), which has no buckets. `points`: one
     predicted step for each number of ranks over the first link, then over the next link, all in the
     order in which they were asked for. `measured`: for each of the other recordings that curve_of()
-    got as `measured`, its measured step. Every other field means the same as the field of Answer
-    with its name.
+    got as `measured`, its measured step. The other fields, such as `units`, mean the same as the
+    fields of Answer that have the same names.
     """
 
     recording: str

@@ -1,9 +1,9 @@
 """Draws the random numbers from which intervals of predictions are computed.
 
-Every run draws the same numbers: Python promises that Random.random() gives the same sequence for a
-seed in all releases, and does not promise this of its other functions. Three things are drawn with
-seeds of their own: the recorded steps that stand for those of additional ranks, the rounds that a
-repetition of the bootstrap uses, and the errors of predictions.
+Every run of gradsync draws the same numbers: Python promises that Random.random() gives the same
+sequence for a seed in all releases, and does not promise this of its other functions. Three things
+are drawn with seeds of their own: the recorded steps that stand for those of additional ranks, the
+rounds that a repetition of the bootstrap uses, and the errors of predictions.
 """
 
 from __future__ import annotations

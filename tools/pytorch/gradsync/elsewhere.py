@@ -35,8 +35,8 @@ class Elsewhere:
         )
 
     def on_started(self, process: multiprocessing.process.BaseProcess) -> None:
-        """Called when the script has started `process` by multiprocessing; `process` need not be
-        one that trains."""
+        """Called when the script has started `process` by multiprocessing. Sets `starts_at`, unless
+        it is set already or `process` is a daemon."""
         if not process.daemon:  # unlike those of a DataLoader
             self.starts_at = self.starts_at or place()
 
@@ -48,7 +48,8 @@ class Elsewhere:
             self._own_work.refuse("it trains in a process that the script has started", rank)
 
     def refuse_part_of_ranks(self, model: DDP) -> None:
-        """Ends this rank with an error if DDP averages the model among only a part of the ranks."""
+        """Ends this rank with an error if DDP averages the model's gradients among only some of the
+        ranks."""
         group = model.process_group
         if dist.get_world_size(group) < dist.get_world_size():
             first = dist.get_process_group_ranks(group)[0]

@@ -41,9 +41,9 @@ class Interval:
         return not difference.low <= 0 <= difference.high
 
     def less(self, other: Interval) -> Interval:
-        """Returns this value minus the other one, with the interval of the difference. Both must
-        have draws of the same launches and repetitions: the draws are subtracted one by one, so
-        that errors that both values share cancel."""
+        """Returns this value minus the other one, with the interval of the difference. Both values
+        must have draws of the same launches and repetitions: the draws are subtracted one by one,
+        so that errors that both values share cancel."""
         draws = [
             [a - b for a, b in zip(own, others, strict=True)]
             for own, others in zip(self.draws, other.draws, strict=True)
@@ -142,8 +142,8 @@ def _variance_of_mean(
 def _chi_square_90(degrees: int) -> float:
     """Returns the value that chi-square / degrees exceeds with a probability of 10 %.
 
-    The approximation is that of Wilson and Hilferty (The distribution of chi-square, PNAS 17,
-    1931).
+    This value is approximated by the formula of Wilson and Hilferty (The distribution of
+    chi-square, PNAS 17, 1931).
     """
     part = 2 / (9 * degrees)
     return (1 - part + NORMAL_90 * math.sqrt(part)) ** 3
@@ -152,8 +152,8 @@ def _chi_square_90(degrees: int) -> float:
 def _squared_t(degrees: int) -> float:
     """Returns the square of the value that Student's t exceeds with a probability of 2.5 %.
 
-    The approximation is Wallace's (Bounds on normal approximations to Student's and the chi-square
-    distributions, Annals of Mathematical Statistics 30, 1959).
+    This value is approximated by Wallace's formula (Bounds on normal approximations to Student's
+    and the chi-square distributions, Annals of Mathematical Statistics 30, 1959).
     """
     normal = NORMAL_975 * (8 * degrees + 3) / (8 * degrees + 1)
     return degrees * math.expm1(normal * normal / degrees)

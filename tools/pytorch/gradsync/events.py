@@ -135,16 +135,17 @@ def place(error: BaseException | None = None, otherwise: str = "") -> str:
     """Returns FILE:LINE of the innermost running line that is in the script or in other code
     outside of libraries.
 
-    With `error`, returns the innermost such line at which this exception was raised. If there is no
-    such line, as in a thread of autograd, returns `otherwise` or, if that is empty, the script's
-    name.
+    With `error`, returns the innermost such line of the call stack at which this exception was
+    raised. If there is no such line, as in a thread of autograd, returns `otherwise` or, if that is
+    empty, the script's name.
     """
     lines = script_lines(error)
     return lines[0] if lines else otherwise or sys.argv[0]
 
 
 def _listening() -> Iterator[Listener]:
-    """Yields all listeners; a listener that stops listening during the loop is left out."""
+    """Yields all listeners, except those that stop listening before the caller's loop comes to
+    them."""
     for listener in listeners.copy():
         if listener in listeners:
             yield listener
@@ -157,7 +158,7 @@ def _tell_forward(model: torch.nn.Module) -> None:
 
 def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
     """From now on, until `patches` are undone, tells listeners about outermost calls of modules of
-    the class `kind`. Calls in compiled code are not seen."""
+    the class `kind`. Calls in code that torch.compile has compiled are not seen."""
     inside = False
 
     def told_call(
@@ -212,7 +213,8 @@ class _Backward:
 
 class _StepHook:
     """A hook that PyTorch calls before or after each step() of any optimizer. `register`: the
-    function that registers the hook with PyTorch. `tell`: the function that the hook calls.
+    function that registers the hook with PyTorch. `tell`: the function that the hook calls to tell
+    the listeners.
 
     PyTorch iterates over a dictionary of such hooks, and during the iteration only the last hook
     can be removed. If listening ends while this hook runs and other hooks follow it, this hook

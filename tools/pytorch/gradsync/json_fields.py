@@ -22,7 +22,7 @@ class JsonObject:
     `place` says where the object is, such as "ranks[0][3].collectives", and is empty for the whole
     document. Each public method reads the value of the field `name`, and raises Refused if the
     value has the wrong type for this method. The field must be present, unless the call gives a
-    default or the field is optional. Numbers must be within `least` and `most`, both included.
+    default or the field is optional. A number must be at least `least` and at most `most`.
 
     At the end of a `with` statement, fields that were not read also raise Refused:
 

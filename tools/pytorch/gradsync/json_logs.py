@@ -129,7 +129,7 @@ def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int
     """Returns the index of the line after a JSON document that begins on line `first`, at the index
     `column`. If a line before the document's end is not JSON, returns the index of that line.
     Returns None if the lines end before the document. `cut`: the number of characters to skip at
-    the beginning of each later line."""
+    the beginning of each later line, such as those of a launcher's prefix."""
     depth = 0
     for place in range(first, len(lines)):
         change = _depth_change(lines[place][column if place == first else cut :])

@@ -18,8 +18,8 @@ class UnusableFile(Refused):
 def check_usable(path: str, **known: Any) -> None:
     """Raises UnusableFile if a new launch cannot be added to this file. what_if combines all
     launches of a file, so certain fields of schema.Launch must have equal values in all of them.
-    `known`: the new launch's values of some such fields, by the fields' names. They are compared
-    with the values of the first launch in the file."""
+    `known`: the new launch's values of some of these fields, by the fields' names. These values are
+    compared with those of the first launch in the file."""
     if not _can_be_written(path):
         raise UnusableFile(f"--out={path} cannot be written, or is no file")
     if not os.path.exists(path):

@@ -58,7 +58,7 @@ class Curve:
     """A quantity, such as a time, that is known at some sizes, in bytes, and is taken to be linear
     between them.
 
-    If one size has several values, their mean is used.
+    If several values are given for one size, the quantity at this size is their mean.
     """
 
     def __init__(self, points: Iterable[tuple[float, float]]) -> None:
@@ -79,8 +79,8 @@ class Curve:
         return self.values[left] + slope * part
 
     def ratio_at(self, size: float) -> float:
-        """Returns the value at this size, if the quantity is no time, such as CPU use. Below the
-        smallest and above the largest known size, the value is that at this smallest or largest
+        """Returns the value, at this size, of a quantity that is not a time, such as CPU use. Below
+        the smallest and above the largest known size, the value is that at this smallest or largest
         size."""
         if len(self.sizes) == 1:
             return self.values[0]
@@ -91,7 +91,7 @@ class Curve:
 
         Above the largest known size, the time is that of the largest size times the ratio of the
         two sizes. If only one size is known, the time of every size is computed from it in this
-        way. Below the smallest known size, it is the larger of two times: the one on the line
+        way. Below the smallest known size, the time is the larger of two: the one on the line
         through the first two points, and that of the smallest size times the ratio of the two
         sizes. So the time is never negative.
         """
@@ -220,8 +220,8 @@ class LinkCosts:
 
 @dataclass(frozen=True)
 class MeasuredLink:
-    """A measured link: the costs of collectives between `world_size` ranks. `says`: lines that tell
-    users about the measurement."""
+    """A measured link: the costs of collectives between `world_size` ranks. `says`: lines for the
+    user about the measurement, for example that the measuring program's check of results failed."""
 
     costs: LinkCosts
     world_size: int

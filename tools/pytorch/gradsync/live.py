@@ -119,8 +119,8 @@ class StepMemory:
         optimizers: Iterable[torch.optim.Optimizer],
         apart: Iterable[torch.Tensor],
     ) -> None:
-        """`params`: the parameters that train. `apart`: the recorder's own tensors, which are not
-        counted.
+        """`params`: the parameters that the step trains. `apart`: the recorder's own tensors, which
+        are not counted.
         """
         self._params = params
         self._optimizers = list(optimizers)

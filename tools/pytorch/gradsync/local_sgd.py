@@ -20,7 +20,7 @@ def local_step(
     average_s: float,
     log_error: float,
 ) -> Interval:
-    """Returns the predicted mean time of a step in seconds, including `average_s`.
+    """Returns the predicted mean time of a step of local SGD in seconds, including `average_s`.
 
     `ranks`: for each recorded rank, the seconds of its steps without synchronisation of gradients.
     `steps`: the number of steps between two averagings of the weights. `average_s`: the seconds of
@@ -41,11 +41,11 @@ def local_step(
 
 
 def _slowest(ranks: Sequence[Sequence[float]], world_size: int, steps: int) -> list[float]:
-    """Draws periods between two averagings of the weights, in which each of `world_size` ranks
-    takes `steps` recorded steps at random. There are at most as many periods as a rank has recorded
-    steps. Returns, for each drawn period, the mean step (in seconds) of the rank whose mean is the
-    longest. A rank that was not recorded takes all steps of a period from one recorded rank,
-    because a slow rank stays slow.
+    """Draws periods, each from one averaging of the weights to the next. In a period, each of
+    `world_size` ranks takes `steps` recorded steps at random. There are at most as many periods as
+    a rank has recorded steps. Returns, for each drawn period, the mean step (in seconds) of the
+    rank whose mean is the longest. A rank that was not recorded takes all steps of a period from
+    one recorded rank, because a slow rank stays slow.
     """
     random = Random(DRAWING_SEED)
     affordable = MOST_RANK_ACTIONS // (world_size * steps)

@@ -62,7 +62,8 @@ class Pass:
     `calls`: a text that identifies the script's call stack when the pass began. `given`: the number
     on which the script called backward(), or NaN if the script called backward() on several
     numbers. `is_divided`: whether the script has divided `given` by a number that it has summed
-    over ranks. `losses`: the known losses whose derivatives the pass has computed.
+    over ranks. `losses`: those losses that LossWatch has found and whose derivatives the pass has
+    computed.
     """
 
     calls: str
@@ -73,8 +74,8 @@ class Pass:
     delivered_to: set[int] = dataclasses.field(default_factory=set)  # ids of parameters
 
     def loss(self) -> PassLoss | None:
-        """Returns the known loss of this pass whose factor has the largest magnitude; None if no
-        loss is known, or if a factor is NaN.
+        """Returns the loss in `losses` whose factor has the largest magnitude; None if `losses` is
+        empty, or if a factor is NaN.
 
         If the script has reduced some of the pass's losses by a collective, its other losses are
         ignored, because the reduced ones may be made of them.

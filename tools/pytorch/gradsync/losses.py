@@ -20,7 +20,7 @@ class PassLoss:
 
     `factor`: the factor by which the pass multiplies `mean`: the derivative of the tensor on which
     backward() is called, with respect to the mean of the loss. A GradScaler's factor is divided out
-    of it. `tokens`: the number of terms of which the loss is a mean or a sum, such as tokens.
+    of `factor`. `tokens`: the number of terms of which the loss is a mean or a sum, such as tokens.
     `mean`: the mean of these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text
     that identifies the script's call stack when the pass began. `is_reduced`: whether the script
     has reduced the loss by a collective before backward. `is_alone`: whether Pass.loss() had no
@@ -86,9 +86,9 @@ class LossFactor:
 
     def shown(self, factor: float | None = None) -> float:
         """Returns the factor of the loss that `check` prints. If gradients are `factor` times the
-        mean, it is `of_means` or `of_tokens`, whichever is nearer to 1 / `factor`. Without
-        `factor`, it is `of_means` if that is known, else `of_tokens`. If neither is known, returns
-        1."""
+        mean, the result is `of_means` or `of_tokens`, whichever is nearer to 1 / `factor`. Without
+        `factor`, the result is `of_means` if that is known, else `of_tokens`. If neither is known,
+        returns 1."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))

@@ -2,7 +2,7 @@
 step()) whose gradients `check` compares. To tell the others that it has come, each rank writes a
 value to the store of the script's process group.
 
-No collective is used, so if a rank does not come, the other ranks can name it and end.
+Ranks wait without a collective, so if a rank does not come, the other ranks can name it and end.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ class Absence:
 
 
 class _Stalls:
-    """Measures for how long other ranks have made no progress while this rank waits for them. All
-    times count only seconds for which this rank has waited.
+    """Measures for how long other ranks have made no progress while this rank waits for them. A
+    rank makes progress if it begins a forward or backward pass, leaves out an update, comes to a
+    meeting or ends its script. All times count only seconds for which this rank has waited.
     """
 
     def __init__(self) -> None:
@@ -251,8 +252,9 @@ class Meetings:
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
         """Returns a reason if the rank `rank` has stalled, else None. It has stalled if it has
-        begun more forward or backward passes than this rank since the last meeting, and then makes
-        no progress for GRACE_S seconds plus the time of all passes of this rank.
+        begun more forward or backward passes than this rank since the last meeting, and then
+        neither begins a pass nor leaves out an update for GRACE_S seconds plus the time of all
+        passes of this rank.
 
         The time of all passes is added because rank `rank` may have more passes in a step than this
         rank. Each of its passes is assumed to take at most as long as all passes of this rank.

@@ -185,8 +185,8 @@ def _by_unit(units: Sequence[Unit], sizes: Sequence[int]) -> list[int]:
 
 
 class UnitBuffers:
-    """Computes the bytes of the buffers of FSDP2's units in a step, in addition to the rank's
-    shards of the weights.
+    """Computes the bytes that FSDP2's units take on a rank in a step, without the rank's shards of
+    the weights.
 
     The parameters of a unit are gathered into a buffer, and then copied out of this buffer. In
     backward, the unit whose gradients are computed next is gathered in advance. When all gradients
@@ -201,7 +201,8 @@ class UnitBuffers:
         order: Sequence[int],
         ranks: int,
     ) -> None:
-        """`order`: the parameters' numbers, in the order in which their gradients are ready."""
+        """`order`: the indices of the parameters, in the order in which their gradients are
+        ready."""
         self.unit_of = {p: number for number, unit in enumerate(units) for p in unit.parameters}
         self._units = units
         self._ranks = ranks

@@ -128,8 +128,8 @@ def explain(
     ranks' gradients. All ranks must call this function together, because it sums over ranks.
 
     `one`: the comparison of this gradient with the mean of all ranks' gradients, on the rank that
-    calls this. `pass_means`: for each backward pass the mean over ranks of its gradient; empty if
-    unknown. `passes`: the number of backward passes in the step.
+    calls this function. `pass_means`: for each backward pass the mean over ranks of its gradient;
+    empty if unknown. `passes`: the number of backward passes in the step.
     """
     handed = ranks.total(one.handed * (ranks.rank == rank))
     rounding = float(one.bound.norm())
@@ -150,8 +150,8 @@ def explain(
 
 def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str:
     """Returns a text if `handed`, the optimizer's gradient, looks like the mean of gradients that
-    each rank had clipped on its own before they were averaged; else an empty text. Looks at the
-    first MOST_EXCHANGED elements of the gradient."""
+    each rank had clipped on its own before they were averaged; else an empty text. Compares only
+    the first MOST_EXCHANGED elements of the gradient."""
     part = handed.flatten()[:MOST_EXCHANGED, None]
     own = one.own.flatten()[: len(part)]
     by_rank = torch.stack([own * (rank == ranks.rank) for rank in range(ranks.size)])

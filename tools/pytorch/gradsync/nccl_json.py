@@ -33,8 +33,8 @@ class Measured:
     is_one_host: bool
 
     def run(self) -> Run:
-        """Returns a Run with the name of this collective and the places of these ranks, and without
-        rows yet."""
+        """Returns a Run that has no rows yet. In this Run, all ranks have one host if
+        `is_one_host`, else unknown hosts."""
         host = "one host" if self.is_one_host else None
         places = {rank: RankPlace(None, host) for rank in range(min(self.ranks, MOST_GPUS))}
         return Run(program=self.collective, places=places, units=UNITS)

@@ -83,8 +83,8 @@ class Row:
 
 @dataclass(frozen=True)
 class RankPlace:
-    """The host of a rank and the group to which it belongs; None for what the program does not
-    print. Several groups of ranks may measure at the same time.
+    """The host of a rank and the group to which it belongs; None for what the program of nccl-tests
+    or rccl-tests does not print. Several groups of ranks may measure at the same time.
     """
 
     group: str | None
@@ -169,8 +169,9 @@ class Run:
         return False
 
     def collective(self) -> str | None:
-        """Returns the name of the collective as it is printed. If no name is printed, returns that
-        of an all-reduce if the first row has a reduction and no root; else None."""
+        """Returns the name of the collective as it is printed. If no name is printed, but the first
+        row has a reduction and no root, returns the name of an all-reduce. Otherwise returns
+        None."""
         if self.program:
             return self.program
         return Operation.ALL_REDUCE.value if self._reduces_to_all() else None

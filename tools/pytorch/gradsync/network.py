@@ -37,9 +37,9 @@ class Algorithm(str, Enum):
 
 
 def algorithm_of(backend: str) -> Algorithm:
-    """Returns the algorithm of a backend's collectives. It is RING for gloo, whose all-reduces use
-    a ring by default (gloo's allreduce.cc). The algorithm is BEST for other backends, such as NCCL,
-    which itself chooses an algorithm.
+    """Returns the algorithm of a backend's collectives. The algorithm is RING for gloo, whose
+    all-reduces use a ring by default (gloo's allreduce.cc). The algorithm is BEST for other
+    backends, such as NCCL, which itself chooses an algorithm.
     """
     return Algorithm.RING if backend == "gloo" else Algorithm.BEST
 
@@ -172,8 +172,9 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
     the costs that were measured in a recording.
 
     If FSDP2's collectives took longer in `recorded` than other collectives, the difference is
-    assumed to be the time of FSDP2's copies. This time is the same over every link. Over gloo a
-    reduce-scatter counts as an all-reduce.
+    assumed to be the time of FSDP2's copies. The copies are assumed to take the same time over
+    every link. A reduce-scatter without copies is assumed to take as long as an all-reduce over
+    gloo, and as long as an all-gather over other backends.
     """
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
     more = {}
@@ -279,9 +280,9 @@ def _tree_seconds(network: Network, size: float) -> float:
 
 
 def _tcp(wire: Wire, processor_s: float) -> Wire:
-    """Returns this link with the lower rate that TCP reaches if CPUs move the data. Headers take a
-    part of the rate. While a rank sums or copies a part of the data, for `processor_s` seconds per
-    byte, it does not send this part.
+    """Returns this link with the lower rate that TCP reaches if CPUs move the data. The headers of
+    packets use a part of the link's rate. While a rank sums or copies a part of the data, for
+    `processor_s` seconds per byte, it does not send this part.
     """
     seconds = ETHERNET_BYTES_PER_TCP_BYTE / wire.bytes_per_second + processor_s
     return replace(wire, bytes_per_second=1 / seconds)

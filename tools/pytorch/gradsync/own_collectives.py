@@ -14,7 +14,7 @@ from gradsync.torch_private import COLLECTIVES, ProcessGroup, tensors_of, untrac
 class OwnCollectives:
     """Counts the collectives that the Python code of a recorded script and of its libraries calls
     in one step. This class does not count collectives that are called by PyTorch's C++ code, such
-    as DistributedDataParallel's, or by compiled code.
+    as DistributedDataParallel's, or by code that torch.compile has compiled.
 
     `count`: the number of collectives. `bytes`: the sum over these collectives of the bytes of
     their input or output, whichever is larger.

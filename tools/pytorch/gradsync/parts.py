@@ -19,8 +19,8 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class StepParts:
-    """The parts of a predicted step. The parts add up to the step's time, because `computation_s`
-    is what the other parts leave.
+    """The parts into which the time of a predicted step is divided, such as computation. The parts
+    add up to the step's time, because `computation_s` is what the other parts leave.
 
     `computation_s`: the time of the slowest rank's computation. If ranks wait for each other
     several times in a step, the rank that is slowest between two waits counts for that time.

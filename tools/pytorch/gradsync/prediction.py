@@ -53,7 +53,7 @@ class _ReadyStep:
 
     `begin_s`: the time from the beginning of the first rank's step in the same round (the steps
     that all ranks took together) to the beginning of this step. `first_s` and `ready_s`: the times
-    from the beginning of backward until the first gradient is ready, and until each bucket is.
+    from backward's beginning until the first gradient is ready, and until each bucket is ready.
     """
 
     begin_s: float
@@ -401,7 +401,7 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns, for each rank, the recorded steps that can stand for DDP steps: _is_like_ddp()."""
+    """Returns, for each rank, the recorded steps like DDP's (_is_like_ddp() of rank 0's step)."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):

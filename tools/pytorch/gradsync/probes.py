@@ -81,9 +81,9 @@ class _Group:
 class _Sample:
     """What was measured for the collectives of one _Group. Each list has one value for each probe.
     `seconds`: the time that `in_flight` of these collectives took together, with the casts after
-    them. `processor`: the CPU-seconds that they used on one rank in each second of the probe.
-    `cast_in` and `cast_out`: the seconds per byte of the casts before and after collectives that
-    ran one by one.
+    them. `processor`: the CPU-seconds that the collectives used on one rank in each second of the
+    probe. `cast_in` and `cast_out`: the seconds per byte of the casts before and after collectives
+    that ran one by one.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -155,10 +155,12 @@ class _Samples:
 
 def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
     """Yields, for each recorded probe, what was measured on the rank whose collectives took the
-    shortest time. This rank came last to the probe, and so waited least for other ranks.
+    shortest time. This rank is assumed to have come last to the probe, and so to have waited least
+    for other ranks.
 
-    Leaves out FSDP2's probes, because a rank that waits in one collective may arrive last at the
-    next.
+    Yields nothing for FSDP2's probes (kind FULLY_SHARD): in them, a rank that has waited in one
+    collective may arrive last at the next, so the rank with the shortest time need not have waited
+    least.
     """
     for launch in launches:
         for steps in zip(*launch.ranks, strict=True):
@@ -171,8 +173,8 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
     """Returns the mean seconds of those collectives of a probe that have the size of the first; 0
     if there are no times.
 
-    This is no trimmed mean, which would leave out the rare and long times of small collectives that
-    wait for a processor.
+    The result is not a trimmed mean, because trimming would leave out the rare and long times of
+    small collectives that wait for a processor.
     """
     if not times_ns:
         return 0
@@ -260,8 +262,9 @@ def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _U
 def _costs_of_units(kind: Operation, steps: Sequence[_UnitTimes], processor: float) -> list[Cost]:
     """Returns the costs of one kind of FSDP2's collectives, which run one after the other in a
     step. A collective rarely waits for a processor, but if it waits, it waits long. A step has many
-    collectives, so their sum often contains such a wait. So the typical time (the trimmed mean) of
-    each collective is scaled such that the scaled times add up to the typical sum of a step.
+    collectives, so the sum of their times often contains such a wait. So the typical time (the
+    trimmed mean) of each collective is scaled such that the scaled times add up to the typical sum
+    of a step.
     """
     steps = [step for step in steps if step.bytes]
     if not steps:
