@@ -8,7 +8,7 @@
 // Declares the differentiable operations of the transformer. All tensors of a call must be on one device.
 // Except where stated, the floating-point tensors of a call have the same dtype, f32, f64 or bf16, which is
 // also the dtype of the result. An operation throws InvalidInput if the devices, dtypes or shapes of its
-// tensors do not fit.
+// tensors do not fit together.
 //
 // With bf16 inputs, an operation computes in f32 and rounds its result to bf16 once; only attention by cuDNN
 // also rounds intermediate results. With bf16 inputs, RmsNorm's weight, CrossEntropy's result, and the
