@@ -91,9 +91,10 @@ class TestModel {
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
-  // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If rows(i)
-  // returns row numbers, the parameter uses[i] must have one column. Use i then adds 0 to the elements of
-  // this parameter's gradient in all other rows, and passes the row numbers to OpGradient::Contribute.
+  // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If the
+  // function `rows` returns row numbers for use i, the parameter uses[i] must have one column. Use i then
+  // adds 0 to the elements of this parameter's gradient in all other rows, and passes the row numbers to
+  // OpGradient::Contribute.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));

@@ -23,9 +23,9 @@
 //     });
 //   }
 //
-// A kernel that computes a gradient writes its result directly to the gradient's memory, or adds it there.
-// The gradient of a parameter is Parameter::grad(), a tensor that may be in a buffer from which gradients are
-// sent to other ranks (Parameter::PlaceGrad).
+// A kernel that computes a gradient writes its result directly to the gradient's memory, or adds its result
+// to the values there. The gradient of a parameter is Parameter::grad(), a tensor that may be in a buffer
+// from which gradients are sent to other ranks (Parameter::PlaceGrad).
 namespace gradsync::model {
 
 class OpGradient;
@@ -73,8 +73,9 @@ class Var {
   std::shared_ptr<Node> node_;         // set for the output of an operation
 };
 
-// The argument of an operation's backward function. The function reads the gradient of the operation's output
-// from this object, and passes the gradients of the inputs to it (Contribute).
+// The type of the argument of an operation's backward function. The function reads the gradient of the
+// operation's output from this argument (output_grad), and passes the gradients of the inputs to the argument
+// (Contribute).
 class OpGradient {
  public:
   const char* name() const;

@@ -124,9 +124,9 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
 
 // Returns the largest error that tests allow in an operation's result, relative to 1 + the 2-norm of the
 // expected result (ExpectClose). Rounding makes an error of about sqrt(L) eps in a sum of L = longest_sum
-// random terms, where eps is the machine epsilon of f32 or f64. Results in f32 and f64 may have the error 16
-// sqrt(L) eps. Rounding to bf16 changes a value by at most 2^-8 of the value; results in bf16 may have 4
-// times this error.
+// random terms, where eps is the machine epsilon of f32 or f64. Results in f32 and f64 may have an error of
+// at most 16 sqrt(L) eps. Rounding to bf16 changes a value by at most 2^-8 of the value; results in bf16 may
+// have an error of at most 4 * 2^-8.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()

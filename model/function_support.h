@@ -40,9 +40,9 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
                    [&]<class T>() { kernels::Run(op, *like.device(), make.template operator()<T>()); });
 }
 
-// The tensor for the gradient of an operation's input, and whether to add to it or overwrite it. A Grad
-// converts to Destination<T*>, the type that kernels take. A Destination<T*> has a pointer to the tensor's
-// elements instead of the tensor.
+// The tensor for the gradient of an operation's input, and a flag that says whether a kernel adds to the
+// tensor or overwrites it. A Grad converts to Destination<T*>, the type that kernels take. A Destination<T*>
+// has a pointer to the tensor's elements instead of the tensor.
 using Grad = Destination<Tensor>;
 
 // If input i needs a gradient, runs the kernel that make.operator()<T>(grad) returns, which computes the

@@ -6,8 +6,9 @@
 #include "model/tensor/tensor.h"
 
 // Declares the differentiable operations of the transformer. All tensors of a call must be on one device.
-// Except where stated, floating-point tensors have the same dtype, f32, f64 or bf16, which is also the dtype
-// of the result. An operation throws InvalidInput if the devices, dtypes or shapes of its tensors do not fit.
+// Except where stated, the floating-point tensors of a call have the same dtype, f32, f64 or bf16, which is
+// also the dtype of the result. An operation throws InvalidInput if the devices, dtypes or shapes of its
+// tensors do not fit together.
 //
 // With bf16 inputs, an operation computes in f32 and rounds its result to bf16 once; only attention by cuDNN
 // also rounds intermediate results. With bf16 inputs, RmsNorm's weight, CrossEntropy's result, and the
@@ -45,9 +46,9 @@ Var Linear(const Var& x, const Var& weight);
 Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
 // Returns the row weight[id] for each id. ids is (...) of i32, weight is (vocab, d), and the result is (...,
-// d). On the CPU, throws InvalidInput for an id outside [0, vocab). The gradient of weight is zero in the
-// rows whose ids do not occur. After backward, Parameter::touched_rows of weight returns the ids that occur,
-// unless an operation such as Linear also reads weight.
+// d). On the CPU, throws InvalidInput for an id outside [0, vocab). What Embedding adds to the gradient of
+// weight is zero in the rows whose ids do not occur. After backward, Parameter::touched_rows of weight
+// returns the ids that occur, unless an operation such as Linear also reads weight.
 Var Embedding(const Tensor& ids, const Var& weight);
 
 // Root Mean Square Layer Normalization, arXiv:1910.07467: computes x / sqrt(mean(x^2) + eps) * weight, with

@@ -49,8 +49,8 @@ inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is
 class Optimizer {
  public:
   // The smallest parts that an optimizer can update independently of the rest. With kElement, these parts are
-  // single elements. With kMatrix, they are whole matrices (IsMatrix), and single elements of all other
-  // parameters.
+  // single elements. With kMatrix, these parts are whole matrices (IsMatrix), and single elements of all
+  // other parameters.
   enum class Unit { kElement, kMatrix };
 
   virtual ~Optimizer() = default;
@@ -71,10 +71,10 @@ class Optimizer {
   void SetLearningRate(double learning_rate);
   double learning_rate() const { return learning_rate_; }
 
-  // Returns a new optimizer that updates only `parts`, and that has taken no step. It has the rule, the
-  // options and the learning rate of this optimizer. Throws InvalidInput if a part is not inside its
-  // parameter, if its `grad` or `value` has a wrong size, dtype or device, or, in Muon, if it has only some
-  // elements of a matrix.
+  // Returns a new optimizer that updates only `parts`, and that has taken no step. The new optimizer has the
+  // rule, the options and the learning rate of this optimizer. Throws InvalidInput if a part is not inside
+  // its parameter, if its `grad` or `value` has a wrong size, dtype or device, or, in Muon, if it has only
+  // some elements of a matrix.
   virtual std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const = 0;
 
   // Returns the state tensors, such as AdamW's moments, for checkpoints; writing to them changes the state.
@@ -186,8 +186,8 @@ class Muon : public AdamW {
   struct Options {
     AdamW::Options adamw = {};  // learning rate and weight decay are for matrices, too
     double momentum = 0.95;
-    // If true, orthogonalizes the updates of f32 parameters in bf16, as published; else in the parameters'
-    // dtype.
+    // If true, orthogonalizes the updates of f32 parameters in bf16, as the author of Muon does; else in the
+    // parameters' dtype.
     bool in_bf16 = false;
   };
 
@@ -214,7 +214,7 @@ class Muon : public AdamW {
   Scaled Orthogonalize(const Tensor& u);
   // Returns the temporary tensor number `i`, which has the given shape and dtype, and is on the device of
   // `like`. The elements are not initialised. A later call with the same `i` returns a tensor in the same
-  // memory if it is large enough.
+  // memory if this memory is large enough.
   Tensor Workspace(size_t i, const Tensor& like, Shape shape, DType dtype);
 
   const Options options_;

@@ -34,8 +34,8 @@ class PlacedParts : public ShardedStrategy {
   void CompleteGradients() override;
   void CompleteValues() override;
   // Returns the collectives of the last step, in the order in which they began. With gather=forward, the
-  // all-gathers of weights come first: the Update before the last step began them, and the last step's
-  // forward waited for them.
+  // all-gathers of weights come first: Update of the previous step (or the first BeginStep) began them, and
+  // the last step's forward waited for them.
   BucketPlan plan() const override;
 
  protected:
@@ -50,9 +50,10 @@ class PlacedParts : public ShardedStrategy {
   std::optional<CarriedWeights> carried_;     // with gather=forward
 };
 
-// Implements Traits::more_copies, which returns additional memory as a multiple of the memory of all
-// gradients, for strategies derived from PlacedParts. Returns 1 with gather=forward, because the strategy
-// then has buffers for the whole weights besides those for the gradients. Without gather=forward, returns 0.
+// The function Traits::more_copies of strategies derived from PlacedParts: returns the memory of the buffers
+// that Traits::gradient_copies does not count, as a multiple of the memory of all gradients. Returns 1 with
+// gather=forward, because the strategy then has buffers for the whole weights. Without gather=forward,
+// returns 0.
 double WeightsBuffer(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

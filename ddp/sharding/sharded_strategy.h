@@ -40,13 +40,14 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // because the ranks of each host have all parts.
 class ShardedStrategy : public OverlappedBuckets {
  public:
-  // The destructor copies weights that are in memory shared by ranks to the parameters' own memory. If each
-  // rank keeps only a part of the weights, call CompleteValues before the strategy is destroyed; else the
-  // weights are lost.
+  // The destructor copies weights that are in memory shared by ranks to the parameters' own memory. If the
+  // strategy keeps this rank's parts of the weights in own_values_, call CompleteValues before the strategy
+  // is destroyed; else the trained weights are lost.
   ~ShardedStrategy() override;
 
   void BeginStep() override;
-  // Ends a pass (micro-batch) of the step: waits until its gradients are reduced, and begins the next pass.
+  // Ends a pass (micro-batch) of the step: waits until the pass's gradients are reduced, and begins the next
+  // pass.
   void EndPass() override;
   // Returns the sum of the squares of the mean gradient of all parameters, whatever `params` is: sums the
   // squares of this rank's parts, and adds these sums over the ranks of `group_` with one all-reduce.
@@ -64,9 +65,9 @@ class ShardedStrategy : public OverlappedBuckets {
   void OwnGroup(std::unique_ptr<comm::ProcessGroup> group) { owned_group_ = std::move(group); }
 
  protected:
-  // `plan` has the buckets in the order in which gradients are reduced, padded so that all parts of a bucket
-  // have equal size. If `in_common` is true, ranks that can share memory keep one common copy of the weights
-  // in shared memory.
+  // The argument `plan` lists the buckets in the order in which gradients are reduced, padded so that all
+  // parts of a bucket have equal size. If `in_common` is true, ranks that can share memory keep one common
+  // copy of the weights in shared memory.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
   // The constructor of a derived class must call SetParts at its end. `own_grads` and `own_values` become the
   // memory of this rank's parts of the gradients and of the weights, with one tensor for each bucket. If

@@ -11,11 +11,11 @@ namespace gradsync::ddp {
 // A strategy for gradient synchronisation in which each rank keeps one part of the gradients, of the
 // optimizer's state and, unless ranks share the weights, of the weights. A unit is a group of parameters,
 // such as those of a layer (StrategyContext::units). If ranks do not share the weights, the weights of a unit
-// are gathered before the model reads them (ddp/sharding/gathered_weights.h). While backward computes the
-// gradients of a unit's parameters, these gradients are views of one buffer. When backward has finished with
-// the unit, a reduce-scatter of this buffer gives each rank its part of the gradients, summed over all ranks.
-// These reduce-scatters run in every pass (micro-batch) of a step. The gradient buffers of two consecutive
-// units do not overlap; the buffers of other units may overlap.
+// are gathered from all ranks before the model reads them (ddp/sharding/gathered_weights.h). While backward
+// computes the gradients of a unit's parameters, these gradients are views of one buffer. When backward has
+// finished with the unit, a reduce-scatter of this buffer gives each rank its part of the gradients, summed
+// over all ranks. These reduce-scatters run in every pass (micro-batch) of a step. The gradient buffers of
+// two consecutive units do not overlap; the buffers of units that are not consecutive may overlap.
 //
 // All ranks reduce the gradients of all units in the same order, even if a rank's forward does not use some
 // parameters. When backward has finished with a unit, the strategy sets those gradients of the unit to zero

@@ -9,7 +9,7 @@ inline constexpr int kFailed = 1;        // the program or a rank failed, or no 
 inline constexpr int kBadArguments = 2;  // bad arguments, which one line on stderr names
 // The exit status of the program `summarize` in two cases. In the first case, the comparison with the older
 // results --baseline=PATH fails, for example because a configuration has become slower. In the second case,
-// the confidence interval of a difference is unknown or wider than the flag --precision allows.
+// the records compare nothing, or less precisely than the flag --precision asks.
 inline constexpr int kNo = 3;
 inline constexpr int kLacking = 4;  // this machine lacks something, such as memory, AVX2 or PyTorch
 

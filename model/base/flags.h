@@ -68,8 +68,8 @@ Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   };
   return {std::move(takes), parse, print, std::move(choices)};
 }
-// Returns the description (Kind) of a flag that accepts the names of the enumerators `values`. The function
-// Name must return the name of an enumerator.
+// Returns the description (Kind) of a flag that accepts the names of the enumerators `values`. T's namespace
+// must have a function Name that returns the name of an enumerator.
 template <class T>
 requires std::is_enum_v<T> Kind<T> OneOf(std::initializer_list<T> values) {
   std::vector<std::pair<std::string, T>> named;
@@ -104,9 +104,9 @@ class FlagTable {
   // BeginGroup.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Sets the names of the flags that --help without a topic explains, in one line each. After a call of
-  // ShowFirst, --help shows nothing but the name of each other flag. If ShowFirst is not called, --help
-  // explains all flags.
+  // Sets the names of the flags that --help without a topic explains, in one line each. --help without a
+  // topic does not explain the flags that are not in `names`, and only lists their names. If ShowFirst is not
+  // called, --help explains all flags.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
   // Adds a flag --name. Parse writes the flag's value to `target` if the command line has the flag. --help
@@ -149,11 +149,11 @@ class FlagTable {
   // appends them to `target`. In the text for --help, `what` describes the paths.
   void AllowPaths(std::vector<std::string>* target, std::string what);
 
-  // Reads the command line: "--name=value" for any flag, "--name" for a Switch, and "--name value" for other
-  // flags. Throws InvalidInput for an unknown flag, a bad or missing value, a flag given twice, an unknown
-  // TOPIC, or an argument that is neither a flag nor an allowed path. Parse stops at the arguments --help,
-  // -h, --help=TOPIC and --version; help_requested() is then true. TOPIC is the name of a flag, a title of
-  // BeginGroup in small letters, or "all".
+  // Reads the command line: "--name=value" for any flag, "--name" for a flag of Kind Switch (true or false),
+  // and "--name value" for a flag of another Kind. Throws InvalidInput for an unknown flag, a bad or missing
+  // value, a flag given twice, an unknown topic of --help=TOPIC, or an argument that is neither a flag nor an
+  // allowed path. Parse stops at the arguments --help, -h, --help=TOPIC and --version; help_requested() is
+  // then true. TOPIC is the name of a flag, a title of BeginGroup in small letters, or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
@@ -165,7 +165,7 @@ class FlagTable {
   void Refuse(FlagMarks marks, std::string_view reason) const;
   void RefuseAllBut(FlagMarks marks, std::string_view reason) const;
   // Returns ("--NAME", value) for each flag of the program, except flags with one of the marks in `except`.
-  // The value is the text on the command line, or the default.
+  // `value` is the text on the command line or, if the command line lacks the flag, the default.
   std::vector<std::pair<std::string, std::string>> Values(FlagMarks except) const;
   // Returns --NAME=VALUE for each flag on the command line, except flags with one of the marks in `except`.
   std::vector<std::string> Given(FlagMarks except) const;

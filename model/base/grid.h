@@ -15,8 +15,8 @@ std::string Padded(std::string_view text, size_t width);
 
 // Appends `head` followed by `text` to `lines`, broken at spaces into at most `most` lines. A line is broken
 // before it exceeds kScreenColumns characters, but never within a word. If the text does not fit into `most`
-// lines, an ellipsis replaces its end. AddText appends `end` to each line except the last, such as the
-// backslash in a shell command of several lines.
+// lines, an ellipsis replaces its end. AddText appends `end` to each line except the last; for a shell
+// command of several lines, `end` is a backslash.
 void AddText(const std::string& head, const std::string& text, size_t most, Lines* lines,
              const char* end = "");
 

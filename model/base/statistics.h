@@ -13,8 +13,8 @@ double Mean(std::span<const double> values);
 // Returns the standard deviation of `values`, dividing by their number, as numpy.std does by default.
 double PopulationStd(std::span<const double> values);
 
-// Returns the value below which about the fraction `p` (0 to 1) of the n `values` lies. Percentile sorts
-// them, and interpolates linearly between the two values around index p * (n - 1), as numpy and R do by
+// Returns the value below which about the fraction `p` (0 to 1) of the n `values` lies. Percentile sorts the
+// values, and interpolates linearly between the two values around index p * (n - 1), as numpy and R do by
 // default. If n < 1 / (1 - p), the result lies between the two largest values.
 double Percentile(std::span<const double> values, double p);
 double Median(std::span<const double> values);

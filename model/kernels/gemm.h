@@ -21,9 +21,9 @@ struct Operand {
 // elements of c: (T, C) is (float, float), (double, double), (BF16, BF16) or (BF16, float). Products of BF16
 // are summed in f32, and each sum is rounded once, to type C.
 //
-// On the CPU, oneDNN multiplies BF16 matrices if the CPU has instructions for BF16 (AVX-512 BF16), and m and
-// n are greater than 1. If oneDNN does not multiply BF16, each call for BF16 converts a and b to temporary
-// f32 arrays, and is slower than a call for f32.
+// On the CPU, oneDNN multiplies BF16 matrices if the CPU has instructions for BF16 (AVX-512 BF16), and the
+// result c has at least two rows and two columns. If oneDNN does not multiply BF16, each call for BF16
+// converts a and b to temporary f32 arrays, and is slower than a call for f32.
 //
 // On CUDA, cuBLASLt computes the product. cuBLASLt rounds f32 numbers to TF32 (10 bits of mantissa) only if
 // CudaDevice::allow_tf32() is true.
@@ -33,7 +33,8 @@ struct Gemm {
   Operand<T> a;  // (m, k)
   Operand<T> b;  // (k, n)
   // The matrix c, which gets the result, is (m, n), row-major, with c_stride elements from the start of a row
-  // to the next. c must not overlap a or b. If c.accumulate is false, the old elements of c are not used.
+  // to the next. c must not overlap a or b. If c.accumulate is false, the old elements of c do not influence
+  // the result.
   Destination<C*> c;
   int64_t c_stride;
   const C* addend = nullptr;  // stored like c, must not overlap c; null if accumulating

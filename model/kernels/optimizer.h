@@ -39,8 +39,9 @@ struct AdamW {
   }
 };
 
-// Muon's momentum: an exponential mean of gradients, in Nesterov's form. The rule returns, as the new value,
-// an element of the update that Muon then orthogonalizes. The rule ignores the element's old value.
+// The rule of Muon's momentum: an exponential mean of gradients, in Nesterov's form. The rule returns, as the
+// new value, an element of the update that Muon then orthogonalizes. The rule ignores the element's old
+// value.
 template <class T>
 struct Nesterov {
   T momentum, rest;  // rest: 1 - momentum
@@ -86,10 +87,10 @@ struct Update {
 
 // Applies `rule` to element i of `tensor`: writes the element's new value and states, but not the copy in
 // bf16, and returns the new value. The function first reads the element's value, gradient and states, and
-// then writes. After a write, the compiler would have to read the arrays again, because it must assume that
-// they overlap. If kScaled is false, `grad_scale` is ignored. If kScaled is false, the gradient is not even
-// multiplied by 1, because a compiler may fuse a product and a sum into one instruction, which rounds
-// differently.
+// then writes. After a write, compiled code would have to read the arrays again, because the compiler must
+// assume that they overlap. If kScaled is false, `grad_scale` is ignored. If kScaled is false, the gradient
+// is not even multiplied by 1, because a compiler may fuse a product and a sum into one instruction, which
+// rounds differently.
 template <bool kScaled, class Rule, class T>
 constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T grad_scale, int64_t i) {
   T value = tensor.value[i];
