@@ -67,8 +67,8 @@ class Recording:
     @property
     def first(self) -> Launch:
         """The recording's first launch. All launches of the recording have gradients of the same
-        sizes, and the same values of the fields in AGREEING_FIELDS, such as `optimizer`, but may
-        have other host names."""
+        sizes, and the same values of the fields in AGREEING_FIELDS, such as `optimizer`; their host
+        names may differ."""
         return self.launches[0]
 
     @cached_property
@@ -99,7 +99,7 @@ class Recording:
         When a parameter's gradient becomes ready, the parameter is added to the bucket of its dtype
         that is being filled. A bucket is full when it has reached the size that `row` has for it
         (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). Buckets that
-        are not full at the end come last.
+        are not full when all gradients are ready come last in the result.
         """
         closed: list[list[int]] = []
         open_buckets: dict[str, list[int]] = {}

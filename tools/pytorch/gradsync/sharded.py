@@ -3,9 +3,9 @@
 In a probe (a step whose collectives are timed), or in a step without synchronisation, each rank has
 the whole model: the recorder gathers all units before the step, frees no parameters after forward
 or backward, and reduces gradients before the optimizer. These gathers and reductions run unit by
-unit, as in FSDP2. Their times are recorded, but are no part of the step. A model that does not fit
-into one rank's memory cannot be recorded: in its first step without synchronisation, the script
-runs out of memory.
+unit, as in FSDP2. The times of these gathers and reductions are recorded, but the step's time
+leaves them out. A model that does not fit into one rank's memory cannot be recorded: in its first
+step without synchronisation, the script runs out of memory.
 """
 
 from __future__ import annotations
