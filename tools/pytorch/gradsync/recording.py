@@ -85,7 +85,7 @@ class Recording:
     def ready_order(self) -> list[int]:
         """The numbers of the parameters in the order in which rank 0's gradients became ready in
         the first launch, by the median times of its probes. After its first step, DDP fills its
-        buckets in this order. Raises Refused if there are no probes."""
+        buckets in this order. Raises Refused if rank 0 has no probes in the first launch."""
         ready = [ready_of(step) for step in self.first.ranks[0] if step.mode is StepMode.PROBE]
         if not ready:
             raise Refused(f'{self.path}, line 1: no steps of mode "probe"')

@@ -4,10 +4,10 @@ together with simulated collectives.
 replay_step() simulates one step. In the simulated step, computation and collectives can run at the
 same time, and both become slower if together they need more processors than a rank has. predict()
 simulates the recorded rounds (a round is one step of each rank), or fewer of them if simulating so
-many ranks would take too long. It resamples the simulated rounds to compute a 95 % interval of the
-time of a step. No predicted time is fitted to measured steps in which ranks exchange gradients.
-Only standard deviations of errors, such as REPLICATED_ERROR, are fitted to such steps; they widen
-the intervals. All times in this module are in seconds.
+many ranks would take too long. predict() resamples the simulated rounds to compute a 95 % interval
+of the time of a step. No predicted time is fitted to measured steps in which ranks exchange
+gradients. Only standard deviations of errors, such as REPLICATED_ERROR, are fitted to such steps;
+they widen the intervals. All times in this module are in seconds.
 """
 
 from __future__ import annotations

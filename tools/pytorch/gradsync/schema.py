@@ -168,8 +168,8 @@ class Row:
         )
 
     def with_bucket_cap(self, mib: int) -> Row:
-        """Returns these settings for DistributedDataParallel, with this bucket_cap_mb (in MiB) for
-        all buckets, also the first."""
+        """Returns a copy of this Row for DistributedDataParallel, in which all buckets, also the
+        first, have a bucket_cap_mb of `mib` (in MiB)."""
         return dataclasses.replace(
             self, bucket_bytes=mib * MIB, first_bucket_bytes=mib * MIB, fsdp=False
         )

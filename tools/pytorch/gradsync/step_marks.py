@@ -49,8 +49,8 @@ class CollectiveMarks:
 class UnitMarks:
     """The clock's marks (moments or GPU events) of when, in one step, each unit of fully_shard is
     gathered, begins and ends its forward and backward, and is reduced. Each list has one entry per
-    unit. All lists are empty without fully_shard, and in SCRIPT steps, in which the script itself
-    synchronises gradients."""
+    unit, or none: all lists are empty without fully_shard, and in SCRIPT steps, in which the script
+    itself synchronises gradients."""
 
     gathers: list[Span] = field(default_factory=list)
     # By unit: from the step's begin to the begin and end of forward, and of backward.

@@ -21,9 +21,9 @@ from gradsync.world import World
 
 
 class StepRecorder:
-    """Measures how long the parts of a model's current training step take. The Recorder calls its
-    methods when these parts begin and end. The time of each event is a mark of the clock: a moment
-    on a CPU, or an event of a GPU.
+    """Measures how long the parts of a model's current training step take. The Recorder calls the
+    methods of this class when parts of the step begin and end. The time of each event is a mark of
+    the clock: a moment on a CPU, or an event of a GPU.
 
     `turn`: the kind of the current step, such as a probe (a step whose collectives are timed).
     `passes`: the number of backward passes so far in the step that have computed gradients.

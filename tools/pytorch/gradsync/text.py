@@ -133,8 +133,8 @@ def _part(ms: str, name: str) -> str:
 
 
 def _variation(answer: Answer) -> list[str]:
-    """Returns lines about the time of a step that is lost to communication and to slower ranks; no
-    line if waiting for slower ranks takes less than 1 % of the step (TOLD)."""
+    """Returns lines that tell how much longer communication and waiting for slower ranks make a
+    step; no line if the waiting is unknown, or takes less than 1 % of the step (TOLD)."""
     variation = answer.variation
     step_s, rank_s = variation.varying_step_s, variation.rank_s
     waiting_s = step_s - variation.equal_step_s

@@ -306,8 +306,9 @@ class Step:
         return self.full.get(id(p), p.grad)
 
     def drop(self, owner: Updater) -> bool:
-        """Forgets the gradients of this optimizer or module, because it has used them or set them
-        to zero. Returns whether there were gradients to forget."""
+        """Forgets the gradients of this optimizer or module, because the optimizer has updated
+        weights with them, or because they were set to zero. Returns whether there were gradients to
+        forget."""
         ids = {id(p) for p in parameters_of(owner)}
         dropped = [self.gradients.pop(one, None) for one in ids]
         for one in ids:

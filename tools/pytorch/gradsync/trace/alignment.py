@@ -87,11 +87,11 @@ class Alignment:
     """The result of align(): which collectives of several ranks' traces are the same. `sure`:
     collectives that end together on all ranks that took part; the list begins with those of the
     first rank, in the order of the first rank's calls. `unsure`: the number of collectives that do
-    not end together on all ranks that took part. `unmatched`: how many collectives are missing in
-    the trace of a rank that may belong to their group; each is counted once for each rank whose
-    trace has it. `is_usable`: whether at least half of the collectives that were found on all their
-    ranks end together, so that the matching is credible. `offsets_s`: for each rank, the seconds to
-    add to its times, to get times of the first rank's clock."""
+    not end together on all ranks that took part. `unmatched`: the number of collectives that are in
+    the traces of some ranks, but not of all ranks that may belong to their group; each is counted
+    once for each trace that has it. `is_usable`: whether at least half of the collectives that were
+    found on all their ranks end together, so that the matching is credible. `offsets_s`: for each
+    rank, the seconds to add to its times, to get times of the first rank's clock."""
 
     sure: list[Aligned]
     unsure: int
@@ -106,8 +106,8 @@ class Alignment:
 @dataclass(frozen=True)
 class RankCollectives:
     """The collectives and steps in one rank's trace. `host`: the name of the rank's host; empty if
-    unknown. `origin_s`: the moment at which this rank's times are 0. This moment is taken from its
-    host's clock, and is in seconds after the earliest such moment of all ranks."""
+    unknown. `origin_s`: the moment at which this rank's times are 0. This moment is a time of the
+    clock of the rank's host, in seconds after the earliest such moment of all ranks."""
 
     rank: int
     host: str
