@@ -24,8 +24,8 @@ Each recorded start of the script (a launch) adds a line of JSON to FILE. Start 
 times, because steps take different times in different launches, for example because memory
 addresses differ. schema.py defines the fields of the line that a launch adds to FILE. The field
 `memory` has the number of bytes that rank 0's tensors need in one step without synchronisation.
-live.py measures this number. The field is missing if torch.compile had compiled anything before
-this step.
+live.py measures this number. The field `memory` is missing if torch.compile had compiled anything
+before the step in which live.py measures.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ DDP decides in forward whether it will synchronise, and then prepares its reduce
 steps and probes, the recorder prevents this preparation, so DDP sends no gradients. The first round
 (a sequence of steps of all kinds) decides how many backward passes a step must have to be recorded.
 The round decides for the number n for which n times the number of the round's steps with n passes
-is largest. A later step with another number of passes is not recorded, but repeated: the next step
-has the same kind. If neither DDP nor fully_shard tells which pass is the last of a step, the
-recorder counts the step's passes, and takes the nth one as the last. In the first round, n is the
-number of passes that the script's first step had. Steps whose update a GradScaler skips are not
+is largest. A later step with a number of passes other than n is not recorded, but repeated: the
+next step has the same kind. If neither DDP nor fully_shard tells which pass is the last of a step,
+the recorder counts the step's passes, and takes the nth one as the last. In the first round, n is
+the number of passes that the script's first step had. Steps whose update a GradScaler skips are not
 recorded.
 """
 

@@ -67,8 +67,8 @@ class Recording:
     @property
     def first(self) -> Launch:
         """The recording's first launch. All launches of the recording have gradients of the same
-        sizes, and the same values of the fields in AGREEING_FIELDS, such as `optimizer`, but may
-        have other host names."""
+        sizes, and the same values of the fields in AGREEING_FIELDS, such as `optimizer`; their host
+        names may differ."""
         return self.launches[0]
 
     @cached_property
@@ -85,7 +85,7 @@ class Recording:
     def ready_order(self) -> list[int]:
         """The numbers of the parameters in the order in which rank 0's gradients became ready in
         the first launch, by the median times of its probes. After its first step, DDP fills its
-        buckets in this order. Raises Refused if there are no probes."""
+        buckets in this order. Raises Refused if rank 0 has no probes in the first launch."""
         ready = [ready_of(step) for step in self.first.ranks[0] if step.mode is StepMode.PROBE]
         if not ready:
             raise Refused(f'{self.path}, line 1: no steps of mode "probe"')
@@ -99,7 +99,7 @@ class Recording:
         When a parameter's gradient becomes ready, the parameter is added to the bucket of its dtype
         that is being filled. A bucket is full when it has reached the size that `row` has for it
         (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). Buckets that
-        are not full at the end come last.
+        are not full when all gradients are ready come last in the result.
         """
         closed: list[list[int]] = []
         open_buckets: dict[str, list[int]] = {}

@@ -1,9 +1,10 @@
 """Computes the mean of all ranks' gradients in f64, and how far rounding may bring a gradient from
 this mean.
 
-The bound is Higham's (Accuracy and Stability of Numerical Algorithms, 4.2): n roundings change a
-sum by at most n u / (1 - n u) times the sum of the summands' absolute values, whatever the order of
-the additions. u is half of the dtype's machine epsilon (torch.finfo(dtype).eps).
+This module bounds rounding errors as Higham does (Accuracy and Stability of Numerical Algorithms,
+4.2): n roundings change a sum by at most n u / (1 - n u) times the sum of the summands' absolute
+values, whatever the order of the additions. u is half of the dtype's machine epsilon
+(torch.finfo(dtype).eps).
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ class Gradients:
         """Adds gradient / scale to `sums`. `scale`: the number by which a GradScaler has multiplied
         the gradient; 1 without a GradScaler.
 
-        The GradScaler later divides the gradient by `scale`, too, which may round each element two
-        more times.
+        The GradScaler itself later divides the script's gradient by `scale`, which may round each
+        element two more times.
         """
         unscaled = exact(gradient) / scale
         self.sums += torch.stack([unscaled, unscaled.abs()])

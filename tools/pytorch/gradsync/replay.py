@@ -4,10 +4,10 @@ together with simulated collectives.
 replay_step() simulates one step. In the simulated step, computation and collectives can run at the
 same time, and both become slower if together they need more processors than a rank has. predict()
 simulates the recorded rounds (a round is one step of each rank), or fewer of them if simulating so
-many ranks would take too long. It resamples the simulated rounds to compute a 95 % interval of the
-time of a step. No predicted time is fitted to measured steps in which ranks exchange gradients.
-Only standard deviations of errors, such as REPLICATED_ERROR, are fitted to such steps; they widen
-the intervals. All times in this module are in seconds.
+many ranks would take too long. predict() resamples the simulated rounds to compute a 95 % interval
+of the time of a step. No predicted time is fitted to measured steps in which ranks exchange
+gradients. Only standard deviations of errors, such as REPLICATED_ERROR, are fitted to such steps;
+they widen the intervals. All times in this module are in seconds.
 """
 
 from __future__ import annotations
@@ -287,7 +287,8 @@ def predict(scenario: Scenario) -> Prediction:
 
 def equal_rounds(scenario: Scenario) -> list[list[tuple[float, float]]]:
     """Simulates each recorded step of the first `world_size` ranks as if every rank took this step.
-    If there are many recorded steps, simulates only those of the first rounds. Returns, for each
+    If more than 500 such steps (MOST_EQUAL_STEPS) were recorded, simulates only those of the first
+    rounds, but of at least 12 rounds (FEWEST_DRAWS) if as many were recorded. Returns, for each
     round and rank, the simulated seconds of the step, and the seconds that it would take without
     collectives."""
     transfers = _transfers(scenario)
@@ -326,7 +327,8 @@ def _transfers(scenario: Scenario) -> list[Transfer]:
 @dataclass(frozen=True)
 class _Paced:
     """The times of a round that was simulated with the times of all collectives multiplied by one
-    factor. The fields have the same meaning as in RoundTimes."""
+    factor. `step_s`, `exposed_s` and `slowed_s` mean the same as the fields of RoundTimes with
+    these names."""
 
     step_s: float
     exposed_s: float

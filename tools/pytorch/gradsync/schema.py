@@ -106,9 +106,10 @@ class Parameter:
 @dataclass(frozen=True)
 class Unit:
     """A module that the script passes to fully_shard: its name, and the indices in
-    Launch.parameters of the parameters that are gathered together. In predictions for a script
-    without fully_shard, a module that the script would pass to it. The first unit in Launch.units
-    is the root module, unless all of the root's parameters are in other units.
+    Launch.parameters of the parameters that are gathered together. In predictions for a script that
+    does not call fully_shard, a Unit is a module that the script would pass to fully_shard. The
+    first unit in Launch.units is the root module, unless all of the root's parameters are in other
+    units.
 
     `reshards`: whether the unit's parameters are freed after forward, and gathered again for
     backward.
@@ -167,8 +168,8 @@ class Row:
         )
 
     def with_bucket_cap(self, mib: int) -> Row:
-        """Returns these settings for DistributedDataParallel, with this bucket_cap_mb (in MiB) for
-        all buckets, also the first."""
+        """Returns a copy of this Row for DistributedDataParallel, in which all buckets, also the
+        first, have a bucket_cap_mb of `mib` (in MiB)."""
         return dataclasses.replace(
             self, bucket_bytes=mib * MIB, first_bucket_bytes=mib * MIB, fsdp=False
         )
@@ -435,7 +436,8 @@ class Launch:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the object that json.dumps() writes as one line of a recording."""
+        """Returns this launch as a dictionary that json.dumps() can write as one line of a
+        recording."""
         return {"gradsync_torch": VERSION, **json_of(self)}
 
 
@@ -466,9 +468,9 @@ def _steps(value: object, place: str) -> tuple[Step, ...]:
 
 
 def _memory(value: object, place: str) -> Memory | None:
-    """Returns the memory of a launch; None if its lists are empty, as a recorder that could not
-    measure memory wrote them. Raises Refused if `ready_bytes` and `held_bytes` have different
-    lengths."""
+    """Makes a Memory from `value`, the field `memory` of a launch in JSON. Returns None if the
+    lists in it are empty, because the recorder could not measure memory. Raises Refused if
+    `ready_bytes` and `held_bytes` have different lengths."""
     memory = Memory.from_json(value, place)
     if len(memory.ready_bytes) != len(memory.held_bytes):
         raise Refused("memory lacks parameters")

@@ -51,8 +51,8 @@ class Options:
     """The options of the command `record`, from its command line.
 
     `goes_on`: whether the script goes on training after enough steps are recorded (--continue).
-    `number`: which of several models to record, counted from 1; None for the first that trains. The
-    other options are Recorder's arguments of the same names.
+    `number`: which of several models to record, counted from 1; None for the first that trains.
+    Each other option means the same as Recorder's argument of the same name.
     """
 
     out: str

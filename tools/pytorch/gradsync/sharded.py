@@ -3,9 +3,9 @@
 In a probe (a step whose collectives are timed), or in a step without synchronisation, each rank has
 the whole model: the recorder gathers all units before the step, frees no parameters after forward
 or backward, and reduces gradients before the optimizer. These gathers and reductions run unit by
-unit, as in FSDP2. Their times are recorded, but are no part of the step. A model that does not fit
-into one rank's memory cannot be recorded: in its first step without synchronisation, the script
-runs out of memory.
+unit, as in FSDP2. The times of these gathers and reductions are recorded, but the step's time
+leaves them out. A model that does not fit into one rank's memory cannot be recorded: in its first
+step without synchronisation, the script runs out of memory.
 """
 
 from __future__ import annotations
@@ -133,10 +133,10 @@ class ShardedTarget(ModelTarget):
                 patches.replace(group, call.value, self._marking(unit, call))
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
-        """Returns a function that replaces the method `call` of FSDP2's group of parameters for the
-        unit with this number. The function marks when the method is first called in each pass, and
-        then calls it. But while reductions wait for deliver(), it does not call post_backward, the
-        method that reduces gradients."""
+        """Returns a function to replace a method of FSDP2: the method `call` of the group of
+        parameters of the unit with the number `unit`. The function marks when the method is first
+        called in each pass, and then calls it. But while reductions wait for deliver(), it does not
+        call post_backward, the method that reduces gradients."""
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if call == CALLS[0]:  # of another pass

@@ -21,9 +21,9 @@ from gradsync.world import World
 
 
 class StepRecorder:
-    """Measures how long the parts of a model's current training step take. The Recorder calls its
-    methods when these parts begin and end. The time of each event is a mark of the clock: a moment
-    on a CPU, or an event of a GPU.
+    """Measures how long the parts of a model's current training step take. The Recorder calls the
+    methods of this class when parts of the step begin and end. The time of each event is a mark of
+    the clock: a moment on a CPU, or an event of a GPU.
 
     `turn`: the kind of the current step, such as a probe (a step whose collectives are timed).
     `passes`: the number of backward passes so far in the step that have computed gradients.
@@ -68,8 +68,8 @@ class StepRecorder:
         self._prober = None
 
     def begin(self, turn: Turn, called: Mark) -> None:
-        """Called when a step begins, after ModelTarget.before_step(). `called`: the clock's mark of
-        when the model's forward was called."""
+        """Called when a step begins, after ModelTarget.before_step(). `called`: the clock's mark (a
+        moment or a GPU event) of when the model's forward was called."""
         self.turn = turn
         self.passes = 0
         self.is_prepared = False
@@ -176,7 +176,7 @@ class StepRecorder:
 
     def note_updated(self, moment: Mark) -> None:
         """Called when an update of the model ends, of which a step may have several. `moment`: the
-        mark of this end."""
+        clock's mark of the update's end."""
         self._updated = moment
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
@@ -193,9 +193,9 @@ class StepRecorder:
         self.arrivals.since_update = 0
 
     def end(self, moment: Mark) -> None:
-        """Called when the step has ended. `moment`: the mark of its end. If an update is still
-        running, as when an optimizer calls the model in a closure, `moment` also counts as the end
-        of the update."""
+        """Called when the step has ended. `moment`: the clock's mark of the step's end. If an
+        update is still running, as when an optimizer calls the model in a closure, `moment` also
+        counts as the end of the update."""
         if self._updated is None:
             self.note_updated(moment)
         self.arrivals.since_update = 0

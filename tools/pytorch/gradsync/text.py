@@ -133,8 +133,8 @@ def _part(ms: str, name: str) -> str:
 
 
 def _variation(answer: Answer) -> list[str]:
-    """Returns lines about the time of a step that is lost to communication and to slower ranks; no
-    line if waiting for slower ranks takes less than 1 % of the step (TOLD)."""
+    """Returns lines that tell how much longer communication and waiting for slower ranks make a
+    step; no line if the waiting is unknown, or takes less than 1 % of the step (TOLD)."""
     variation = answer.variation
     step_s, rank_s = variation.varying_step_s, variation.rank_s
     waiting_s = step_s - variation.equal_step_s
@@ -162,9 +162,9 @@ def _variation(answer: Answer) -> list[str]:
 
 
 def _assumed(answer: Answer) -> str:
-    """Returns a text about how the speeds of the question's ranks vary: as they did while recorded.
-    If the question has more ranks than were recorded, the text says that they are assumed to vary
-    like the recorded ranks."""
+    """Returns a text that says that the speeds of the predicted ranks vary as they did in the
+    recording. If more ranks are predicted than were recorded, the text says that they are assumed
+    to vary like the recorded ranks."""
     asked, recorded = ranks_text(answer.world_size), ranks_text(answer.recorded_world_size)
     if answer.world_size <= answer.recorded_world_size:
         return f"the {asked} vary as they did while recorded"

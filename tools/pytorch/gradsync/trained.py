@@ -289,8 +289,9 @@ class Step:
         self.had_gradient = {number for number, p in self.parameters.items() if p.grad is not None}
 
     def passes_of(self, params: Iterable[torch.nn.Parameter]) -> list[Pass]:
-        """Returns the backward passes that have delivered gradients to any of these parameters,
-        since these gradients were last used, removed or set to zero."""
+        """Returns the backward passes that have delivered gradients to any of these parameters
+        since an optimizer last used the parameter's gradient, or the script removed it or set it to
+        zero."""
         ids = {id(p) for p in params}
         return [one for one in self.passes if one.delivered_to & ids]
 
@@ -300,13 +301,14 @@ class Step:
         return [one.loss() for one in self.passes_of(params)]
 
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:
-        """Returns the gradient that the optimizer gets for this parameter: `p.grad` or, of an
-        engine of DeepSpeed, its full gradient."""
+        """Returns the gradient that the optimizer gets for this parameter: `p.grad` or, if an
+        engine of DeepSpeed updates the parameter, the gradient of the whole parameter."""
         return self.full.get(id(p), p.grad)
 
     def drop(self, owner: Updater) -> bool:
-        """Forgets the gradients of this optimizer or module, because it has used them or set them
-        to zero. Returns whether there were gradients to forget."""
+        """Forgets the gradients of this optimizer or module, because the optimizer has updated
+        weights with them, or because they were set to zero. Returns whether there were gradients to
+        forget."""
         ids = {id(p) for p in parameters_of(owner)}
         dropped = [self.gradients.pop(one, None) for one in ids]
         for one in ids:

@@ -113,8 +113,9 @@ class Rounds:
         self.expected = passes
 
     def turn(self) -> Turn:
-        """Returns the kind of the next step, from `plan`. Each round begins one place later in
-        `plan` than the round before it, so rounds do not all begin with the same kind."""
+        """Returns the kind of the next step, from `plan`. Each round begins with the kind that
+        follows in `plan` on the first kind of the round before it, so rounds do not all begin with
+        the same kind."""
         length = len(self.plan)
         return self.plan[(self.taken + self.taken // length) % length]
 

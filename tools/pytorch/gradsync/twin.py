@@ -69,10 +69,10 @@ def step_of_twin(
 
     `compared`: for each parameter, the Comparison that has its mean gradient and the bound of its
     rounding error. `alone`: a process group that contains only this rank. This group is the default
-    group while the copies step, so that they average nothing. Three copies of the optimizer step:
-    one with the mean gradients, and two with mean gradients to which the bound of the rounding
-    error is added with random signs. The copies lack attributes that the script has added to the
-    optimizer, because only its defaults, state and param_groups are copied.
+    group while copies of the optimizer step, so that the copies average nothing over ranks. Three
+    copies of the optimizer step: one with the mean gradients, and two with mean gradients to which
+    the bound of the rounding error is added with random signs. The copies lack attributes that the
+    script has added to the optimizer, because only its defaults, state and param_groups are copied.
 
     Raises Refused if copying the optimizer or a copy's step raises an exception, because a copy may
     run code of the script.

@@ -33,9 +33,9 @@ CALLS = (Call.PRE_FORWARD, Call.POST_FORWARD, Call.PRE_BACKWARD, Call.POST_BACKW
 
 @dataclass(frozen=True, order=True)
 class Event:
-    """A call of a method of FSDP2 (see Call). `unit`: the number of the unit for which it is
-    called. `moment_s`: when the method is called, in seconds of computation after the beginning of
-    the step."""
+    """A call of a method of FSDP2 (see Call). `unit`: the number of the unit for which the method
+    is called. `moment_s`: when the method is called, in seconds of computation after the beginning
+    of the step."""
 
     moment_s: float
     call: Call

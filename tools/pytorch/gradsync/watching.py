@@ -167,8 +167,8 @@ class Watch(Listener):
 
     def _around(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
         """Replaces owner.name by a function that calls call(own, ...), where `own` is the replaced
-        function. Within `check` itself and in code that is being compiled, this function calls only
-        `own`. finish() restores `own`."""
+        function. Within `check` itself, and while torch.compile traces code, this function calls
+        only `own`. finish() restores `own`."""
 
         def around(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling() or self.own_work.is_running:
@@ -179,8 +179,8 @@ class Watch(Listener):
 
     def _after(self, kind: type, name: str, then: Callable[[Any], object]) -> None:
         """Until finish() is called, calls then(object) after each call of the method `name` of an
-        object of the class `kind`. Leaves out calls within `check` itself and in code that is being
-        compiled."""
+        object of the class `kind`. Leaves out calls within `check` itself, and calls while
+        torch.compile traces code."""
 
         def call(own: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
             result = own(one, *args, **kwargs)
@@ -242,8 +242,9 @@ class Watch(Listener):
     ) -> Any:
         """Called instead of a clipping function of torch.nn.utils: copies gradients before the
         function clips them, and remembers a digest of each clipped gradient. Before the optimizer's
-        update, `check` compares the copies with the gradients' means over ranks. It does not
-        compare clipped gradients that still have their digest."""
+        update, `check` compares the copies with the gradients' means over ranks. `check` does not
+        compare a gradient that is still as the clipping function has left it: a gradient with the
+        remembered digest."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -312,8 +313,9 @@ class Watch(Listener):
             self._losses.add_reduced(loss)
 
     def _watch_leaves(self) -> None:
-        """Registers hooks on all parameters of known optimizers, and on the whole parameters of
-        called models under fully_shard, because these may get gradients in the pass that begins."""
+        """Registers hooks on the parameters of the script's optimizers and of DeepSpeed's engines,
+        and on the whole parameters of called models under fully_shard. Any of these parameters may
+        get a gradient in the pass that begins."""
         for updater in self._trained.updaters():
             for p in parameters_of(updater):
                 self._watch_leaf(p, p)
@@ -394,8 +396,8 @@ class Watch(Listener):
                 self._is_checked = self._comparer.before_update(update)
 
     def _meet(self, update: Update) -> bool:
-        """Waits until all other ranks are about to take this update, too. Returns False if a rank
-        does not take it; finish() has then ended the check."""
+        """Waits until all other ranks are about to take this update. Returns False if a rank does
+        not take it; finish() has then ended the check."""
         with self.own_work():
             self._ranks.find()
             absence = self._meetings.meet()

@@ -66,8 +66,8 @@ class UnknownWay:
 
 class Ways:
     """Computes the predictions of all ways to train for one question of `what_if`. `base`: the
-    settings of DDP without bf16_compress_hook and ZeroRedundancyOptimizer, from which the other
-    ways differ."""
+    settings of DDP in the first way, without bf16_compress_hook and ZeroRedundancyOptimizer, which
+    some of the other ways add."""
 
     def __init__(self, predictor: Predictor, base: Row) -> None:
         self._predictor = predictor

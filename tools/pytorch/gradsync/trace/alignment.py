@@ -85,13 +85,13 @@ class Aligned:
 @dataclass(frozen=True)
 class Alignment:
     """The result of align(): which collectives of several ranks' traces are the same. `sure`:
-    collectives that end together on all ranks that took part, those of the first rank first, in the
-    order of its calls. `unsure`: the number of collectives that do not end together on all ranks
-    that took part. `unmatched`: how many collectives are missing in the trace of a rank that may
-    belong to their group; each is counted once for each rank whose trace has it. `is_usable`:
-    whether at least half of the collectives that were found on all their ranks end together, so
-    that the matching is credible. `offsets_s`: for each rank, the seconds to add to its times, to
-    get times of the first rank's clock."""
+    collectives that end together on all ranks that took part; the list begins with those of the
+    first rank, in the order of the first rank's calls. `unsure`: the number of collectives that do
+    not end together on all ranks that took part. `unmatched`: the number of collectives that are in
+    the traces of some ranks, but not of all ranks that may belong to their group; each is counted
+    once for each trace that has it. `is_usable`: whether at least half of the collectives that were
+    found on all their ranks end together, so that the matching is credible. `offsets_s`: for each
+    rank, the seconds to add to its times, to get times of the first rank's clock."""
 
     sure: list[Aligned]
     unsure: int
@@ -106,8 +106,8 @@ class Alignment:
 @dataclass(frozen=True)
 class RankCollectives:
     """The collectives and steps in one rank's trace. `host`: the name of the rank's host; empty if
-    unknown. `origin_s`: the moment at which this rank's times are 0. This moment is taken from its
-    host's clock, and is in seconds after the earliest such moment of all ranks."""
+    unknown. `origin_s`: the moment at which this rank's times are 0. This moment is a time of the
+    clock of the rank's host, in seconds after the earliest such moment of all ranks."""
 
     rank: int
     host: str
@@ -124,8 +124,9 @@ def step_of(called: float, windows: Sequence[Window]) -> int | None:
 
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
-    """Finds, by their Places, the collectives that are in the traces of all ranks that may belong
-    to their group, and of at least two ranks."""
+    """Finds each collective in the traces of several ranks, by its Place. Leaves out a collective
+    if only one trace has it, or if a rank may belong to its group, but has no such collective in
+    its trace."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():

@@ -68,10 +68,10 @@ class Host:
 
 @dataclass(slots=True)
 class Device:
-    """An event in a stream of a GPU, such as a kernel. `correlation`: the trace's number of the
-    host's call that launched it. `launched`: when the host made this call; the event's own
-    beginning if the trace lacks the call. `launcher`: the thread that made this call; None if the
-    trace lacks it.
+    """An event in a stream of a GPU, such as a kernel. `correlation`: the number that the trace
+    gives the host's call that launched this work. `launched`: when the host made this call; the
+    event's own beginning if the trace lacks the call. `launcher`: the thread that made this call;
+    None if the trace lacks it.
     """
 
     work: Work

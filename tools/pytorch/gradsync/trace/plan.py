@@ -186,7 +186,7 @@ def _refuse_what_cannot_be_rebuilt(rank: Rank) -> None:
 def _whole_steps(rank: Rank) -> list[StepEvents]:
     """Returns the steps in which gradients were accumulated, nodes of backward ran and an optimizer
     stepped. Leaves out the first of these steps, in which the profiler starts, if at least 3 others
-    remain. Raises Refused if there are fewer than 3 such steps."""
+    remain. Raises Refused if the trace has fewer than 3 steps with all of these events."""
     trace = rank.trace
     steps = [_step_events(rank, window) for window in rank.windows if window.number is not None]
     whole = [one for one in steps if one.accumulations and one.nodes and one.optimizers]
@@ -242,7 +242,8 @@ def _plan_of(trace: Trace, events: StepEvents) -> Plan:
 def _gradients(trace: Trace, events: StepEvents) -> list[Gradient]:
     """Returns the gradients of all passes of a step in the order in which autograd accumulated
     them, with sizes from recorded shapes. Without shapes, returns those that a GPU copied out of
-    buckets, in the order of the copies. Returns an empty list if their sizes remain unknown."""
+    buckets, in the order of the copies. Returns an empty list if the sizes of the gradients are
+    still unknown."""
     by_shape = [(input_bytes(one.facts), _dtype(one)) for one in events.accumulations]
     if all(size is not None for size, _ in by_shape):
         return [Gradient(size or 0, dtype) for size, dtype in by_shape]

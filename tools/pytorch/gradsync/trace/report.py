@@ -93,8 +93,8 @@ class WaitingReport:
     `by_rank_s`: for each rank, how long it waits in a step, as a mean over these steps.
     `for_rank_s`: for each rank, how long all other ranks together wait for it in a step, as a mean
     over the steps that are not skipped. `last_counts`: the number of collectives that each rank
-    began last, without ranks that began none last. `collectives`: the number of collectives, in the
-    steps that are not skipped, that could be matched between ranks' traces."""
+    began last, without ranks that began none last. `collectives`: the number of collectives that
+    could be matched between ranks' traces, in the steps that are not skipped."""
 
     by_rank_s: dict[int, float]
     for_rank_s: dict[int, float]

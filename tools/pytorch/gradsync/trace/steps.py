@@ -41,9 +41,9 @@ class StepTimes:
     without computation has four parts. `lengthens_s`: communication for which the next computation
     waits. `between_s`: on a GPU, copies of gradients out of DDP's buckets, and the launches of
     these copies; on a CPU, copies of gradients into and out of buckets, and calls of collectives.
-    `idle_s`: a GPU without work, because the host has not launched the next kernel; 0 on a CPU.
-    `rest_s`: all other time without computation. These four parts and `computation_s` add up to
-    `step_s`.
+    `idle_s`: time in which a GPU has no work, because the host has not launched the next kernel; 0
+    on a CPU. `rest_s`: all other time without computation. These four parts and `computation_s` add
+    up to `step_s`.
     """
 
     step_s: float
