@@ -75,10 +75,11 @@ class ShmCollectives {
   // it is short. Returns true if the notice contains the input, or if the collective moves no data. If Begin
   // returns true on all ranks, the other ranks can finish the collective before this rank calls Run.
   bool Begin(const Request& request);
-  // Runs the collective `request`, and waits for the other ranks. First writes this rank's notice of
-  // `request`, unless a call of Begin has written it. Throws PeerError if this rank has to wait for a rank
-  // that has ended, or waits for another rank for longer than the timeout. Throws std::runtime_error if ranks
-  // issue different collectives.
+  // Runs the collective `request`, and returns when this rank has its result. First writes this rank's notice
+  // of `request`, unless a call of Begin has written it, and waits until all ranks have written their
+  // notices. If the notices do not contain the inputs, also waits while other ranks read or compute. Throws
+  // PeerError if this rank has to wait for a rank that has ended, or waits for another rank for longer than
+  // the timeout. Throws std::runtime_error if ranks issue different collectives.
   void Run(const Request& request);
 
  private:

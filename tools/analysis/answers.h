@@ -111,9 +111,9 @@ std::vector<Choice> MakeChoices(const Settings& settings);
 // choose the variants (strategies with options, over a backend) that the later launches measure. Returns two
 // lines. The first line has the benchmark's flags --variants and --steps for the later launches. The second
 // line has the number of chosen variants and, if it is known, the fastest variant so far in each setting and
-// with each baseline. The later launches leave out variants that were shown, in every setting, to be slower
-// than another variant with exact gradients. The later launches leave out no baseline. --steps asks for at
-// least as many rounds (one step of each variant) as the first launch had.
+// with each baseline. The later launches leave out variants that the first launch shows, in every setting, to
+// be slower than another variant with exact gradients. The later launches leave out no baseline. --steps asks
+// for at least as many rounds (one step of each variant) as the first launch had.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
 // zero1", "Undecided: ...". If there is no recommendation, returns the reason, or an empty text if

@@ -82,7 +82,8 @@ enum class Stage { kNone, kChoosing, kDeciding };
 
 // The records of all ranks about one configuration (strategy, model, batch size, ...), combined.
 struct Measurement {
-  // The record of the lowest rank in the first launch, without its lists of measured times.
+  // One of the combined records: in the first launch, the record of the rank with the smallest number. Its
+  // lists of measured times are removed; its settings, facts and results of checks are kept.
   bench::Record record;
   std::map<std::string, Series, std::less<>> series;  // series by names of samples
   size_t num_steps = 0;

@@ -65,9 +65,10 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 
-// Returns an error message that says that no record in `inputs` can be used. If the first of `inputs` is a
-// directory without *.jsonl and *.jsonl.gz files, the message names up to five files and directories in it:
-// "results: no records (*.jsonl) in it, but a.txt, b.txt".
+// Returns an error message for the case that no record in `inputs` can be used. The message names only the
+// first of `inputs`: "results: no record in it that could be used". If the first of `inputs` is a directory
+// without *.jsonl and *.jsonl.gz files, the message names up to five files and directories in it: "results:
+// no records (*.jsonl) in it, but a.txt, b.txt".
 std::string WhyNoRecords(const std::vector<std::string>& inputs);
 
 }  // namespace gradsync::tools

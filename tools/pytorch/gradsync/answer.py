@@ -140,10 +140,10 @@ class Answer:
     fully_shard gathers together: the script's units, or else repeated blocks of its model.
     `schedule`: a sentence about what predictions of fully_shard assume.
 
-    `ddp`: the predicted step with the script's own settings. `variation`: how the time in which a
-    rank does not compute in the step of `ddp` divides into communication and waiting for slower
-    ranks. `load`: how busy the hosts were: for each field of HostLoad, the largest value of any
-    host in any launch; None if the load in a launch is unknown.
+    `ddp`: the predicted step of the script as it is, also if it uses fully_shard. `variation`:
+    how the time in which a rank does not compute in the step of `ddp` divides into communication
+    and waiting for slower ranks. `load`: how busy the hosts were: for each field of HostLoad, the
+    largest value of any host in any launch; None if the load in a launch is unknown.
 
     `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
     `best_bucket_cap_mb`: those of `sizes` whose steps cannot be told from the shortest step: the

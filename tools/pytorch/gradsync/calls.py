@@ -48,8 +48,8 @@ class Calls:
         """Called before a call of a module with gradients enabled: remembers digests of the tensors
         in its arguments. At the step's first call with gradients enabled, also remembers digests of
         the called module's buffers. If a later call is of a module that contains the module called
-        first, forgets all earlier digests, because the script called the contained module alone for
-        another purpose than training."""
+        first, forgets the digests of all earlier arguments and buffers of this step, because the
+        script called the contained module alone for another purpose than training."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.

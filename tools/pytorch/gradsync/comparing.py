@@ -423,10 +423,11 @@ class Comparer:
         return self._passes, self._is_divided_by_all
 
     def _judge_loss(self, where: str) -> None:
-        """Called if the optimizer's gradients are the mean over ranks of those that backward()
-        computed. These gradients can still be wrong by a factor, if the script called backward() on
-        the mean loss (over tokens, for example) times a factor other than 1. Adds a difference if a
-        known mistake explains this factor, or a note if the script may intend it."""
+        """Compares the loss on which the script called backward() with the mean loss. Called if the
+        optimizer's gradients are the mean over ranks of those that backward() computed. These
+        gradients can still be wrong by a factor, if the script called backward() on the mean
+        loss (over tokens, for example) times a factor other than 1. Adds a difference if a known
+        mistake explains this factor, or a note if the script may intend it."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"

@@ -198,8 +198,9 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Returns whether this dtype can represent all elements of `handed` exactly, or all
-        elements of the sum over ranks (`handed` times the number of ranks)."""
+        """Returns True if this dtype can represent exactly all elements of `handed` (the gradient
+        that the optimizer gets), or all elements of the sum over ranks (`handed` times the number
+        of ranks). One of the two is enough."""
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)
             for numbers in (self.handed, self.handed * self._ranks.size)
