@@ -13,9 +13,9 @@
 
 namespace gradsync::bench {
 
-// Runs one kind of collective (such as all-reduce) over one backend, on inputs whose results are known, so
-// that wrong results can be counted. Each rank has an object of this class; all ranks must make their
-// objects, and call Prepare and Measure, in the same order.
+// An Exercise measures one kind of collective (such as all-reduce) over one backend. It knows the right
+// results of its inputs, and counts wrong ones. Each rank has an object of this class; all ranks must make
+// their objects, and call Prepare and Measure, in the same order.
 class Exercise {
  public:
   // `group` is the process group of the measured backend, and must outlive this object. If `is_limit`, a
@@ -32,9 +32,9 @@ class Exercise {
   // Copies the constructor's `pattern` into the inputs of the collectives, because earlier collectives may
   // have changed the inputs. Then waits until all ranks have called Prepare.
   void Prepare();
-  // Does two things `count` times: issues `in_flight` collectives (the number in the constructor), and waits
-  // for all of them. Returns the time in ns from the issue of the first collective until the last collective
-  // is done. The caller must call Prepare before each call of Measure.
+  // Runs `count` rounds: a round issues `in_flight` collectives (the number in the constructor), and waits
+  // for all of them. Returns the time of all rounds together, in ns, from the issue of the first collective
+  // until the last one is done. The caller must call Prepare before each call of Measure.
   int64_t Measure(PhaseTimer& timer, int64_t count);
 
   // Returns the number of wrong elements in this rank's outputs. Call CountWrongElements after Prepare and

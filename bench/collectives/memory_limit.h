@@ -11,18 +11,19 @@
 namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
-// Names the backend of the process group that a MemoryLimit wraps. With this backend, all ranks must be on
-// one host.
+// The name of the backend whose process group a MemoryLimit wraps. With the backend "shm", all ranks must be
+// on one host.
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
 // A process group whose all-reduce adds f32 vectors in shared memory, without copies. With
-// --backend=memory_limit, //bench:all_reduce measures this all-reduce. The host's memory limits the speed of
-// this all-reduce, so users can see how close to this limit a backend comes. Each rank maps the vectors of
-// all ranks into its address space. The elements of a vector are divided among the ranks about equally. In a
-// simple loop, each rank adds up the vectors at the elements assigned to it, and writes the sums into all
+// --backend=memory_limit, //bench:all_reduce measures this all-reduce. The bandwidth of the host's memory
+// limits its speed, so users can see how close to this bandwidth a backend comes. Each rank maps the vectors
+// of all ranks into its address space. The elements of a vector are divided among the ranks about equally. In
+// a simple loop, each rank adds up the vectors at the elements assigned to it, and writes the sums into all
 // vectors. Before and after the loop, ranks wait for each other by spinning on counters. The function Issue
-// runs this all-reduce, whatever collective the request names, if the request's output is the tensor that
-// Allocate returned last. Issue passes all other requests to the wrapped process group.
+// runs the all-reduce in shared memory if the request's output is the tensor that Allocate returned last; it
+// then ignores which collective the request names. Issue passes all other requests to the wrapped process
+// group.
 class MemoryLimit : public comm::GroupDecorator {
  public:
   // Wraps the process group `group`, which must outlive this object.
@@ -33,8 +34,8 @@ class MemoryLimit : public comm::GroupDecorator {
   // or map the memory, and CollectiveError if the wrapped process group cannot broadcast the path of the
   // memory's file.
   model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override;
-  // Throws std::runtime_error if a rank does not arrive at the all-reduce in shared memory within the
-  // timeout.
+  // Throws std::runtime_error if this rank waits longer than the constructor's `timeout` for another rank, at
+  // the beginning or the end of an all-reduce in shared memory.
   comm::Work Issue(comm::Request request) override;
 
  private:

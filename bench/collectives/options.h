@@ -28,8 +28,8 @@ struct AllReduceOptions {
   int64_t warmup_iterations = 5;
 
   void AddTo(FlagTable& flags);
-  // Returns the backends whose process groups the ranks must join. The result is `backends` with "shm" in the
-  // place of "memory_limit", because a MemoryLimit wraps a process group of "shm".
+  // Returns the backends for which the benchmark makes process groups of all ranks. The result is `backends`
+  // with "shm" in the place of "memory_limit", because a MemoryLimit wraps a process group of "shm".
   std::vector<std::string> GroupBackends() const;
 };
 

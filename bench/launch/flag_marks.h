@@ -15,15 +15,15 @@ inline constexpr FlagMarks kChoosesRows{1 << 0};
 // lengths. //tools:summarize compares two rows of its result table only if they have equal batch sizes,
 // numbers of batches and sequence lengths.
 inline constexpr FlagMarks kChoosesSettings{1 << 1};
-// A flag with this mark is about the training steps of another framework (PyTorch), which are measured
-// besides gradsync's steps.
+// A flag with this mark chooses whether, or how, the benchmark measures training steps of another framework
+// (PyTorch) in addition to gradsync's.
 inline constexpr FlagMarks kChoosesPeers{1 << 2};
 // A flag with this mark chooses how often the benchmark starts its ranks (--repeats, --precision, --choose).
 inline constexpr FlagMarks kChoosesLaunches{1 << 3};
 inline constexpr FlagMarks kOutput{1 << 4};
 // When the ranks connect, they check that each flag without the mark kOfOneHost has the same value on all
-// ranks. They do not compare flags with this mark: the flag's value may differ by host (--interface), or
-// other code compares it (--world_size).
+// ranks. They do not compare flags with the mark kOfOneHost: such a flag's value may differ by host
+// (--interface), or other code compares it with the number of ranks that a launcher started (--world_size).
 inline constexpr FlagMarks kOfOneHost{1 << 5};
 // With --max_memory, the program only prints estimates of memory. So with --max_memory the program refuses
 // all flags without the mark kNeedsMemory, because they would have no effect.

@@ -26,7 +26,7 @@ T ReduceOverRanks(T number, comm::ReduceOp op, comm::ProcessGroup& group, const 
   return ReduceOverRanks(std::vector<T>{number}, op, group, device).front();
 }
 
-// Returns, on every rank, the numbers of all ranks one after the other, in the order of ranks.
+// Returns, on every rank, the vectors `numbers` of all ranks, concatenated in the order of ranks.
 template <class T>
 std::vector<T> GatherOverRanks(const std::vector<T>& numbers, comm::ProcessGroup& group,
                                const model::DevicePtr& device) {
@@ -43,8 +43,8 @@ std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& dev
 int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
 // Returns the number of ranks that compute on the same GPU as this rank, this rank included. Returns 0 if
-// this rank computes on the CPU. Compares the UUIDs of the ranks' GPUs, because one GPU may have different
-// numbers in two processes.
+// this rank computes on the CPU. Recognises GPUs by their UUIDs, because one GPU may have different numbers
+// in two processes.
 int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device);
 
 }  // namespace gradsync::bench

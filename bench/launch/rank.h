@@ -72,11 +72,12 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // Opens this rank's file for records. Makes one record for each backend; RecordOf returns the record of a
-  // backend. The benchmark adds what it measures to copies of these records. Each record has the values of
-  // `record`, the seed, the device, the numbers of threads, facts about the machine and the backend's process
-  // group, and an id of the launch, equal on all ranks. All ranks must call SetRecords, because rank 0 sends
-  // the id to the other ranks. Throws InvalidInput if the file cannot be made or is not empty.
+  // Creates the file into which this rank writes its records. Makes one record for each backend; RecordOf
+  // returns the record of a backend. The benchmark adds what it measures to copies of these records. Each
+  // record has the values of `record`, the seed, the device, the numbers of threads, facts about the machine
+  // and the backend's process group, and an id of the launch, equal on all ranks. All ranks must call
+  // SetRecords, because rank 0 sends the id to the other ranks. Throws InvalidInput if the file cannot be
+  // made or is not empty.
   void SetRecords(Record record);
   // If periods of a CPU quota have passed since the call of SetRecords, adds two numbers to `facts`: how many
   // periods passed, and in how many of them the quota was used up, so that threads had to wait.
@@ -87,8 +88,8 @@ class Rank {
   RecordWriter& writer() { return *writer_; }
 
   // Returns, on every rank, the sum (or the mean, maximum or minimum, as `op` says) of `numbers` over all
-  // ranks, element by element. All ranks must call Reduce, which communicates over the process group of
-  // Join's first backend.
+  // ranks, element by element. All ranks must call Reduce, which communicates over own(), the process group
+  // of the first backend that Join got.
   template <class T>
   T Reduce(const T& numbers, comm::ReduceOp op) {
     T reduced = ReduceOverRanks(numbers, op, own(), device_);
@@ -96,8 +97,8 @@ class Rank {
     return reduced;
   }
 
-  // Starts the display of progress, which only rank 0 prints, for a launch that takes `num_steps` steps or
-  // lasts for the time `budget`.
+  // Starts the display of progress, which only rank 0 prints, for one launch (start of all ranks). The launch
+  // takes `num_steps` steps or, in the second overload, as many steps as fit into the time `budget`.
   void Expect(int64_t num_steps) {
     progress_.emplace(num_steps, /*budget_ns=*/0, launches_left(), is_first());
   }

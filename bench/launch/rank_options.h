@@ -28,16 +28,17 @@ struct RankOptions {
   int64_t seed = 0;
   std::string out = {};
   std::optional<int64_t> repeats = {};  // number of launches, for programs that have the flag
-  // The value of --precision. With this flag, the program starts all ranks two to num_launches() times, one
-  // after the other. It stops earlier if two differences are known precisely enough for each strategy: the
-  // difference of its step time to the baseline strategy's step time, and to the time of a step without
-  // communication. `precision` is the largest allowed half-width of the confidence intervals of these
-  // differences, as a fraction of the baseline's step time.
+  // With the flag --precision, the program starts all ranks two to num_launches() times, one after the other.
+  // It stops earlier if two differences are known precisely enough for each strategy: the difference of its
+  // step time to the baseline strategy's step time, and to the time of a step without communication.
+  // `precision` is the largest allowed half-width of the confidence intervals of these differences, as a
+  // fraction of the baseline's step time.
   std::optional<double> precision = {};
-  // `choose` is true if the user gave --choose. With --choose, the program starts all ranks num_launches()
-  // times. After the first start, the ranks measure all variants (strategies with options). After each later
-  // start, the ranks measure the baseline, the strategy without communication (`none`) and those variants
-  // that the measurements after the first start did not show to be slower than another.
+  // `choose` is true if the user gave --choose. With --choose, the program starts all ranks several times
+  // (num_launches()), one time after the other. After the first start, the ranks measure all variants
+  // (strategies with options). After each later start, the ranks leave out the variants that the first
+  // measurements show to be slower than some other variant in every setting (batch size, sequence length,
+  // ...). They always measure the baseline and the strategy without communication (`none`).
   bool choose = false;
   // `computes` is false for a program that only communicates, which has no flag --threads_per_rank (number of
   // compute threads). The program must set `computes` before it calls AddTo, which adds the flags.
@@ -65,8 +66,9 @@ class TooLittleMemory : public InvalidInput {
 };
 
 // Returns this machine's boot id and the CPUs that this process may use, such as "<boot id> 0,1,4". If a
-// quota of CPU time allows fewer CPUs, the text names only as many CPUs as the quota allows. Two ranks to
-// which this function returns equal texts share the named CPUs.
+// quota of CPU time allows fewer CPUs, the text names only as many CPUs as the quota allows.
+// CountThreadsPerRank assumes that ranks with equal texts share the named CPUs, and that ranks with different
+// texts share none.
 std::string ReadOwnCpus();
 // Returns the number of compute threads that every rank should have. For each rank, the function computes how
 // many CPUs the rank gets if the ranks that may use the same CPUs divide these CPUs equally. It returns the

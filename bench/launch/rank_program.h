@@ -30,13 +30,13 @@ struct RankProgram {
   // "hierarchical:inner=shm") for which process groups are needed. RunRankProgram calls `plan` once in every
   // process. `plan` throws InvalidInput if flags contradict each other, or do not fit the number of ranks.
   std::function<std::vector<std::string>(const comm::World& world)> plan;
-  // The function `check` throws InvalidInput or TooLittleMemory if this host cannot run the measurement.
-  // RunRankProgram calls `check` once before this program starts the ranks. If torchrun, mpirun or srun
-  // started the ranks, RunRankProgram calls `check` in each rank.
+  // The function `check` throws InvalidInput or TooLittleMemory if this host cannot run the measurement. If a
+  // user started the program, RunRankProgram calls `check` once, before it starts the ranks. If torchrun,
+  // mpirun or srun started the ranks, RunRankProgram calls `check` in each rank.
   std::function<void(const comm::World& world)> check;
-  // The function `prepare` makes the object that measures on one rank. `rank` lives longer than the returned
-  // object, which may keep a reference to `rank`. `prepare` throws InvalidInput if an input file that the
-  // flags name (such as --weights) cannot be used.
+  // The function `prepare` makes the object whose function Run takes the measurements of one rank. `rank`
+  // lives longer than the returned object, which may keep a reference to `rank`. `prepare` throws
+  // InvalidInput if an input file that the flags name (such as --weights) cannot be used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
   // If the flags ask a question for which no ranks are needed (such as --max_memory, which asks for an
   // estimate of memory), the function `answer` prints the answer and returns true, and the program ends
@@ -47,11 +47,12 @@ struct RankProgram {
 
 // The main function of a benchmark program. Reads the flags. If torchrun, mpirun or srun started the process,
 // the process runs one rank. If a user started the process, it starts all ranks as new processes of the same
-// program. With --repeats, --precision or --choose, the process starts all ranks several times, each time
-// with another seed. At the end, unless --answer=false, RunRankProgram lets //tools:summarize print the
-// results on one screen. If a launcher started ranks on several hosts, RunRankProgram only prints the command
-// with which the user can print the results. Returns the exit status: kDone (success), kFailed (the program
-// or a rank failed), kBadArguments, or kLacking (TooLittleMemory).
+// program. With --repeats, --precision or --choose, the process starts all ranks several times. The seed of
+// each start is larger by 1 than that of the start before. At the end, unless --answer=false, RunRankProgram
+// lets //tools:summarize print a summary of the results that fits on one screen. If a launcher started ranks
+// on several hosts, RunRankProgram only prints the command with which the user can print this summary.
+// Returns the exit status: kDone (success), kFailed (the program or a rank failed), kBadArguments, or
+// kLacking (TooLittleMemory).
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

@@ -23,26 +23,28 @@ comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 // The next four functions return commands that run //tools:summarize, from the runfiles of the program
 // `argv0`, on the directory `records`. These functions throw InvalidInput if //tools:summarize is missing.
 //
-// The returned command prints the results on one screen. If `set` is not empty, the command prints only the
-// results of the launches whose LaunchId::set is `set`.
+// The command that AnswerCommand returns prints a summary of the results that fits on one screen. If `set` is
+// not empty, the summary has only the results of the launches whose LaunchId::set is `set`.
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set = "");
-// The returned command writes all tables of results into `file`, in the format "markdown", "csv" or "json".
+// The command that TablesCommand returns writes all tables of results into `file`, in the format "markdown",
+// "csv" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
-// The returned command computes confidence intervals from the latest set of launches (LaunchId::set). For
-// each strategy, there is an interval for the difference of its step time to the baseline strategy's step
-// time, and one for the difference to the step time of a strategy without communication. The command exits
-// with status kNo if the half-width of an interval is unknown, or larger than `precision` times the baseline
-// strategy's step time.
+// The command that PrecisionCommand returns computes confidence intervals from the latest set of launches
+// (LaunchId::set). For each strategy, there is an interval for the difference of its step time to the
+// baseline strategy's step time, and one for the difference to the step time of a strategy without
+// communication. The command exits with status kNo if the half-width of an interval is unknown, or larger
+// than `precision` times the baseline strategy's step time.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
 // Returns the command that a benchmark with --choose runs after the first launch (the first start of all
 // ranks). The command prints one line with the flags --variants and --steps for the later launches, and one
 // line with the fastest variant (a strategy with options) so far. The printed --variants leaves out variants
-// that are shown to be slower than another.
+// that the first launch shows to be slower than some other variant in every setting (batch size, sequence
+// length, ...).
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
 // Returns a command that runs //tools:report, which writes an HTML page with tables and figures into `file`.
-// The command exits with status kLacking if matplotlib is missing. Throws InvalidInput if //tools:report is
-// missing.
+// The command exits with status kLacking if matplotlib is missing. ReportCommand throws InvalidInput if the
+// program //tools:report is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 
 // TypedAnswer and TypedNext return texts for users. The text of TypedAnswer is the command that prints the

@@ -18,9 +18,9 @@ struct Corpus {
 // files of this directory and its subdirectories, in the order of the files' paths, until the text has at
 // least `max_bytes` bytes or all files are read; every tenth file goes into the held-out part. If `path` is a
 // file, reads its first `max_bytes` bytes, of which the last tenth becomes the held-out part. If `path` is
-// empty, reads the directory of the newest version of C++ headers in /usr/include/c++. Throws InvalidInput,
-// with a line that starts with --corpus, if the text cannot be read, or if the training or the held-out part
-// is not longer than `longest_sequence` bytes.
+// empty, reads the directory /usr/include/c++/<newest version> (C++ headers), as if `path` named it. Throws
+// InvalidInput, with a line that starts with --corpus, if the text cannot be read, or if the training or the
+// held-out part is not longer than `longest_sequence` bytes.
 Corpus ReadCorpus(const std::string& path, int64_t max_bytes, int64_t longest_sequence);
 
 }  // namespace gradsync::bench

@@ -26,8 +26,9 @@ struct PeerProgram {
   std::string script;
 };
 
-// Returns `python` with the path of the Python script bench/peers/pytorch_ddp.py in the runfiles of the
-// program `argv0`. Throws InvalidInput if the script is missing.
+// Returns a PeerProgram of two paths: `python`, the Python interpreter, and the path of the script
+// bench/peers/pytorch_ddp.py in the runfiles of the program `argv0`. Throws InvalidInput if the script is
+// missing.
 PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 
 // Throws InvalidInput, with the reason, if the Python interpreter `program.python` cannot be run or has no

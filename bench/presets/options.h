@@ -33,14 +33,16 @@ struct Experiment {
   std::string subdirectory;            // for the results, below the suite's output directory; may be empty
 };
 
-// A list of runs of a benchmark program; //bench:suite needs the results of only one of these runs. The suite
-// starts the runs in order. If a run ends with the exit status kLacking (too little memory), the suite starts
-// the next run; otherwise the suite leaves out the remaining runs of the list.
+// A list of runs of a benchmark program, of which //bench:suite needs only one: the first for which the host
+// has enough memory. The suite starts the runs in order. If a run ends with the exit status kLacking (too
+// little memory), the suite starts the next run; otherwise the suite leaves out the remaining runs of the
+// list.
 using Alternatives = std::vector<Experiment>;
 
-// Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Most entries
-// of the result have one run. An entry for a large model also has runs that need less memory. The suite
-// starts one of these runs only if the host has too little memory for the runs before it in the entry.
+// Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Most elements
+// of the returned vector are lists of one run. The list of a large model also has runs that need less memory.
+// The suite starts a run of such a list only if the host has too little memory for every earlier run of the
+// list.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

@@ -27,8 +27,8 @@ class ControlGroups {
   // Returns how many bytes this process can still use: the least that any of the control groups allows, where
   // cached files count as free. Returns the largest integer if no group states a limit.
   int64_t MemoryLeftBytes() const;
-  // Returns the number of CPUs whose time the quotas let this process use, such as 1.5; infinity without a
-  // quota.
+  // Returns how many CPUs' time, such as 1.5, the control groups' quotas of CPU time let this process use;
+  // infinity without a quota.
   double CpuQuota() const;
   // Returns how many periods of the CPU quota there were (`all`), and in how many of them the quota was used
   // up (`throttled`). Each number is the maximum over the control groups that limit this process.
@@ -48,7 +48,7 @@ std::optional<int64_t> ResidentBytes();
 
 // PeakResidentBytes returns the maximum resident memory in bytes of this process since the last call of
 // ResetPeakResidentBytes. If the system does not allow the reset, PeakResidentBytes returns the maximum since
-// the process began. It returns nullopt if the maximum cannot be read.
+// the process began. PeakResidentBytes returns nullopt if the maximum cannot be read.
 void ResetPeakResidentBytes();
 std::optional<int64_t> PeakResidentBytes();
 

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <string_view>
 
-// The names of all values in a record's configuration, samples, checks, facts, link and published figures. A
-// program that gives a record a value under a literal name compiles only if the table kSchema has this name.
+// The names of all values in a record's configuration, samples, checks, facts, link and published figures.
+// Code that sets or reads a value of a record, and names it by a string literal, compiles only if the table
+// kSchema has this name.
 namespace gradsync::bench {
 
-// Says what a value in a record's configuration describes. Tools combine records of one set of launches into
-// one measurement if the records have equal numbers of ranks, equal variants (strategy, options and backend)
-// and equal values of the scopes kSetting and kTrial. The values of scope kRun may differ.
+// Says what a value in a record's configuration describes. Tools combine the records of one benchmark run
+// (with --repeats, of all its launches) into one measurement if the records have equal numbers of ranks,
+// equal variants (strategy, options and backend) and equal values of the scopes kSetting and kTrial. The
+// combined records may have different values of the scope kRun.
 //
 //   kSetting  what variants share if they are compared: model, batch, dtype, device, threads
 //   kTrial    which trial of a variant: the seed of its weights and batches
@@ -29,7 +31,7 @@ enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four have the o
 
 // The programs that write records, each as one bit of a number, so that a number can stand for a set of
 // programs. //bench:ddp and //bench:compare count as kDdp if a record is about a strategy of gradsync, and as
-// kPeers if it is about one of PyTorch (a peer). kLearning is //bench:convergence.
+// kPeers if it is about one of PyTorch (a peer). Records of //bench:convergence count as kLearning.
 enum Writer : unsigned { kSome = 0, kAllReduce = 1, kDdp = 2, kPeers = 4, kLearning = 8 };
 inline constexpr unsigned kTraining = kDdp | kPeers, kBenchmarks = kAllReduce | kTraining;
 
@@ -263,7 +265,8 @@ constexpr bool Contains(RecordPart part, std::string_view name) {
 
 }  // namespace schema
 
-// A name that the table kSchema lists for the part `kPart` of a record, such as its samples.
+// The name of a value in the part `kPart` of a record, such as of a series in its samples. A string literal
+// becomes a NameIn only if the table kSchema lists it for this part.
 template <RecordPart kPart>
 class NameIn {
  public:

@@ -151,8 +151,8 @@ struct Provenance {
   // The command line of the program with the flags that the user gave, except the flags with a mark of
   // kChoosesRun (bench/launch/flag_marks.h): those that choose strategies, PyTorch's strategies, batch sizes,
   // how often the ranks are started, or where results are written. //tools:summarize adds flags of these
-  // kinds, and prints the result as a command with which the user can measure again. Records of earlier
-  // versions of gradsync have an empty text.
+  // kinds, and prints the result as a command with which the user can measure again. In records of earlier
+  // versions of gradsync, base_command is empty.
   std::string base_command = {};
   // The name of the clock that measured the times; "CUDA events, device, ns" if a GPU computes.
   std::string clock = "steady_clock, host, ns";
@@ -196,8 +196,8 @@ std::string ToJsonLine(const Record& record);
 std::string ToContinuationLine(int64_t of, const Record& more);
 
 // Appends the samples of `more` to those of `record`. Copies the checks and facts of `more` into `record`,
-// and replaces the buckets of `record` if `more` has any. If the series of samples would get unequal lengths,
-// changes nothing and returns a line that says so; otherwise returns an empty text.
+// and replaces the buckets of `record` by those of `more` if `more` has any. If the series of samples would
+// get unequal lengths, changes nothing and returns a line that says so; otherwise returns an empty text.
 std::string Append(const Record& more, Record* record);
 
 // Parses `line`, the next line of a records file without its newline. If `line` is the first line of a

@@ -11,13 +11,13 @@
 namespace gradsync::bench {
 
 // Returns the Scope (names.h) of the value `name` of a record's configuration: whether the value describes
-// the setting, the trial of a variant, or how the ranks measured (such as the number of steps). Returns
-// kSetting if the schema lacks the name.
+// what was measured (kSetting, such as the model), the seed of weights and batches (kTrial), or how the ranks
+// measured (kRun, such as the number of steps). Returns kSetting if the schema lacks the name.
 Scope ScopeOf(std::string_view name);
 
 // Returns a line for each value of `record` whose type the schema does not allow for its name, such as:
-// "batch_size" is a text, expected a whole number. The function checks the values of the configuration,
-// checks, facts, link and published figures. A name that the schema lacks adds no line.
+// "batch_size" is a text, expected a whole number. The function checks all values except the samples: those
+// of the configuration, checks, facts, link and published figures. A name that the schema lacks adds no line.
 std::vector<std::string> WrongTypes(const Record& record);
 
 // Returns a line for each series of samples that `record` lacks although the schema requires it of the

@@ -33,7 +33,8 @@ struct StepTimes {
   Part hooks{};  // the strategy's hooks in the last backward pass, without waits; if empty, in `backward`
   // How long the forward pass and the backward pass waited for all-gathers, which collect weights. These two
   // parts have values only if the CPU computes, and only for strategies of gradsync that may communicate
-  // before the last backward pass.
+  // before the last backward pass begins: in the forward pass, or in the earlier backward passes of gradient
+  // accumulation.
   Part forward_wait{}, backward_wait{};
   // The time from the end of backward until Strategy::Finish is done: gradients are then averaged, if the
   // strategy averages them. For gradsync's strategies on a CPU, sync_wait also has the waits in the forward
@@ -46,8 +47,9 @@ struct StepTimes {
   Part backward_and_sync{};
   Part optimizer{};  // the update of the weights; for gradsync's strategies on a CPU, without its waits
 
-  // Each of the next six functions returns a sum of parts. The parts begin_step, hooks, forward_wait and
-  // backward_wait count as 0 if they are empty. If another part that a sum needs is empty, the sum is empty.
+  // Each of the next six functions returns a sum of parts of the step's time (members of StepTimes). The
+  // parts begin_step, hooks, forward_wait and backward_wait count as 0 if they are empty. If another part
+  // that a sum needs is empty, the sum is empty.
   Part computed() const;  // forward and backward
   Part worked() const;    // computed(), begin_step and hooks
   Part averaged() const;  // worked() and waits()

@@ -15,9 +15,9 @@ namespace gradsync::bench {
 //
 //   strategy[:option=value[,option=value...]][@backend[:option=value...]]
 //
-// A strategy of PyTorch is written pytorch_<strategy>, followed by _compiled if torch.compile compiles its
-// model: "pytorch_ddp_compiled@gloo". //bench:all_reduce measures no strategies: its variants are only
-// backends, such as "gloo", or kMemoryLimit.
+// A strategy of PyTorch is written pytorch_<strategy>, followed by _compiled if it trains a model compiled by
+// torch.compile: "pytorch_ddp_compiled@gloo". //bench:all_reduce measures no strategies: its variants are
+// only backends, such as "gloo", or kMemoryLimit.
 struct Variant {
   // Maps the names of options to their values, which are texts.
   using Options = std::map<std::string, std::string, std::less<>>;
