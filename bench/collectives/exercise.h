@@ -13,9 +13,9 @@
 
 namespace gradsync::bench {
 
-// An Exercise measures one kind of collective (such as all-reduce) over one backend. It knows the right
-// results of its inputs, and counts wrong ones. Each rank has an object of this class; all ranks must make
-// their objects, and call Prepare and Measure, in the same order.
+// An Exercise measures one kind of collective (such as all-reduce) over one backend. An Exercise uses inputs
+// whose results are known, so it can also count wrong results. Each rank has an object of this class; all
+// ranks must make their objects, and call Prepare and Measure, in the same order.
 class Exercise {
  public:
   // `group` is the process group of the measured backend, and must outlive this object. If `is_limit`, a

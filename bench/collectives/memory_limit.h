@@ -17,13 +17,13 @@ inline constexpr char kMemoryLimitGroup[] = "shm";
 
 // A process group whose all-reduce adds f32 vectors in shared memory, without copies. With
 // --backend=memory_limit, //bench:all_reduce measures this all-reduce. The bandwidth of the host's memory
-// limits its speed, so users can see how close to this bandwidth a backend comes. Each rank maps the vectors
-// of all ranks into its address space. The elements of a vector are divided among the ranks about equally. In
-// a simple loop, each rank adds up the vectors at the elements assigned to it, and writes the sums into all
-// vectors. Before and after the loop, ranks wait for each other by spinning on counters. The function Issue
-// runs the all-reduce in shared memory if the request's output is the tensor that Allocate returned last; it
-// then ignores which collective the request names. Issue passes all other requests to the wrapped process
-// group.
+// limits the speed of this all-reduce, so users can see how close to this bandwidth a backend comes. Each
+// rank maps the vectors of all ranks into its address space. The elements of a vector are divided among the
+// ranks about equally. In a simple loop, each rank adds up the vectors at the elements assigned to it, and
+// writes the sums into all vectors. Before and after the loop, ranks wait for each other by spinning on
+// counters. The function Issue runs the all-reduce in shared memory if the request's output is the tensor
+// that Allocate returned last; it then ignores which collective the request names. Issue passes all other
+// requests to the wrapped process group.
 class MemoryLimit : public comm::GroupDecorator {
  public:
   // Wraps the process group `group`, which must outlive this object.

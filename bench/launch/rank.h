@@ -72,7 +72,7 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // Creates the file into which this rank writes its records. Makes one record for each backend; RecordOf
+  // Opens the file into which this rank writes its records. Makes one record for each backend; RecordOf
   // returns the record of a backend. The benchmark adds what it measures to copies of these records. Each
   // record has the values of `record`, the seed, the device, the numbers of threads, facts about the machine
   // and the backend's process group, and an id of the launch, equal on all ranks. All ranks must call

@@ -41,16 +41,16 @@ class RunningProgram {
 
   pid_t pid() const { return child_->pid(); }
   bool has_ended() { return child_->end().has_value(); }
-  // Returns the process id of a child process of the started program: one in whose environment a variable has
-  // the value `value`. The variable's name is `name`, or ends with `name`. Returns 0 if there is no such
-  // child yet.
+  // Finds a child process of the started program by a variable in the child's environment: the variable's
+  // name is, or ends with, `name`, and its value is `value`. Returns the process id of the first child with
+  // such a variable, or 0 if no child has such a variable yet.
   pid_t ChildWith(const std::string& name, const std::string& value) const;
   // out returns what the program has written to its standard output so far, and err what it has written to
   // its standard error.
   std::string out() const { return out_.text(); }
   std::string err() const { return err_.text(); }
-  // Waits until the program has ended, and kills it if it still runs after `patience`. The destructor also
-  // kills a program that still runs.
+  // Waits until the program has ended. If the program still runs when Wait has waited for `patience`, kills
+  // the program. The destructor also kills a program that still runs.
   ProgramResult Wait(std::chrono::seconds patience = kPatience);
 
  private:
@@ -67,7 +67,8 @@ std::string FreshDirectory();
 // Returns the benchmark records in all *.jsonl files in `directory`, in the order of the files' names. A
 // record may take several lines of a file. A line that is neither the first line of a record nor a further
 // line of an earlier record makes the calling test fail. If `running` is true (programs may still write the
-// files), a line that is cut off is skipped, and does not make the test fail.
+// files), an incomplete line (one that begins with "{" but does not end with "}") is skipped, and does not
+// make the test fail.
 std::vector<Record> RecordsIn(const std::string& directory, bool running = false);
 
 // Returns the contents of a file; empty if the file cannot be read.

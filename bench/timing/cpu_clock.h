@@ -25,10 +25,10 @@ struct CpuTimes {
 // Reads the CPU time of this process: that of its compute threads, and that of its communication threads.
 class CpuClock {
  public:
-  // The threads of this process that exist when the constructor is called are communication threads, except
-  // those whose ids are in `others`, in ascending order. So `others` should have the threads that existed
-  // before the process groups started their threads. Threads in `others`, and threads that start later, are
-  // compute threads.
+  // `others` is a list of thread ids in ascending order. The threads of this process that exist when the
+  // constructor is called, and are not in `others`, are communication threads. So `others` should have the
+  // threads that existed before the process groups started their threads. Threads in `others`, and threads
+  // that start later, are compute threads.
   explicit CpuClock(const std::vector<int>& others);
 
   CpuTimes Read() const;

@@ -34,7 +34,7 @@ struct ComputedOp {
   // before this operation, whichever is later. For the first operation, if no range came before it, begin_ns
   // is 0, and StepProfile uses the beginning of the step instead. If forward waits until weights for the
   // operation have come from other ranks, this wait lies between begin_ns and end_ns; on a CPU, StepProfile
-  // subtracts it.
+  // subtracts the wait from the operation's time.
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
@@ -45,9 +45,9 @@ struct ComputedOp {
 class OpRecorder : public model::Tracer {
  public:
   OpRecorder() = default;
-  // Makes a recorder for the ranges and operations that `device` computes. Begin and End of this object also
-  // call Begin and End of the tracer `next`, unless `next` is null. `device` and `next` must outlive this
-  // object.
+  // Makes a recorder for the ranges (TracedOp) and the operations of forward (ComputedOp) that `device`
+  // computes. Begin and End of this object also call Begin and End of the tracer `next`, unless `next` is
+  // null. `device` and `next` must outlive this object.
   explicit OpRecorder(model::Device& device, model::Tracer* next = nullptr);
 
   void Begin(std::string_view name) override;
@@ -56,7 +56,8 @@ class OpRecorder : public model::Tracer {
                 std::span<const model::Var> inputs) override;
 
   // Returns the ranges that began since the last Clear(), in the order of their beginnings. Call ops() only
-  // after End was called for all these ranges. Blocks until the device has reached the ends of these ranges.
+  // after End was called for all ranges that have begun. Blocks until the device has reached the ends of all
+  // returned ranges.
   const std::vector<TracedOp>& ops();
   // Returns a ComputedOp for each operation of the forward pass since the last Clear(): its name, its number
   // of floating-point operations, and when the device began and ended it. Blocks until the device has
@@ -79,8 +80,8 @@ class OpRecorder : public model::Tracer {
   // one at its end.
   Events events_;
   std::vector<ComputedOp> computed_;
-  // For each operation in computed_, the number of ranges in ops_ that began before the operation ended;
-  // computed() finds begin_ns with it.
+  // ranges_before_[i] is the number of ranges in ops_ that began before the operation computed_[i] ended.
+  // From it, computed() finds begin_ns of computed_[i].
   std::vector<size_t> ranges_before_;
   Events computed_events_;                           // events at the ends of the operations
   std::shared_ptr<const model::CudaAnchor> anchor_;  // converts the times of events to the host's clock

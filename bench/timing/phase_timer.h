@@ -37,8 +37,8 @@ class PhaseTimer {
   // mark kStepBegin. On a GPU, a call with kStepBegin blocks until the compute stream is idle, because Take
   // then compares the clocks of the GPU and the host. Calls with other marks never block.
   virtual void Take(Mark mark) = 0;
-  // Returns the time at which the device reached each mark of the last step, or 0 for marks that Take has not
-  // recorded. Blocks until the device has reached all recorded marks.
+  // Returns the time at which the device reached each mark of the last step, or 0 for a mark with which Take
+  // was not called in that step. Blocks until the device has reached all marks with which Take was called.
   virtual StepMarks Read() = 0;
 };
 

@@ -12,17 +12,18 @@ namespace gradsync::bench {
 // round `round` = 0, 1, ... A turn is, for example, a training step. In each round each configuration takes
 // one turn, so that a machine that becomes slower slows all of them.
 //
-// RoundsPerBlock(num_configs) successive rounds are a block. In a block, each configuration has each position
-// in a round equally often, and within rounds it comes directly after each of the other configurations
-// equally often. So, within rounds, the effects of a turn on the next one (by caches, temperature) meet all
-// configurations equally. The orders in a block follow the design of E. J. Williams, "Experimental designs
-// balanced for the estimation of residual effects of treatments", 1949. Within the limits of this design, the
-// order is drawn at random from `seed`. Equal arguments give an equal order on every rank and machine.
+// RoundsPerBlock(num_configs) successive rounds are a block. Counted over a block, each configuration has
+// each position in a round equally often, and comes equally often directly after each of the other
+// configurations of the same round. So, within rounds, the effects of a turn on the next one (by caches,
+// temperature) meet all configurations equally. The orders of the rounds in a block follow the design of E.
+// J. Williams, "Experimental designs balanced for the estimation of residual effects of treatments", 1949.
+// Within the limits of this design, the order is drawn at random from `seed`. Equal arguments give an equal
+// order on every rank and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
 // Returns whether a measurement would take more than `budget_s` seconds if it measured one more block of
-// rounds (`rounds_per_block` rounds). The `rounds` rounds so far took `spent_s` seconds. IsTimeUp expects
-// that each further round takes the mean time of the rounds so far.
+// rounds (`rounds_per_block` rounds). The measurement has taken `spent_s` seconds for its first `rounds`
+// rounds. IsTimeUp expects that each further round takes the mean time of these first rounds.
 bool IsTimeUp(double spent_s, double budget_s, int64_t rounds, int64_t rounds_per_block);
 
 // Returns a seed for RoundOrder: a hash of `seed` and `text`. Benchmarks put the name of the launch (a start

@@ -37,15 +37,16 @@ Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 // the time of this operation. The time of Strategy::BeginStep counts in forward: in the entry "other" if the
 // model has buffers, else in the first operation. The entry "waits" has the time StepTimes::waits(), and
 // another entry has the time of the optimizer's update. The times of operations do not include waits(). On a
-// GPU they may include other waits for collectives, because the times of single waits are not known.
+// GPU, the times of operations may include waits for collectives that waits() does not count, because the
+// times of single waits are not known.
 class StepProfile {
  public:
   StepProfile(Peak peak_flops, std::string optimizer)
       : peak_flops_(std::move(peak_flops)), optimizer_(std::move(optimizer)) {}
 
-  // Adds a training step to the profile. `times` has the times of the step; its parts forward, backward,
-  // sync_wait and optimizer must have values. `forward` is what OpRecorder::computed() returned for the step,
-  // and `ranges` what OpRecorder::ops() returned.
+  // Adds a training step to the profile. `times` has the times of the step; its members forward, backward,
+  // sync_wait and optimizer must not be empty. `forward` is what OpRecorder::computed() returned for the
+  // step, and `ranges` what OpRecorder::ops() returned.
   void Add(const StepMarks& marks, const StepTimes& times, std::span<const StepWait> waits,
            const std::vector<ComputedOp>& forward, const std::vector<TracedOp>& ranges);
 

@@ -18,7 +18,7 @@ struct StepWait {
 };
 
 // Returns how many ns of the interval [begin_ns, end_ns) are outside all `waits` whose is_counted is true.
-// These waits must not overlap each other.
+// The waits whose is_counted is true must not overlap each other.
 int64_t WithoutWaitsNs(int64_t begin_ns, int64_t end_ns, std::span<const StepWait> waits);
 
 }  // namespace gradsync::bench

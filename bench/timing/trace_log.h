@@ -21,8 +21,9 @@ namespace gradsync::bench {
 // A phase in the trace includes the times in which the rank waited for communication. On a CPU, each of these
 // times is an event `wait` inside the phase; the event's argument `sequence` is the number of the collective
 // for which the rank waited. StepTimes::waits(), the waiting time of a step, is the length of the whole phase
-// `sync_exposed`, plus the lengths of those events `wait` outside this phase whose argument `counted` is
-// true. For a GPU the trace has no events `wait`, because the times of single waits are not known.
+// `sync_exposed`, plus the lengths of the events `wait` outside this phase whose argument `counted` is true.
+// `counted` is false for waits in Strategy::BeginStep and for the broadcast of buffers. For a GPU the trace
+// has no events `wait`, because the times of single waits are not known.
 class TraceLog {
  public:
   // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". `strategies` are the names of the

@@ -29,8 +29,8 @@ struct TrainingSize {
 // What a training benchmark trains and measures: the checked values of its flags, and the list of variants
 // that the flags ask for.
 struct TrainingPlan : TrainingOptions {
-  // `given` has the values of the program's flags. `flags` is the table of these flags, which knows the flags
-  // that the user gave. Throws InvalidInput if an option is wrong (such as an unknown strategy), or if
+  // `given` has the values of the program's flags. `flags` is the table of these flags, which also records
+  // which flags the user gave. Throws InvalidInput if an option is wrong (such as an unknown strategy), or if
   // options contradict each other. Also throws if the directory of the file --dump_grads is missing. Except
   // in //bench:convergence, it also throws if the file --corpus cannot be read, is too short, or is given for
   // a vocabulary of fewer than 256 tokens.
@@ -39,22 +39,22 @@ struct TrainingPlan : TrainingOptions {
   // All variants that are compared: gradsync's strategies first, then PyTorch's.
   std::vector<TrainingVariant> variants;
 
-  // Sets the variant of `record`, and those fields of the record's configuration that are equal in all
-  // settings (batch sizes, sequence lengths, ...), such as the dtype and the variant's optimizer.
+  // Sets the variant of `record`, and fields of the record's configuration, such as the dtype and the
+  // variant's optimizer. Leaves out the fields that depend on the setting (batch size, sequence length, ...).
   void Describe(const TrainingVariant& variant, Record& record) const;
 
-  // Returns the sizes of the tensors that one rank needs in its largest setting: with the largest batch size,
-  // the longest sequences and the most passes in a step.
+  // Returns the sizes of the tensors that one rank needs if it trains with the largest batch size, the
+  // longest sequences and the most passes in a step that the flags name.
   TrainingSize Size() const;
   // transformer_config returns the sizes of the transformer that --model names, and resnet_config those of
-  // ResNet-50. Sizes that flags such as --d_model or --width set replace the model's own. The transformer's
-  // context_length is the longest sequence length of --seq_len.
+  // ResNet-50. A size that a flag such as --d_model or --width sets replaces the named model's default size.
+  // The transformer's context_length is the longest sequence length of --seq_len.
   model::TransformerConfig transformer_config() const;
   model::ResNetConfig resnet_config() const;
   int64_t longest_seq_len() const;
   // Returns, without repetitions, the backends (with options) over which variants of gradsync communicate. If
-  // no variant of gradsync communicates, returns only the first value of --backend. The benchmark uses the
-  // first returned backend for its barriers and checks, too.
+  // no variant of gradsync communicates, returns only the first value of --backend. The benchmark also uses
+  // the first returned backend for its own barriers and checks.
   std::vector<std::string> GroupBackends() const;
 
   // is_alone returns whether at most one variant exists in memory at a time, because there is only one or
@@ -67,9 +67,9 @@ struct TrainingPlan : TrainingOptions {
   }
   bool interleaved() const { return order == Order::kInterleaved; }
   // launch_time returns how long one launch (one start of all ranks) measures a setting (a batch size, a
-  // sequence length, ...): --time divided by the number of launches. If variants take turns, time_in_turn
-  // returns the result of launch_time. With --order=blocks, it returns the result of launch_time divided by
-  // the number of variants.
+  // sequence length, ...): --time divided by the number of launches. With --order=interleaved, in which
+  // variants take turns, time_in_turn returns the result of launch_time. With --order=blocks, time_in_turn
+  // returns the result of launch_time divided by the number of variants.
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
   std::chrono::duration<double> time_in_turn() const {
     return std::chrono::duration<double>(launch_time()) /

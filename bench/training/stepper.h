@@ -26,9 +26,10 @@ class Stepper {
   const Setting& setting() const { return setting_; }
   const TrainingVariant& variant() const { return variant_; }
 
-  // Takes one turn of the variant on `batch`, normally one training step, and returns its times. If the turn
-  // has several steps (TrainingVariant::turn_steps), the times are means over its timed steps. If `tracer` is
-  // not null, a strategy of gradsync tells `tracer` about the operations of the timed steps. When Step
+  // Takes one turn, which is one measurement of the variant on `batch`: for most variants, it is one training
+  // step. Returns the times of this step. If the turn has several steps (TrainingVariant::turn_steps), the
+  // times are means over its timed steps. If `tracer` is not null, and the strategy is one of gradsync,
+  // `tracer` gets the operations of forward and backward in the timed steps, as in Trainer::Step. When Step
   // returns, and the strategy is one of gradsync, the trainer's parameters have the gradients of the last
   // timed step, unless the strategy keeps only a part of the gradients on each rank.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
@@ -37,17 +38,17 @@ class Stepper {
   // Returns the factor by which the trainer multiplies the loss before backward (Strategy::loss_scale), or 1
   // for a strategy of PyTorch.
   virtual double loss_scale() const = 0;
-  // Sets the weights to rank 0's initial weights and takes training steps. For a strategy of PyTorch,
-  // StepFromStart takes one step. For a strategy of gradsync, it takes variant().period() steps, the number
-  // of steps from one average over the ranks to the next. When StepFromStart returns, the trainer's
-  // parameters have the whole gradients and the whole new weights, so that the caller can check them. Call
-  // StepFromStart after other steps: a strategy may change its buckets after its first step, and the check
-  // should cover the final buckets.
+  // Sets the weights to rank 0's initial weights, and then takes one or several training steps. For one of
+  // PyTorch's own strategies (such as DistributedDataParallel), StepFromStart takes one step. For a strategy
+  // of gradsync, it takes variant().period() steps: k steps if the strategy averages weights every k steps,
+  // else one step. When StepFromStart returns, the trainer's parameters have the whole gradients and the
+  // whole new weights, so that the caller can check them. Call StepFromStart after at least one call of Step:
+  // a strategy may change its buckets after its first step, and the check should cover the changed buckets.
   virtual void StepFromStart(const model::Batch& batch) = 0;
-  // Takes variant().period() training steps (the number from one average over the ranks to the next) from the
-  // current weights, so that the caller can check these steps. When StepOn returns, the trainer's parameters
-  // have the whole gradients and the whole new weights. For a strategy of PyTorch, StepOn takes no step and
-  // throws std::logic_error.
+  // Takes variant().period() training steps from the current weights (k steps if the strategy averages
+  // weights every k steps, else one step), so that the caller can check these steps. When StepOn returns, the
+  // trainer's parameters have the whole gradients and the whole new weights. For a strategy of PyTorch,
+  // StepOn takes no step and throws std::logic_error.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
   // Gathers the whole weights into the trainer's parameters, if the variant is a strategy of gradsync that

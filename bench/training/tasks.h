@@ -22,8 +22,9 @@ struct Setting {
   BatchShape batch;                // the batch of one rank in a step
   int64_t accumulation_steps = 1;  // equal parts of the batch, one for each pass of forward and backward
   int64_t positions = 0;           // number of tokens or images of one rank's batch
-  // Fields of the benchmark's records of this setting: the model's name and sizes, the batch size, the length
-  // of sequences or the size of images, and whether batches and weights are random or come from files.
+  // Fields of the records that the benchmark writes about the Setting: the model's name and sizes, the batch
+  // size, the length of sequences or the size of images, and whether batches and weights are random or come
+  // from files.
   ConfigFields config;
   FactFields facts;
 };
@@ -42,10 +43,10 @@ struct TrainingTask {
 };
 
 // Makes one rank's TrainingTask: the model, the source of batches, and a Setting for each combination of
-// batch size, number of accumulation steps and, for a transformer, sequence length. Batches and random
-// initial weights are drawn from `seed`. If --weights names a file, only rank 0 reads the model's weights
-// from it, and Trainer::Restart sends them to the other ranks. Throws InvalidInput if the file of --weights
-// does not fit the model, or if CorpusTokens refuses the file of --corpus.
+// batch size, number of accumulation steps and, for a transformer, sequence length. Random generators with
+// the seed `seed` draw the batches and the random initial weights. If --weights names a file, only rank 0
+// reads the model's weights from it, and Trainer::Restart sends them to the other ranks. Throws InvalidInput
+// if the file of --weights does not fit the model, or if CorpusTokens refuses the file of --corpus.
 TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World& world,
                       const model::DevicePtr& device);
 

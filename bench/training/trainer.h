@@ -44,15 +44,15 @@ struct StepResult {
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // from the device's memory source, also in untimed steps
-  // Bytes of tensors in use on the device in the turn's last step: when Strategy::BeginStep has returned
+  // Bytes of tensors in use on the device in the last timed step: when Strategy::BeginStep has returned
   // (built_bytes), directly before the optimizer's update, and directly after it.
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
 // Returns a benchmark record with the measurements of one turn. The record has a sample of each part of the
 // step's time (such as that of forward), and samples of begin_ns, comm_busy_ns and the CPU times. It lacks
-// samples for the values that `step` lacks. One more sample, `position`, is the number of timed turns, of all
-// strategies, that this rank took before this turn.
+// samples for the values that `step` lacks. One more sample is `position`: how many turns with timed steps,
+// of any strategy, this rank took before the turn that `step` describes.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
@@ -81,8 +81,8 @@ struct Turn {
   // forward and backward of one part after the other. The gradient is the mean of the parts' gradients. If
   // Strategy::needs_every_pass() is true, the trainer tells the strategy in the backward pass of every part
   // which gradients are ready (Strategy::OnGradReady); if false, only in the backward pass of the last part.
-  // In the measured times (StepTimes), the time of all passes before the backward pass of the last part
-  // counts as forward.
+  // In the measured times (StepTimes), forward includes the forward passes of all parts, and the backward
+  // passes of all parts except the last.
   int64_t accumulation_steps = 1;
   // If the Euclidean norm of all gradients together is larger than clip_norm, the update uses all gradients
   // times clip_norm / norm, similar to PyTorch's clip_grad_norm_. With a strategy that does not average
@@ -94,8 +94,8 @@ struct Turn {
 // Returns the value of `scalar`, a tensor of one floating-point number.
 double ToDouble(const model::Tensor& scalar);
 
-// Owns one rank's copy of the model and its optimizer, and trains it. All strategies that NewStrategy makes
-// train this copy.
+// Owns one rank's copy of the model and an optimizer, and takes training steps with them. All strategies that
+// NewStrategy makes train this copy of the model.
 class Trainer {
  public:
   // The trainer uses `group` for barriers, and in Restart to send rank 0's weights and buffers to all ranks.
@@ -113,11 +113,11 @@ class Trainer {
 
   // Removes all gradients. If a strategy has moved the weights into its own memory, BeginGradients makes the
   // parameters use the trainer's memory for weights again. The trainer's memory still has the values from
-  // before the strategy moved the weights, because nothing is copied. Allocates the trainer's memory for
-  // gradients if there is none; backward then stores new gradients there.
+  // before the strategy moved the weights, because nothing is copied. BeginGradients also allocates the
+  // trainer's memory for gradients, unless it is already allocated. Backward then stores new gradients in
+  // this memory.
   void BeginGradients();
-  // Removes all gradients, and makes the parameters use the trainer's memory for weights, as BeginGradients
-  // does, but allocates no memory for gradients.
+  // Does what BeginGradients does, except that it never allocates the trainer's memory for gradients.
   void ResetGradients();
 
   RangeSink* ranges() const { return options_.ranges; }
@@ -137,13 +137,14 @@ class Trainer {
   void Restart();
 
   // Waits for all ranks, and then takes turn.lead_in_steps untimed and turn.num_steps timed steps, without
-  // barriers between them. If the model has buffers (as batch norms have), forward of the last step begins
-  // with a broadcast of rank 0's buffers. For such a model, forward of every step begins with this broadcast
-  // if turn.lead_in_steps is not 0. When Step returns, the parameters have the gradients of the last timed
-  // step, unless the strategy keeps only a part of the gradients on each rank. After a call of Step,
-  // turn.group.entries() has the collectives of the untimed and the timed steps. If `tracer` is not null, the
-  // timed steps report to `tracer` the broadcast of buffers. They also report the operations of forward and
-  // backward of the last of turn.accumulation_steps parts of the batch.
+  // barriers between them. If the model has buffers (as batch norms have), forward of the last timed step
+  // begins with a broadcast of rank 0's buffers. For such a model, forward of every step begins with this
+  // broadcast if turn.lead_in_steps is not 0. When Step returns, the parameters have the gradients of the
+  // last timed step, unless the strategy keeps only a part of the gradients on each rank. After a call of
+  // Step, turn.group.entries() has the collectives of the untimed and the timed steps. If `tracer` is not
+  // null, the timed steps report to `tracer` the broadcast of buffers. The timed steps also report the
+  // operations of forward and backward, but only those for the last of the turn.accumulation_steps parts of
+  // the batch.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
   // Takes turn.num_steps steps, which are not measured. When StepWithWholeGradients returns, the parameters
   // have the whole weights, and the whole gradients of the last step, so that the caller can check them.
@@ -165,10 +166,10 @@ class Trainer {
   // backward are computed from those of forward.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
-  // Returns how many bytes of the trainer's memory a strategy with the properties `traits` uses. The number
-  // includes the weights in the trainer's memory and the model's buffers (such as those of batch norms). It
-  // also includes the gradients, unless the strategy has its own memory for them, and the optimizer's state,
-  // unless the strategy has its own.
+  // Returns how many bytes of the memory that the trainer owns are used by a strategy with the properties
+  // `traits`. The number includes the weights in the trainer's memory and the model's buffers (such as those
+  // of batch norms). It also includes the gradients, unless the strategy has its own memory for them, and the
+  // optimizer's state, unless the strategy has its own.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
   // Lets the optimizer update the weights with the parameters' current gradients. If the Euclidean norm of
@@ -180,8 +181,8 @@ class Trainer {
   // ranks, without communication. The gradients of the batches are computed one after the other, and not
   // those of one large batch, because a batch norm depends on the whole batch. The loss is multiplied by
   // `loss_scale` before backward, and the gradients are divided by it at the end. If `loss_scale` is the
-  // factor of a strategy (Strategy::loss_scale), this function computes for each batch bitwise the gradients
-  // that a rank with this strategy computes before the ranks average them.
+  // factor of a strategy (Strategy::loss_scale), the gradients of each single batch, before the mean, are
+  // bitwise those that a rank with this strategy computes from the batch before the ranks average gradients.
   void ComputeGradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
                              double loss_scale = 1);
 
@@ -206,10 +207,9 @@ class Trainer {
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
   std::vector<model::Tensor> losses_;  // loss of each part of the last batch
-  // The process groups in which strategies communicate if TrainerOptions::ranges is not null; else the map is
-  // empty. Each key is a process group that was passed to NewStrategy. The value of the key is the group in
-  // which the strategy communicates: it passes each collective on to the key, and reports the collective to
-  // TrainerOptions::ranges.
+  // Maps each process group that was passed to NewStrategy (the key) to the group in which the strategy then
+  // communicates (the value). The value passes each collective on to the key, and reports the collective to
+  // TrainerOptions::ranges. The map is empty if TrainerOptions::ranges is null.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;

@@ -20,8 +20,8 @@ namespace gradsync::bench {
 std::optional<int64_t> ReadBusyNs(std::istream& proc_stat, const std::set<std::string>& cpus);
 
 // Measures how much CPU time other programs use during a step, on the CPUs of this host's ranks. The first
-// rank of each host reads the CPU time of all programs on these CPUs. From this time, the class subtracts the
-// CPU time of the processes of the host's ranks.
+// rank of each host reads the CPU time of all programs on these CPUs. From this CPU time of all programs, the
+// class subtracts the CPU time that the processes of this host's ranks used.
 class Disturbance {
  public:
   // All ranks of `group` must call the constructor together, because the constructor exchanges the ranks'
@@ -40,9 +40,9 @@ class Disturbance {
   int64_t ReadNs();
 
   // Returns the CPU time in ns that other programs used on this host's cpus() in each step. Returns an empty
-  // vector if /proc/stat could not be read. For each step, `terms_ns` has a number: by how much the result of
-  // ReadNs grew on this rank during the step. All ranks must call GatherOthersNs together, for equally many
-  // steps, because it exchanges these numbers.
+  // vector if /proc/stat could not be read. For each step, `terms_ns` has one number: what ReadNs returned on
+  // this rank after the step minus what it returned before the step. All ranks must call GatherOthersNs
+  // together, for equally many steps, because it exchanges these numbers.
   std::vector<int64_t> GatherOthersNs(const std::vector<int64_t>& terms_ns);
 
  private:

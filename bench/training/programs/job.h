@@ -11,8 +11,8 @@ namespace gradsync::bench {
 // A function by which a test changes the task of a rank: its model, its batches or its settings.
 using AlterTask = std::function<void(TrainingTask& task)>;
 
-// The main function of //bench:ddp and //bench:compare, which measures the training steps of several
-// strategies. Returns the exit status.
+// The common main function of //bench:ddp and //bench:compare, two programs that measure the training steps
+// of several strategies. Returns the exit status.
 //
 // For each setting (batch size, sequence length, ...), the program times the strategies. With
 // --order=interleaved (the default), every strategy takes one turn in each round. With --order=blocks, one
@@ -24,9 +24,9 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // that the optimizer computes from the strategy's own gradients. A strategy of gradsync that compresses
 // gradients, or averages weights only every few steps, is compared with the equation in its paper instead. A
 // strategy of PyTorch is not checked if its ranks do not update with the mean gradient. In training on images
-// in bf16, no strategy of PyTorch is checked. For some strategies the check fails by design, such as for
-// `none`, which does not communicate. If any other check fails, the program exits with an error after its
-// last measurement.
+// in bf16, the program checks no strategy of PyTorch. For some strategies the check fails by design, such as
+// for `none`, which does not communicate. If the check of any other strategy fails, the program exits with an
+// error after its last measurement.
 //
 // The program draws at random some timed turns of gradsync's strategies. After each of these turns, the ranks
 // compare their gradients with each other. If the strategy divides the optimizer's state among ranks, the
@@ -35,8 +35,8 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // design.
 //
 // The time of a step covers Strategy::BeginStep, forward, backward, synchronisation and optimizer. Before
-// each turn, the ranks make their batches, remove old gradients, and wait for each other. The time of a step
-// does not include this preparation.
+// each turn, the ranks make their batches, remove old gradients, and wait for each other. What the ranks do
+// before a turn counts in the time of no step.
 //
 // In each launch (start of all ranks), each rank calls `alter_task` once, before its first step, with the
 // task that it will train.
