@@ -36,9 +36,9 @@ struct RankOptions {
   std::optional<double> precision = {};
   // `choose` is true if the user gave --choose. With --choose, the program starts all ranks several times
   // (num_launches()), one time after the other. After the first start, the ranks measure all variants
-  // (strategies with options). After each later start, the ranks leave out the variants that the first
-  // measurements show to be slower than some other variant in every setting (batch size, sequence length,
-  // ...). They always measure the baseline and the strategy without communication (`none`).
+  // (strategies with options). After each later start, the ranks leave out the variants that the measurements
+  // after the first start show to be slower than some other variant in every setting (batch size, sequence
+  // length, ...). The ranks always measure the baseline and the strategy without communication (`none`).
   bool choose = false;
   // `computes` is false for a program that only communicates, which has no flag --threads_per_rank (number of
   // compute threads). The program must set `computes` before it calls AddTo, which adds the flags.
