@@ -105,8 +105,7 @@ struct Request {
   // `conclude` immediately after the request has succeeded. `prepare` and `conclude` may be empty functions,
   // and `after` may be Work{}, for which the request does not wait. Backend hierarchical divides a collective
   // into several requests, and sets `after`, `prepare` and `conclude` in each request that needs them.
-  // Backend gloo sets `prepare` to a function that waits for earlier work of the GPU if the tensor is on a
-  // GPU.
+  // Backend gloo sets `prepare` to a function that waits for the GPU if the tensor is on a GPU.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
@@ -260,8 +259,8 @@ class GroupDecorator : public ProcessGroup {
 // ranks. A sharding strategy divides vectors, such as the parameters, among the ranks of its group. With a
 // HostGroup, each host has a whole copy of these vectors, and each rank of the host stores one part of the
 // copy. ReduceScatter reduces over the ranks of all hosts: first within each host, then between the ranks of
-// different hosts that have the same part. ReduceScatter rounds a sum of bf16 tensors over a host's ranks to
-// bf16 before it reduces these sums between hosts. The other functions, AllReduce, Broadcast, AllGather and
+// different hosts that have the same part. ReduceScatter rounds the sums of bf16 tensors over a host's ranks
+// to bf16 before it reduces them between hosts. The other functions, AllReduce, Broadcast, AllGather and
 // Barrier, exchange data only between the ranks of one host.
 class HostGroup : public ProcessGroup {
  public:

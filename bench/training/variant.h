@@ -116,7 +116,7 @@ std::string PeerBackend(std::span<const TrainingVariant> variants);
 // `modes`: eager, compiled or both. Each combination of strategy, bucket size and mode occurs once. The
 // result has no strategy for a variant that no PyTorch strategy can be compared with, or that sets an option
 // that PyTorch's strategy lacks (Option::keeps_twin is false). Throws InvalidInput, with a message that
-// begins with --with_peers, if another variant sets clip_norm or learning_rate:
+// begins with --with_peers, if a variant that has a strategy in the result sets clip_norm or learning_rate:
 // bench/peers/pytorch_training.py supports neither option.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);

@@ -24,10 +24,10 @@
 // (size - 1) / size times the bytes of the vector, where `size` is the number of ranks. But the algorithm
 // takes two steps, one after the other; a ring takes 2 (size - 1) steps.
 //
-// In a broadcast, each segment of the root's vector passes at most log2(size) connections, rounded up, on its
-// way to a rank. In a barrier, a rank sends and receives at most log2(size) messages, rounded up, one after
-// the other. But if the mesh has short_messages(), and the caller of the barrier waits immediately, each rank
-// sends a short message to all other ranks at once.
+// In a broadcast to `size` ranks, each segment of the root's vector passes at most log2(size) connections,
+// rounded up, on its way to a rank. In a barrier, a rank sends and receives at most log2(size) messages,
+// rounded up, one after the other. But if the mesh has short_messages(), and the caller of the barrier waits
+// immediately, each rank sends a short message to all other ranks at once.
 //
 // Except in RunOwnAllReduce, the rank that computes an element of a result reduces all ranks' values of it in
 // one pass, in rank order (comm/queue/reduction.h). So the result is bitwise equal on all ranks, for any

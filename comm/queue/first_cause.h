@@ -64,7 +64,7 @@ class PeerClosed : public PeerError {
 // 1, and rank 1 blames rank 0. Store::Fail makes the job fail with the cause that rank 0 found, and ranks
 // that fail later report this cause. If rank 0's process ends before it has called Store::Fail, the store
 // ends with the process. A rank on which a collective fails afterwards cannot write its note. If the
-// collective failed because any rank closed its connection, the error message says that rank 0 closed the
+// collective failed because another rank closed its connection, the error message says that rank 0 closed the
 // connection. If the store does not answer for five seconds when a rank writes a note that blames another
 // rank, the rank's error message says that the store of rank 0 does not answer. Ranks that have not joined a
 // job (World::job is null) have no store, so each of them reports only the failure that it has seen itself.

@@ -89,8 +89,8 @@ class Job {
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
   // Returns whether another process already serves as rank 0 at `place` (the rendezvous); it may be rank 0 of
   // an earlier start of this job that has not ended. Rank 0 calls HasRank0 repeatedly until the rendezvous is
-  // free. Throws Refused if a call finds such a process one second or more after the first call of this Job
-  // that found one, or if this process has another job name or secret than rank 0.
+  // free. Throws Refused if a call finds another process at `place` one second or more after the first call
+  // of this Job that found one, or if the other process has another job name or secret.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 
