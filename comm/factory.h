@@ -20,14 +20,15 @@ std::vector<std::string> BackendNames();
 // ranks of `world`. MakeProcessGroup makes the checks of CheckBackend too.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
-// Checks only that the backend and its options exist. Does not check whether a device, the ranks or this
-// build support the backend. Throws InvalidInput with a text such as "backend gloo has no option 'x'" or
-// "backend hierarchical: inner is 'x', expected one of: shm, gloo, mpi".
+// Checks only that the backend with the name `backend` exists, and that it accepts `options`. Does not check
+// whether this build has the backend, and whether the backend supports a device or the ranks. Throws
+// InvalidInput with a text such as "backend gloo has no option 'x'" or "backend hierarchical: inner is 'x',
+// expected one of: shm, gloo, mpi".
 void CheckBackendOptions(const std::string& backend, const BackendOptions& options);
-// Checks that this host has a GPU for each of its ranks, as backend nccl needs. Throws InvalidInput if the
-// host has fewer GPUs (`num_gpus`) than ranks. The text of the exception has both numbers. Checks nothing if
-// `share_gpu` is true, or if a launcher such as torchrun started the ranks and one GPU is visible: the
-// launcher may show a different GPU to each rank.
+// Checks that this host has at least as many GPUs as ranks that run on it, as backend nccl needs. Throws
+// InvalidInput if the host has fewer GPUs (`num_gpus`) than ranks. The text of the exception has both
+// numbers. Checks nothing if `share_gpu` is true, or if a launcher such as torchrun started the ranks and
+// this process sees only one GPU: the launcher may show a different GPU to each rank.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
 // Properties of a backend of collectives, such as "gloo", that are known before it makes a process group.
@@ -35,8 +36,9 @@ struct BackendTraits {
   // If reduces_in_rank_order is true, a collective with this backend that computes sums adds the ranks'
   // values of an element in rank order. If it is true, this backend computes sums of bf16 elements in f32,
   // and rounds the sums to bf16. A mean is the sum divided by the number of ranks; means of f32 elements are
-  // computed in f64 and then rounded to f32. Backend hierarchical first adds the elements of each host's
-  // ranks, and then adds the hosts' sums. The mean of backend hierarchical is the mean of the hosts' means.
+  // computed in f64 and then rounded to f32. For a sum, backend hierarchical first adds the elements of each
+  // host's ranks, and then adds the hosts' sums. For a mean, it first computes the mean over each host's
+  // ranks, and then the mean of these means.
   //
   // reduces_in_rank_order is false for backends gloo_own, mpi and nccl, and for backend hierarchical if it
   // uses one of them. At least in their all-reduces, a library chooses the order of the additions, and may

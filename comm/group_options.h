@@ -20,8 +20,8 @@ struct GroupOptions {
   BackendOptions backend_options{};
   World world;
   // `timeout` limits the time for which a rank waits for another rank, while the ranks connect and in a
-  // collective. The comment of CollectiveError says which time of a collective each backend limits. With
-  // several ranks on each host, backend hierarchical waits twice as long for ranks of other hosts.
+  // collective. The comment of CollectiveError says which time of a collective each backend limits. If each
+  // host has several ranks, backend hierarchical waits for ranks of other hosts up to twice `timeout`.
   std::chrono::milliseconds timeout{60000};
   // `num_threads` is the number of communication threads, and so the number of collectives that can progress
   // concurrently. Backends shm and nccl do not use num_threads; in backend hierarchical, only the outer
@@ -29,11 +29,12 @@ struct GroupOptions {
   int num_threads = 2;
   // `interface_or_address` is a network interface ("eth0") or an address of this host, for gloo's connections
   // to other ranks. Backends shm, mpi and nccl do not use interface_or_address. If interface_or_address is
-  // empty and all ranks are on one host, gloo uses loopback. If it is empty and ranks are on several hosts,
-  // gloo uses this host's address towards other hosts. With a rendezvous (World::rendezvous) of the form
-  // tcp://, this is the address from which this host sends to the rendezvous, or, on the rendezvous's own
-  // host, to another host. With a rendezvous of the form file://, gloo uses the address to which this host's
-  // name resolves, or, if that is loopback, the address of the default route.
+  // empty and all ranks are on one host, gloo uses loopback. If interface_or_address is empty and ranks are
+  // on several hosts, gloo's choice depends on World::rendezvous. With a rendezvous of the form tcp://, gloo
+  // uses the address from which this host sends packets to the rendezvous. On the rendezvous's own host, it
+  // uses the address from which this host sends packets to another host. With a rendezvous of the form
+  // file://, gloo uses the address to which this host's name resolves, or, if that is loopback, the address
+  // of the default route.
   std::string interface_or_address{};
 };
 

@@ -42,13 +42,13 @@ int64_t Now();
 std::string Seconds(std::chrono::nanoseconds duration);
 
 // The error that is thrown if a collective fails, if ProcessGroup::Allocate cannot make memory that the ranks
-// share, or if the ranks cannot connect. For example, a collective fails when the timeout
-// (GroupOptions::timeout) has passed. In backend gloo, the timeout limits each wait for a message. In backend
-// shm, it limits each wait until the other ranks have done their next step of the collective. In backend mpi,
-// it limits the time in which none of this rank's running collectives ends. In backend nccl, it limits the
-// time from the start of a collective on the GPU to its end. For a failed collective, what() names this rank,
-// the collective's number, kind and bytes, the backend, the cause, and, if it is known, the rank that caused
-// the failure.
+// share, or if the ranks cannot connect. For example, a collective fails if it exceeds the timeout
+// (GroupOptions::timeout), which limits a different time in each backend. In backend gloo, the timeout limits
+// each wait for a message. In backend shm, the timeout limits each wait until the other ranks have done their
+// next step of the collective. In backend mpi, the timeout limits the time in which none of this rank's
+// running collectives ends. In backend nccl, the timeout limits the time from the start of a collective on
+// the GPU to its end. For a failed collective, what() names the rank that throws the error, the collective's
+// number, kind and bytes, the backend, the cause, and, if it is known, the rank that caused the failure.
 class CollectiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -77,8 +77,8 @@ class Work {
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
-  // Returns the start and the end of the collective on this rank. Blocks the calling thread until the
-  // collective has ended. Throws CollectiveError if the collective has failed.
+  // Returns the times at which the collective started and ended on this rank, on the clock of Now(). Blocks
+  // the calling thread until the collective has ended. Throws CollectiveError if the collective has failed.
   Interval interval() { return state_ == nullptr ? Interval{} : state_->interval(); }
   // Returns true after the collective has ended, also if it has failed. Does not block.
   bool Done() const { return state_ == nullptr || state_->Done(); }
@@ -102,9 +102,10 @@ struct Request {
   // The backend runs the request when the earlier collective `after` has ended; if `after` has failed, the
   // request fails too. `prepare` and `conclude` are functions that, for example, convert or wait for a
   // tensor. The thread that runs the request calls `prepare` immediately before it runs the request, and
-  // `conclude` immediately after the request has succeeded. Each of the members `after`, `prepare` and
-  // `conclude` may be empty. Backend hierarchical divides a collective into several requests, and sets the
-  // members that each of these requests needs. Backend gloo sets `prepare` if the tensor is on a GPU.
+  // `conclude` immediately after the request has succeeded. `prepare` and `conclude` may be empty functions,
+  // and `after` may be Work{}, for which the request does not wait. Backend hierarchical divides a collective
+  // into several requests, and sets `after`, `prepare` and `conclude` in each request that needs them.
+  // Backend gloo sets `prepare` to a function that waits for the GPU if the tensor is on a GPU.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
@@ -189,10 +190,11 @@ class ProcessGroup {
   Work AllReduce(model::Tensor tensor, ReduceOp op, Waits waits = Waits::kLater);
   // Replaces the tensor of every rank by a copy of the tensor of rank `root`.
   Work Broadcast(model::Tensor tensor, int root, Waits waits = Waits::kLater);
-  // Reduces parts: `input` has size() parts of n elements each, in the order of the ranks, and `output` has n
-  // elements. The output of rank r becomes the reduction of part r of the inputs of all ranks. `output` may
-  // be this rank's own part of `input`; the contents of the rest of `input` are then undefined. Parts have
-  // equal size, so a caller that shards a vector must pad it to a multiple of size() elements.
+  // Reduces, on each rank, one part of the inputs: `input` has size() parts of n elements each, in the order
+  // of the ranks, and `output` has n elements. The output of rank r becomes the reduction of part r of the
+  // inputs of all ranks. `output` may be this rank's own part of `input`; the contents of the rest of `input`
+  // are then undefined. Parts have equal size, so a caller that shards a vector must pad it to a multiple of
+  // size() elements.
   Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op);
   // Gathers parts: `input` has n elements, `output` has size() * n elements, and the output of every rank
   // becomes the inputs of all ranks, joined in rank order. `input` may be this rank's part of `output`.
@@ -257,9 +259,9 @@ class GroupDecorator : public ProcessGroup {
 // ranks. A sharding strategy divides vectors, such as the parameters, among the ranks of its group. With a
 // HostGroup, each host has a whole copy of these vectors, and each rank of the host stores one part of the
 // copy. ReduceScatter reduces over the ranks of all hosts: first within each host, then between the ranks of
-// different hosts that have the same part. For bf16 tensors, the sum over a host's ranks is rounded to bf16
-// before it is reduced between hosts. AllReduce, Broadcast, AllGather and Barrier of a HostGroup exchange
-// data only between the ranks of one host.
+// different hosts that have the same part. ReduceScatter rounds the sums of bf16 tensors over a host's ranks
+// to bf16 before it reduces them between hosts. The other functions, AllReduce, Broadcast, AllGather and
+// Barrier, exchange data only between the ranks of one host.
 class HostGroup : public ProcessGroup {
  public:
   // `all` is the process group of all ranks, which must outlive this object; all.host_group() must not be

@@ -41,17 +41,17 @@ struct TrainingVariant : Variant {
   // they are the properties of the gradsync strategy with which it is compared.
   const ddp::Traits* traits = nullptr;
   std::string floor = {};  // name of the strategy without communication; costs are measured from its time
-  // `values` maps the name of each option of the variant to its value. The map lacks options that have their
-  // default value, and the size of buckets. If an option takes words instead of numbers, its value in the map
-  // is the word's index in Option::words.
+  // `values` maps the names of the variant's options to their values. An option that is set to its default
+  // value is not in the map. The map never has the size of buckets. If an option takes words instead of
+  // numbers, its value in the map is the word's index in Option::words.
   std::map<std::string, double, std::less<>> values = {};
   int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets
   // The names of all options in the variant's text, also of options that have their default value.
   std::set<std::string, std::less<>> named = {};
 
   // clip_norm(), learning_rate() and optimizer() return the values of the variant's options with these names.
-  // For an option with its default value, clip_norm() returns infinity, learning_rate() 0, and optimizer()
-  // nullopt.
+  // If the option is not given, or is given with its default value, clip_norm() returns infinity,
+  // learning_rate() 0, and optimizer() nullopt.
   double clip_norm() const;
   double learning_rate() const;
   std::optional<OptimizerKind> optimizer() const;
@@ -63,8 +63,8 @@ struct TrainingVariant : Variant {
   // the variant takes lead_in_steps() untimed and then turn_steps() timed steps, without barriers between
   // them. The mean time of the timed steps is one sample. A turn has several steps if the strategy averages
   // weights only every few steps. A turn also has several steps if carries() is true: the strategy then ends
-  // a step before it has gathered the new weights. These gathers delay the next step's forward, and the timed
-  // steps include this delay.
+  // a step before its all-gathers of the new weights have ended. These all-gathers may delay the next step's
+  // forward, and the measured time of the timed steps includes the delay.
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::ValueOf(*traits, ddp::Option::Role::kCarry, strategy_options()) != 0; }
@@ -113,11 +113,11 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
 // not "gloo", such as "nccl". If there is no such variant, the result is "gloo".
 std::string PeerBackend(std::span<const TrainingVariant> variants);
 // Returns the PyTorch strategies with which `variants` can be compared (Traits::pytorch_twin), in all
-// `modes`: eager, compiled or both. Each combination of strategy, bucket size and mode occurs once. A variant
-// adds no strategy if PyTorch has none that can be compared with it, or if the variant sets an option that
-// PyTorch's strategy lacks (Option::keeps_twin is false). Throws InvalidInput, with a message that begins
-// with --with_peers, if a variant that would add a strategy sets clip_norm or learning_rate, which
-// bench/peers/pytorch_training.py does not support.
+// `modes`: eager, compiled or both. Each combination of strategy, bucket size and mode occurs once. The
+// result has no strategy for a variant that no PyTorch strategy can be compared with, or that sets an option
+// that PyTorch's strategy lacks (Option::keeps_twin is false). Throws InvalidInput, with a message that
+// begins with --with_peers, if a variant that has a strategy in the result sets clip_norm or learning_rate:
+// bench/peers/pytorch_training.py supports neither option.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);
 

@@ -39,7 +39,8 @@ class CudaStaging {
   // `buffer`. If `buffer` is too small, replaces it by a larger one.
   model::Tensor OnHost(const model::Tensor& tensor, Buffer& buffer) const;
   // Returns when all copies between GPU and host that this object has started (on stream_) are done. Throws
-  // CudaError, or std::runtime_error if the copies take longer than the timeout.
+  // CudaError if CUDA reports an error, and std::runtime_error if the copies take longer than `timeout` of
+  // the constructor.
   void WaitForCopies() const;
   bool IsIdle() const;
 

@@ -24,9 +24,10 @@
 // (size - 1) / size times the bytes of the vector, where `size` is the number of ranks. But the algorithm
 // takes two steps, one after the other; a ring takes 2 (size - 1) steps.
 //
-// A barrier takes at most log2(size) steps, rounded up. In a broadcast, each segment passes at most
-// log2(size) connections, rounded up, on its way to a rank. If the mesh has short_messages(), a barrier whose
-// caller waits immediately takes one step: each rank sends a short message to each other rank.
+// In a broadcast to `size` ranks, each segment of the root's vector passes at most log2(size) connections,
+// rounded up, on its way to a rank. In a barrier, a rank sends and receives at most log2(size) messages,
+// rounded up, one after the other. But if the mesh has short_messages(), and the caller of the barrier waits
+// immediately, each rank sends a short message to all other ranks at once.
 //
 // Except in RunOwnAllReduce, the rank that computes an element of a result reduces all ranks' values of it in
 // one pass, in rank order (comm/queue/reduction.h). So the result is bitwise equal on all ranks, for any
@@ -60,8 +61,9 @@ class Scratch {
 // Returns the first of the eight slots (message tags) that a collective may use. A slot has the collective's
 // sequence number, a hash of the properties that must be equal on all ranks, such as kind and bytes
 // (Signature), and, in its three low bits, the number of one of the collective's streams of messages. If
-// ranks issue different collectives with the same sequence number, the hashes almost always differ, and a
-// rank then does not accept the messages of the wrong collective.
+// ranks issue different collectives with the same sequence number, the hashes almost always differ. A rank
+// then asks for no message of the wrong collective, so gloo does not send it, and the collectives fail at the
+// timeout.
 uint64_t BaseSlot(const Request& request);
 
 // Runs the collective of `request` on the calling thread. Collectives of one mesh may run concurrently if
@@ -75,7 +77,8 @@ void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tun
 // all-reduce with that of RunCollective. In each of size - 1 steps, where `size` is the number of ranks, each
 // rank adds a part of its vector to the part that it has received, and rounds the sum. If a connection breaks
 // within a message, this rank may notice the break only when the timeout has passed. If communication fails,
-// throws PeerError, which names no rank. Backend `gloo_own` runs all other collectives with RunCollective.
+// throws PeerError, which names no rank. Backend `gloo_own` runs its collectives other than all-reduce with
+// RunCollective.
 void RunOwnAllReduce(GlooMesh& mesh, const Request& request);
 
 }  // namespace gradsync::comm

@@ -52,9 +52,10 @@ class GlooMesh {
   // constructor chooses as GroupOptions::interface_or_address describes. On each connection on which it
   // sends, this rank first proves that it belongs to the job. The proof is an HMAC, keyed with the job's
   // secret, of this rank's number and a random number that the receiver published at the rendezvous. The
-  // signal SIGPIPE is blocked in the threads that gloo starts. Throws CollectiveError if ranks cannot
-  // connect; the error names the rank that failed first if it is known. Throws InvalidInput for an interface
-  // or address that is unknown or that gloo cannot use, and for loopback if there are several hosts.
+  // signal SIGPIPE is blocked in the threads that gloo starts. The constructor throws CollectiveError if
+  // ranks cannot connect; this error names the rank that failed first if that rank is known. The constructor
+  // throws InvalidInput for an interface or address that is unknown or that gloo cannot use, and for loopback
+  // if there are several hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -138,17 +139,18 @@ class GlooMesh {
 // long messages follows two rules:
 // - The algorithm ends every stream of messages with an empty message, so that a receiver of data always
 //   expects one more.
-// - The algorithm calls Wait for the messages that it sent only after the peer's empty message has confirmed
-//   their arrival. An empty message may be queued behind messages of another collective. If that other
-//   collective fails, its error handler calls Abort, which ends all waits of this rank.
+// - The algorithm calls Outgoing::Wait only after it has received an empty message that the peer sends when
+//   all data has arrived there. This empty message may be queued behind messages of another collective. If
+//   the other collective fails, its error handler calls Abort, which ends the wait for the empty message.
 class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
   // Starts to send `bytes` bytes of the constructor's `data`, from byte `offset_bytes` on. The caller must
-  // not change these bytes until Wait returns. Throws PeerError if the connection is closed.
+  // not change these bytes until Wait returns. Send throws PeerError if this rank or the peer has closed the
+  // connection.
   void Send(size_t offset_bytes, size_t bytes);
-  // Returns when the operating system has accepted all messages of earlier Send calls. Throws PeerError if
-  // the connection is closed or the timeout passes.
+  // Blocks until the operating system has accepted all messages of earlier Send calls. Throws PeerError if
+  // the connection closes or the mesh's timeout passes before that.
   void Wait();
 
  private:
@@ -166,8 +168,8 @@ class Incoming {
   // Starts to receive the next message, of `bytes` bytes, into the constructor's `data`, from byte
   // `offset_bytes` on.
   void Expect(size_t offset_bytes, size_t bytes);
-  // Returns when the next message has arrived: the n-th call of Wait belongs to the n-th call of Expect.
-  // Throws PeerError if the connection is closed or the timeout passes.
+  // Blocks until the next message has arrived: the n-th call of Wait belongs to the n-th call of Expect.
+  // Throws PeerError if the connection closes or the mesh's timeout passes before that.
   void Wait();
 
  private:

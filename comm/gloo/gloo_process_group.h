@@ -15,9 +15,9 @@ namespace gradsync::comm {
 //
 // A collective fails if a wait for a message takes longer than the shortest options.timeout of the ranks, or
 // if a connection breaks. All unfinished and later collectives of this rank then fail, with an error that
-// names the rank that failed first if it is known. This rank closes its connections, so the collectives of
-// the other ranks also fail. The destructor of the process group makes unfinished collectives fail, and waits
-// for no other rank.
+// names the rank that failed first if that rank is known. This rank closes its connections, so the
+// collectives of the other ranks also fail. The destructor of the process group makes unfinished collectives
+// fail, and waits for no other rank.
 //
 // Collectives on tensors of a GPU copy these tensors through host memory (comm/gloo/cuda_staging.h). A
 // collective on such tensors starts when the GPU has done the work that was on the compute stream (the CUDA

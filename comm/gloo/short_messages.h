@@ -22,17 +22,17 @@ namespace gradsync::comm {
 class ShortMessages {
  public:
   // The largest number of ranks for which a process group of backend gloo uses ShortMessages. With more ranks
-  // there would be too many connections, and algorithms of several steps, in which a rank sends fewer
-  // messages, are faster.
+  // there would be too many connections, and GlooMesh::WaitForOthers, in which a rank sends only log2(ranks)
+  // messages, would be the faster barrier.
   static constexpr int kMaxRanks = 8;
   static constexpr size_t kMaxBytes = 4 << 10;
 
-  // Connects to all other ranks. Each rank listens at an address of its host; `address` is that of this rank.
-  // Both sides of a connection prove that they belong to the job. The proof is an HMAC, keyed with the job's
-  // secret, of the prover's rank and a text that the other side published at the rendezvous and that only
-  // ranks can read. Throws PeerError if a rank does not connect within the timeout, closes its connection or
-  // gives a wrong proof; CollectiveError if the rendezvous fails; std::runtime_error if this rank cannot
-  // listen or accept connections.
+  // The constructor connects this rank to all other ranks. Each rank listens at an address of its host, and
+  // publishes it at the rendezvous; `address` is this rank's address. Both sides of a connection prove that
+  // they belong to the job. The proof is an HMAC, keyed with the job's secret, of the prover's rank and a
+  // text that the other side published at the rendezvous and that only ranks can read. Throws PeerError if a
+  // rank does not connect within the timeout, closes its connection or gives a wrong proof; CollectiveError
+  // if the rendezvous fails; std::runtime_error if this rank cannot listen or accept connections.
   ShortMessages(const World& world, const std::string& address, std::chrono::milliseconds timeout,
                 Rendezvous& rendezvous);
 

@@ -9,7 +9,8 @@
 
 namespace gradsync::comm {
 
-// The type of the function that makes one of the two parts of a hierarchical process group: a process group
+// The type of the function that makes one of the two parts of a hierarchical process group: the inner group,
+// of the ranks of one host, or the outer group, of one rank of each host. The function makes a process group
 // of the ranks in part.world with backend part.backend. Both parts and the whole group share the object
 // `first_cause`, which, after a failure, finds the rank that failed first. `first_cause` is null if the
 // hierarchical group has only one part.
@@ -18,26 +19,28 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 
 // Makes a process group for ranks of several hosts from two backends: an inner backend within each host, and
 // an outer backend between hosts. Its collectives accept only tensors on the CPU. An all-reduce has three
-// steps (Mikami et al., 2018: a torus of two dimensions). First each rank reduces one part of the vectors of
-// its host's ranks. Then the ranks that have the same local rank on their hosts reduce this part between the
-// hosts. Finally the ranks of each host gather all parts. In a long all-reduce with L ranks on each host, the
-// network between hosts carries 1/L of the bytes that it would carry if backend gloo alone connected all
-// ranks. In collectives of all ranks, long vectors are divided into chunks, so that the network carries one
-// chunk while other chunks are reduced within the hosts. A collective is divided when it is issued: all
-// requests for its chunks then go to the queues of the inner and the outer process group. A request that must
-// wait for another request's result names that request (Request::after). So this process group needs no
-// thread of its own.
+// steps (Mikami et al., 2018: a torus of two dimensions). First each rank reduces a different part of the
+// vector over its host's ranks (a reduce-scatter). Then the ranks that have the same local rank on their
+// hosts reduce their part between the hosts. Finally the ranks of each host gather all parts. In a long
+// all-reduce with L ranks on each host, the network between hosts carries 1/L of the bytes that it would
+// carry if backend gloo alone connected all ranks. In collectives of all ranks, long vectors are divided into
+// chunks, so that the network carries one chunk while other chunks are reduced within the hosts. A collective
+// is divided when it is issued: all requests for its chunks then go to the queues of the inner and the outer
+// process group. If a request needs the result of an earlier request, its member Request::after is the
+// earlier request's Work, and the thread that runs the request waits for this Work. So the hierarchical
+// process group needs no thread of its own.
 //
 // In collectives of all ranks, unlike collectives of one host's ranks, sums and means of bf16 are added up in
-// f32, because a host's sum must not be rounded before the hosts' sums are added. These sums have 4 bytes per
-// element instead of 2, so for bf16 the network carries 2/L of the bytes that gloo alone would send.
+// f32, because a host's sum must not be rounded before the hosts' sums are added. An f32 sum has 4 bytes per
+// element instead of 2, so for bf16 and L ranks on each host the network carries 2/L of the bytes that gloo
+// alone would send.
 //
-// The inner and the outer group detect late and lost ranks in the same way as other groups of their backends.
-// But the outer group's timeout is twice options.timeout: a rank of another host may be late because it waits
-// for a third rank, on its own host, and the error must blame this third rank. ProcessGroup::Allocate returns
-// memory of the inner group. If all ranks are on one host, only the inner backend is used. If each of several
-// hosts has one rank, only the outer backend is used. In both cases, error messages and the memory of
-// Allocate come from the only backend.
+// The inner and the outer group detect late and lost ranks in the same way as a group of their backend that
+// is not part of a hierarchical group. But the outer group's timeout is twice options.timeout: a rank of
+// another host may be late because it waits for a third rank, on its own host, and the error must blame this
+// third rank. ProcessGroup::Allocate returns memory of the inner group. If all ranks are on one host, only
+// the inner backend is used. If each of several hosts has one rank, only the outer backend is used. If only
+// one backend is used, error messages and the memory of ProcessGroup::Allocate come from this backend.
 //
 // options.backend_options must contain "inner" and "outer", the names of the two backends. Throws the
 // exceptions that these backends throw when they make a group. Also throws InvalidInput if the hosts have

@@ -20,10 +20,11 @@ inline constexpr char kWithoutNccl[] =
 // the GPU has done the work that was on the compute stream (the CUDA stream of the model's computations) when
 // the collective was issued. Work::Wait makes the compute stream wait for the end of the collective; only the
 // Wait of a barrier blocks the calling thread until then. A collective keeps its tensors alive until Wait has
-// returned or the GPU has finished the collective; otherwise the device's allocator could reuse their memory
-// too early. Work::interval measures with CUDA events, and converts their times to the host's clock with an
-// anchor: a time read on both clocks (model/tensor/cuda_clock.h). Every Barrier reads a new anchor;
-// Work::interval uses the last anchor from before the collective was issued.
+// returned or the GPU has finished the collective, whichever happens first. If it did not, the device's
+// allocator could reuse their memory while the collective still uses it. Work::interval measures with CUDA
+// events, and converts their times to the host's clock with an anchor: a time read on both clocks
+// (model/tensor/cuda_clock.h). Every Barrier reads a new anchor; Work::interval uses the anchor that was the
+// newest when the collective was issued.
 //
 // NCCL chooses the order of additions, which is not always rank order. The result of an all-reduce is bitwise
 // equal on all ranks.

@@ -67,8 +67,8 @@ class ChildProcess {
 
   // Executes options.program, or, if that is empty, the first word of `command`. A program whose name has no
   // slash is looked up in PATH. All words of `command` become the program's arguments; the first word becomes
-  // argv[0]. The constructor returns when the program has started. Throws std::system_error, which names the
-  // first word of `command`, if the program cannot start.
+  // argv[0]. The constructor returns when the call of execve in the child has succeeded. Throws
+  // std::system_error, which names the first word of `command`, if the program cannot start.
   explicit ChildProcess(const std::vector<std::string>& command, const ChildOptions& options = {});
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;

@@ -7,8 +7,8 @@ namespace gradsync::comm {
 
 struct LaunchOptions {
   int world_size = 2;
-  // If with_mpirun is true, Open MPI's mpirun starts the ranks. LaunchSelf then lets mpirun start more ranks
-  // than cores, and run as root.
+  // If with_mpirun is true, Open MPI's mpirun starts the ranks. LaunchSelf sets environment variables that
+  // allow mpirun to start more ranks than the host has cores, and to run as root.
   bool with_mpirun = false;
   // `settle` is the time from the first failure of a rank until LaunchSelf sends SIGTERM to the other ranks.
   // In this time the other ranks may print the cause of the failure. If all ranks end before this time has
@@ -39,10 +39,10 @@ struct LaunchOptions {
 //   2  the first cause is a rank, or mpirun, that exited with 2 (bad arguments): the others were stopped
 //
 // The first cause is the first rank that a signal killed before LaunchSelf stopped the ranks. If no signal
-// killed a rank, the first cause is the first rank that exited with a status other than 0 and 1, because a
-// rank that exits with 1 has printed a cause, perhaps the failure of another rank. If no rank exited with
-// such a status, the first cause is the rank that failed first, or, if none failed, the lowest-numbered rank
-// that did not end in time.
+// killed a rank, the first cause is the first rank that exited with a status other than 0 and 1. Status 1
+// does not count at first, because a rank may exit with 1 only because another rank failed. If all ranks
+// exited with 0 or 1, or did not end, the first cause is the rank that failed first, or, if none failed, the
+// lowest-numbered rank that did not end in time.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
 // A rank that finds bad arguments calls IsFirstToReport, so that only one rank of a launch prints the error.

@@ -36,11 +36,11 @@ struct CommandResult {
 
 // Runs a program, and returns when it has ended. The program is the first word of `command`, looked up in
 // PATH if it has no slash; its arguments are the other words. The program's standard input is empty. Kills
-// the program if it runs longer than `timeout`. When the program ends, also kills the programs that it has
-// started and that are still in its process group. If the program failed, CommandResult::message is the last
-// line of its standard error, or, if that is empty, how the program ended. If the program was killed at
-// `timeout`, the message is a text such as "did not end within 500 ms". Throws std::system_error if the
-// program cannot start.
+// the program if it runs longer than `timeout`. The program leads a new process group. When the program ends
+// or is killed, RunCommand kills all processes that are still in this group, such as those that the program
+// has started. If the program failed, CommandResult::message is the last line of its standard error, or, if
+// that is empty, how the program ended. If the program was killed at `timeout`, the message is a text such as
+// "did not end within 500 ms". Throws std::system_error if the program cannot start.
 CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout,
                          EnvironmentChanges environment = {});
 

@@ -14,7 +14,8 @@ namespace gradsync::comm {
 FileDescriptor MakeMemoryFile(size_t bytes);
 
 // Maps a file from MakeMemoryFile into this process's memory. The file has one part for each rank, of the
-// size that the function PartBytes returns. The caller may close the file after the constructor has returned.
+// size that the function PartBytes returns. The caller may close its descriptor of the file after the
+// constructor has returned.
 class SharedMemory {
  public:
   // Returns the size in bytes of a rank's part that can hold `bytes` bytes: a multiple of the page size (4

@@ -20,8 +20,8 @@ inline constexpr int kNobody = -1;
 // A value of PeerError::suspect() in place of a rank's number: another rank caused the failure, but its
 // number is unknown.
 inline constexpr int kSomebody = -2;
-// If the message of an error with the suspect kSomebody starts with this text, the class FirstCause may
-// replace the text by "rank N", the rank that it finds.
+// If the message of an error with the suspect kSomebody starts with the words "another rank", the class
+// FirstCause may replace these two words by "rank N", where N is the rank that it finds.
 inline constexpr char kAnotherRank[] = "another rank";
 
 // The error that a backend throws if this rank's communication with other ranks fails. what() is the cause,
@@ -50,22 +50,24 @@ class PeerClosed : public PeerError {
 // failure.
 //
 // With backends gloo and shm, a rank on which a collective fails closes its connections. So a rank may lose a
-// connection to a rank that did not fail first. A rank that sends nothing may itself be waiting for a third
-// rank. Therefore, before it closes its connections, a rank on which a collective fails writes a note into
-// the store that all ranks of the job share: which rank it blames for the failure, and why. Before the rank
-// throws CollectiveError, it reads the note of the rank that it blames, then the note of the rank that this
-// note blames, and so on. The last of the notes that it finds tells the first cause. If this rank blames a
-// rank without knowing its number, it searches the notes of the other ranks for one that blames no rank. If
-// there is none, it may blame a rank that has written no note (see FindSilent).
+// connection to a rank that did not fail first. And if a rank waits for another rank until the timeout, the
+// other rank may itself have waited for a third rank, which failed first. Therefore, before it closes its
+// connections, a rank on which a collective fails writes a note into the store that all ranks of the job
+// share: which rank it blames for the failure, and why. Before the rank throws CollectiveError, it reads the
+// note of the rank that it blames, then the note of the rank that this note blames, and so on. The last of
+// the notes that it finds tells the first cause. If this rank blames a rank without knowing its number, it
+// searches the notes of the other ranks for one that blames no rank. If there is none, it may blame a rank
+// that has written no note (see FindSilent).
 //
 // The store, which holds the notes, is in rank 0's process (comm/rendezvous/store.h). After rank 0 has read
-// the notes, it calls Store::Fail, unless ranks blame each other in a circle. Store::Fail makes the job fail
-// with the cause that rank 0 found, and ranks that fail later report this cause. If rank 0's process ends
-// before it has called Store::Fail, the store ends with the process. A rank that then loses a connection
-// cannot write its note, and its error message says that rank 0 closed the connection. If a rank blames
-// another rank, and the store does not answer within five seconds, the rank's error message says that the
-// store of rank 0 does not answer. Ranks that have not joined a job (World::job is null) have no store, so
-// each of them reports only the failure that it has seen itself.
+// the notes, it calls Store::Fail, unless the notes blame ranks in a circle: for example, rank 0 blames rank
+// 1, and rank 1 blames rank 0. Store::Fail makes the job fail with the cause that rank 0 found, and ranks
+// that fail later report this cause. If rank 0's process ends before it has called Store::Fail, the store
+// ends with the process. A rank on which a collective fails afterwards cannot write its note. If the
+// collective failed because another rank closed its connection, the error message says that rank 0 closed the
+// connection. If the store does not answer for five seconds when a rank writes a note that blames another
+// rank, the rank's error message says that the store of rank 0 does not answer. Ranks that have not joined a
+// job (World::job is null) have no store, so each of them reports only the failure that it has seen itself.
 //
 // Thread-safe. A process group of backend hierarchical uses one FirstCause object together with the two
 // groups of which it is made.
@@ -92,17 +94,18 @@ class FirstCause {
   };
   // Reads the note of the rank that this rank blames for its failure, then the note of the rank that this
   // note blames, and so on. Copies the cause from the last note that it finds into the member first_, the
-  // text of the first cause. If the notes lead back to this rank or to a rank whose note has been read, ranks
-  // blame each other in a circle: then copies this rank's own cause into first_, and returns false. Otherwise
-  // returns true. Throws JobFailed if the job has failed (Store::Fail), and std::runtime_error if rank 0
-  // cannot be reached.
+  // text of the first cause. If one of the notes blames this rank, or a rank whose note Follow has already
+  // read, ranks blame each other in a circle: Follow then copies the cause from this rank's own note into
+  // first_, and returns false. Otherwise Follow returns true. Throws JobFailed if the job has failed
+  // (Store::Fail), and std::runtime_error if rank 0 cannot be reached.
   bool Follow(Deadline deadline);
-  // Call FindSilent if this rank's note blames another rank whose number is unknown. May set the member
-  // first_, the text of the first cause. Reads the notes of the other ranks in the order of their numbers,
-  // and copies the cause from the first note that blames no rank into first_. If there is no such note, and
-  // the cause in this rank's own note starts with kAnotherRank ("another rank"), first_ becomes this rank's
-  // cause with "rank N" in place of "another rank", where N is the lowest-numbered rank that has written no
-  // note. Throws JobFailed if the job has failed, and std::runtime_error if rank 0 cannot be reached.
+  // Call FindSilent if this rank's note blames another rank whose number is unknown. FindSilent reads the
+  // notes of the other ranks in the order of their numbers, and copies the cause from the first note that
+  // blames no rank into the member first_, the text of the first cause. If each note that it finds blames a
+  // rank, and the cause in this rank's own note starts with kAnotherRank ("another rank"), first_ becomes
+  // this rank's cause with "rank N" in place of "another rank", where N is the lowest-numbered rank that has
+  // written no note. Throws JobFailed if a rank has made the job fail (Store::Fail), and std::runtime_error
+  // if rank 0 cannot be reached.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

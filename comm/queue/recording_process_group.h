@@ -48,12 +48,13 @@ class RecordingProcessGroup : public GroupDecorator {
   // of the collectives. Finish throws CollectiveError if one of the collectives failed.
   const std::vector<Entry>& Finish();
   // Returns the calls of Work::Wait since the last call of Clear (or since construction) that have returned
-  // without an exception, in the order in which they returned. The waiting that Finish does adds no entry to
-  // this list. Only one thread at a time may call Work::Wait for collectives of this group, because no lock
-  // protects this list.
+  // without an exception, in the order in which they returned. Waits inside RecordingProcessGroup::Finish are
+  // not in the returned list. Only one thread at a time may call Work::Wait for collectives of this group,
+  // because no lock protects this list.
   const std::vector<WaitEntry>& waits() const { return waited_->waits; }
-  // Deletes the logged collectives (entries()) and the logged calls of Work::Wait (waits()). Later
-  // collectives continue the numbering of Entry::sequence, and waited_ns() keeps its value.
+  // Deletes the logged collectives (entries()) and the logged calls of Work::Wait (waits()). The next
+  // collective continues the numbering (Entry::sequence), and the total time of waits (waited_ns()) keeps its
+  // value.
   void Clear();
   // Returns the total time, in nanoseconds, of all calls of Work::Wait for collectives of this group since
   // construction. Calls that threw an exception are not counted.

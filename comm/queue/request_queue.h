@@ -31,9 +31,9 @@ struct RequestQueueOptions {
   // ended. A queue with `divide` has no communication threads (threads that run requests), and never calls
   // `run`. RequestQueue::Issue calls `divide`, unless the queue has failed.
   std::function<Work(const Request& request)> divide = {};
-  // `num_threads` is the number of communication threads, which run the queue's requests; a queue with
-  // `divide` has none. At most num_threads requests run at one time, on communication threads and on callers'
-  // threads in Work::Wait together.
+  // `num_threads` is the number of communication threads, which run the queue's requests. But a queue with
+  // the function `divide` has no communication threads, whatever num_threads is. At most num_threads requests
+  // run at one time, on communication threads and on callers' threads in Work::Wait together.
   int num_threads = 1;
   // `run` is the backend's function that runs a request to its end; it throws an exception if the request
   // fails. `thread` is the number, from 0, of the communication thread that calls this function, or kCaller
@@ -49,18 +49,20 @@ struct RequestQueueOptions {
   // failed first.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // `begin` is the backend's function that returns true if the thread that calls Work::Wait should run the
-  // request, for example because waking a communication thread takes longer. `begin` may be empty.
-  // RequestQueue::Issue calls `begin` only if no other request is unfinished, the queue has not failed, and
-  // the request can start at once: its member `prepare` is empty, and its `after` has ended. `begin` may do
-  // the part of the request for which other ranks wait, such as sending this rank's data. If `begin` returns
-  // true, Issue wakes no communication thread: the thread that calls Work::Wait runs the request, unless a
-  // communication thread starts it earlier.
+  // `begin` is the backend's function that decides which thread runs `request`. It returns true if the thread
+  // that calls Work::Wait for this request should run it, for example because waking a communication thread
+  // takes longer. `begin` may be an empty function. RequestQueue::Issue calls `begin` only if no other
+  // request is unfinished, the queue has not failed, and the request can start at once: its function
+  // Request::prepare is empty, and the collective Request::after has ended. `begin` may do the part of the
+  // request for which other ranks wait, such as sending this rank's data. If `begin` returns true, Issue
+  // wakes no communication thread: the thread that calls Work::Wait runs the request, unless a communication
+  // thread starts it earlier.
   std::function<bool(const Request& request)> begin = {};
   // If waiters_help is true, a thread in Work::Wait runs queued requests, in order, until the request for
   // which it waits is done or no further request can start (none is queued, or num_threads requests are
-  // running). If waiters_help is false, a thread in Work::Wait runs requests only if `begin` returned true
-  // for the request for which it waits, or if the queue has `divide`.
+  // running). If waiters_help is false, a thread in Work::Wait runs queued requests only in two cases: the
+  // function `begin` returned true for the request for which the thread waits, or the queue has a function
+  // `divide`, and so no communication threads.
   bool waiters_help = false;
 };
 
@@ -84,9 +86,9 @@ class RequestQueue {
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
-  // Appends `request` to the queue, and sets request.sequence to the request's number in the order of issue.
-  // The queue runs a barrier, and a request whose caller waits immediately (Waits::kAtOnce), only after all
-  // earlier requests of this queue are done.
+  // Appends `request` to the queue, and sets request.sequence to the number of requests that were issued to
+  // this queue before. The queue runs a barrier, and a request whose caller waits immediately
+  // (Waits::kAtOnce), only after all earlier requests of this queue are done.
   Work Issue(Request request);
   // Makes all unfinished and later requests of this queue fail. The errors of these requests give `cause` as
   // the cause, or, if a request had failed before, the cause of that failure. Also calls
@@ -109,9 +111,9 @@ class RequestQueue {
   // mutex_ before and after the call, but not while the request runs.
   void RunNext(std::unique_lock<std::mutex>& lock, int thread);
   // Runs queued requests on the calling thread until the request `item` is done, or, in a queue with
-  // communication threads, until no further request can start. While RunUpTo runs, other threads may run
-  // requests of the queue too. The caller must add 1 to num_helpers_, the number of threads in RunUpTo,
-  // before the call; RunUpTo subtracts 1 when it ends.
+  // communication threads, until no request can start because none is queued or num_threads requests are
+  // running. While RunUpTo runs, other threads may run requests of the queue too. The caller must add 1 to
+  // num_helpers_, the number of threads in RunUpTo, before the call; RunUpTo subtracts 1 when it ends.
   void RunUpTo(const Item& item);
   void ThrowIfFailed();
 

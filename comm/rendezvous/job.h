@@ -49,21 +49,24 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 //
 // With a rendezvous tcp://host:port, rank 0 listens at host:port. With file:///directory, rank 0 keeps its
 // address in a file in the directory until all ranks have joined or the job fails. With file:///directory,
-// rank 0 listens on loopback if local_size says that all ranks are on this host. Otherwise rank 0 listens at
-// the address by which other hosts most likely reach this host (OwnAddress). The other ranks connect to rank
-// 0. The two sides of a connection prove to each other that they know the job's secret
-// (comm/rendezvous/protocol.h). Then rank 0 compares the settings of each other rank with those of rank 0.
-// Rank 0 rejects processes of a job with another name or secret, and a process that joins as a rank for which
-// another process is still connected. With file:///directory, a process may have read the file of another
-// start (run) of rank 0; rank 0 then tells this process to read the file and connect again.
+// rank 0 listens on loopback if all ranks are on its host (world.local_size equals world.size). With ranks on
+// several hosts, rank 0 listens at the address by which other hosts most likely reach this host (OwnAddress).
+// The other ranks connect to rank 0. The two sides of a connection prove to each other that they know the
+// job's secret (comm/rendezvous/protocol.h). Then rank 0 compares the settings of each other rank with those
+// of rank 0. Rank 0 rejects a process whose job has another name or secret than the job of rank 0. It also
+// rejects a process that joins with the number of a rank whose process is still connected. With
+// file:///directory, a process may have read the file of another start (run) of rank 0; rank 0 then tells
+// this process to read the file and connect again.
 class Job {
  public:
-  // The constructor returns when all ranks have joined. Throws InvalidInput for a malformed url
-  // (World::rendezvous). Throws CollectiveError, one line, if
-  // - ranks are missing after the timeout: "rank 0: rank 1 did not arrive at file:///x within 60.0 s;
-  //   arrived: 0, 2",
-  // - settings (`terms`) differ: "rank 0: --seed: rank 0 has 1, rank 1 has 2", or
-  // - this rank cannot use the rendezvous, for example because it cannot listen at the address.
+  // The constructor returns when all ranks have joined the job. Throws InvalidInput for a malformed url
+  // (World::rendezvous). Throws CollectiveError, with a message of one line, in three cases:
+  // - Ranks are missing after the timeout: "rank 0: rank 1 did not arrive at file:///x within 60.0 s;
+  //   arrived: 0, 2".
+  // - The settings (`terms`) of a rank differ from those of rank 0: "rank 0: --seed: rank 0 has 1, rank 1 has
+  //   2".
+  // - The constructor also throws CollectiveError if this rank cannot use the rendezvous, for example because
+  //   it cannot listen at the address.
   Job(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -72,11 +75,12 @@ class Job {
   // of one host.
   const std::vector<std::string>& hosts() const { return hosts_; }
   // Returns the key-value store through which the ranks of the job exchange values. The values are in rank
-  // 0's process. The store cannot be used after rank 0's Job has been destroyed.
+  // 0's process. No rank can use the store after rank 0 has destroyed its Job object.
   Store& store() { return *store_; }
   // Returns a prefix for the keys with which the next process group of the ranks `members` exchanges values
-  // in the store. No other process group of the job gets this prefix. All `members` get the same prefix if
-  // each of them makes its process groups of exactly these members in the same order.
+  // in the store. No other process group of the job gets this prefix. The n-th call with equal `members`
+  // returns the same prefix on all ranks. So the ranks must make the process groups that consist of exactly
+  // these members in the same order.
   std::string NextGroup(const std::vector<int>& members);
 
  private:
@@ -85,8 +89,8 @@ class Job {
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
   // Returns whether another process already serves as rank 0 at `place` (the rendezvous); it may be rank 0 of
   // an earlier start of this job that has not ended. Rank 0 calls HasRank0 repeatedly until the rendezvous is
-  // free. Throws Refused if a call still finds another process one second after the first call that found
-  // one, or if the other process has another job name or secret.
+  // free. Throws Refused if a call finds another process at `place` one second or more after the first call
+  // of this Job that found one, or if the other process has another job name or secret.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 

@@ -7,8 +7,8 @@
 
 namespace gradsync::comm {
 
-// Where rank 0 listens. `run` is a random text that identifies one start of rank 0; it is empty if the
-// rendezvous is tcp://host:port.
+// Where rank 0 listens. `run` is a random text that rank 0 makes anew each time it starts to listen; `run` is
+// empty if the rendezvous is tcp://host:port.
 struct Rank0 {
   HostPort address;
   std::string run;
@@ -26,8 +26,8 @@ class Place {
   // has written, and returns nullopt while there is no valid file. If the file's path is a FIFO, Find does
   // not wait for a writer.
   std::optional<Rank0> Find() const;
-  // Writes rank 0's address and the text Rank0::run into this job's file, atomically; makes the directory if
-  // it does not exist. Throws std::runtime_error if the file cannot be written.
+  // Writes the address and the random text in `rank0` into this job's file in the directory, atomically.
+  // Makes the directory if it does not exist. Throws std::runtime_error if the file cannot be written.
   void Publish(const Rank0& rank0) const;
   // Removes this job's file if it contains the text `run` (Rank0::run), so that a file of another start of
   // rank 0 stays.

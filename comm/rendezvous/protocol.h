@@ -34,11 +34,11 @@ enum class FrameType : char {
   kYes = 'y',     // hosts, a value, a list of values, or nothing
   kNone = '0',    // the key has not been set
   kLater = 'l',   // reason to retry later, such as another run at this place
-  // The payload of kFailed and kRefused is the cause of the job's failure; kRefused means that the cause is a
-  // bad argument of a rank. After the failure, rank 0 answers the next kSet, kGet or kMeet of a rank that has
-  // joined with kFailed or kRefused. When rank 0 ends after the failure, it also sends kFailed or kRefused,
-  // without a request, to each rank that is still connected. Rank 0 closes the connection after it has sent
-  // kFailed, kRefused, kLater or kNo.
+  // Both kFailed and kRefused tell a rank that the job has failed; the payload is the cause. kRefused is used
+  // if the cause is a bad argument of a rank, and kFailed for any other cause. After the failure, rank 0
+  // sends one of the two as its answer to the next kSet, kGet or kMeet of each joined rank. When rank 0
+  // destroys its store after the failure, it also sends one of the two, without a request, to each rank that
+  // is still connected. Rank 0 closes the connection after it has sent kFailed, kRefused, kLater or kNo.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason
@@ -76,8 +76,9 @@ class Channel {
   // Waits for the next frame from the other process, and returns it. Throws std::runtime_error if the frame's
   // payload has more than `max_bytes` bytes.
   Frame Receive(size_t max_bytes, Deadline deadline);
-  // Shuts down the receiving side of the connection. Receive still returns the frames that arrived before the
-  // shutdown, and then throws. If another thread waits in Receive, that call throws. Send still works.
+  // Stops this process from receiving more data over the connection. Receive still returns the frames that
+  // arrived before StopReceiving was called, and then throws. If another thread is blocked in Receive when
+  // StopReceiving is called, this Receive throws. Send still works.
   void StopReceiving();
   void Close() { socket_.Close(); }
 

@@ -25,19 +25,20 @@ class Verifier {
   Verifier(const TrainingPlan& plan, BatchSource& source, Trainer& trainer, Rank& rank)
       : plan_(plan), source_(source), trainer_(trainer), rank_(rank) {}
 
-  // Call SpotCheck after the variant of `stepper` has taken its training steps in the timed round with the
-  // number `round`. Compares the ranks' gradients bitwise, or, for a strategy that shards the optimizer's
-  // state, the ranks' whole weights. Returns true if the compared tensors are equal on all ranks. If they
-  // differ, returns false for a strategy that lets ranks' weights differ by design, and throws
-  // std::runtime_error on all ranks for any other strategy. All ranks must call SpotCheck. The strategy must
-  // be one of gradsync, not of PyTorch.
+  // If IsSpotChecked is true for a variant in timed round `round`, call SpotCheck with the variant's
+  // `stepper` after the variant has taken its training steps of this round. Compares the ranks' gradients
+  // bitwise, or, for a strategy that shards the optimizer's state, the ranks' whole weights. Returns true if
+  // the compared tensors are equal on all ranks. If they differ, returns false for a strategy that lets
+  // ranks' weights differ by design, and throws std::runtime_error on all ranks for any other strategy. All
+  // ranks must call SpotCheck. The strategy must be one of gradsync, not of PyTorch.
   bool SpotCheck(Stepper& stepper, int64_t round);
 
   // Takes training steps on a fixed batch of each rank, compares the gradients, the weights or both with the
-  // expected values, and returns the errors for the benchmark's record. Takes no step if --verify=false, or
-  // for a strategy of PyTorch for which no largest allowed error is known. If the result is wrong, calls
-  // Rank::AddFault, so that the program ends with an error after its last measurement. Accepts any result of
-  // strategy `none`, which does not communicate. All ranks must call Check.
+  // expected values, and returns the errors for the benchmark's record. Takes no step if --verify=false, for
+  // a strategy of PyTorch whose Traits::twin_differs_by is infinite, or for any strategy of PyTorch on images
+  // in bf16. If the result is wrong, calls Rank::AddFault, so that the program ends with an error after its
+  // last measurement. Accepts any result of strategy `none`, which does not communicate. All ranks must call
+  // Check.
   CheckFields Check(Stepper& stepper);
 
  private:
@@ -51,9 +52,10 @@ class Verifier {
   Rank& rank_;
   // A ReferenceKey has all values on which the expected gradients in reference_ depend. If the next
   // strategy's check has an equal key, it uses the gradients in reference_ again. If the key differs, the
-  // check computes the expected gradients anew. `loss_scale` is Stepper::loss_scale(), by which the loss is
-  // multiplied before backward. If the number of ranks is a power of two, `loss_scale` is 1 for all
-  // strategies: scaling by a power of two rounds nothing, so the same expected gradients are right for all.
+  // check computes the expected gradients anew. `loss_scale` is Stepper::loss_scale(), the factor by which
+  // the loss is multiplied before backward. But if the number of ranks is a power of two, `loss_scale` is 1
+  // for all strategies: the factor is then also a power of two, so multiplying by it causes no rounding
+  // errors, and one set of expected gradients is right for all strategies.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
@@ -66,12 +68,12 @@ class Verifier {
   std::optional<ReferenceKey> reference_of_;
 };
 
-// Compares a strategy with a simple implementation of its paper's equation (ddp/lossy/reference.h). The
-// strategy and this implementation start from the same initial weights. The comparison takes two steps, or,
-// if the strategy averages weights after several steps, the steps until the second average. The second step
-// or average depends on what the strategy remembers of the first one, such as a compression error, so the
-// comparison also checks this memory. All ranks must call CheckEquation. Each rank takes all its steps on its
-// own `batch`.
+// Compares the gradients or weights that a strategy computes with those of a simple implementation of the
+// equation in the strategy's paper (ddp/lossy/reference.h). The strategy and the simple implementation start
+// from the same initial weights. The comparison takes two steps, or, if the strategy averages weights after
+// several steps, the steps until the second average. The second step or average depends on what the strategy
+// remembers of the first one, such as a compression error, so the comparison also checks this memory. All
+// ranks must call CheckEquation. Each rank takes all its steps on its own `batch`.
 //
 // For a strategy that changes gradients, compares the gradients of each step with those that the equation
 // gives, and the final weights with what the optimizer makes of the strategy's gradients. For a strategy that

@@ -21,12 +21,13 @@ std::vector<model::Tensor> ValuesOf(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params);
 
-// Tells how well a strategy's gradients and weights agree with the expected gradients and weights. The error
-// of a tensor is |found - expected| / |expected| in Euclidean norms, and infinite if a number is not finite.
-// |expected| is replaced by 0.01 r sqrt(n) if that is larger, where n is the tensor's number of elements and
-// r the root mean square of all elements of all expected tensors. So a gradient that should be zero, but is
-// not because of rounding, does not count as wrong. `grad_rel_error` is the largest error of the gradients on
-// all ranks, and `param_rel_error` that of the parameters.
+// An Agreement object has the errors of a strategy's gradients and weights, compared with the expected
+// gradients and weights. The error of a tensor is |found - expected| / |expected| in Euclidean norms, and
+// infinite if a number is not finite. |expected| is replaced by 0.01 r sqrt(n) if that is larger, where n is
+// the tensor's number of elements and r the root mean square of all elements of all expected tensors. Because
+// of this lower limit for |expected|, a gradient that should be zero, but is not because of rounding, does
+// not count as wrong. `grad_rel_error` is the largest error of the gradients on all ranks, and
+// `param_rel_error` that of the parameters.
 //
 // The function Verify compares gradients with those that one process computes from the batches of all ranks.
 // Verify compares a parameter with what the optimizer makes of the strategy's own gradients. The optimizer
@@ -78,11 +79,11 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
 }
 
 // Call Verify after a training step. Compares the gradients of `params` with the expected gradients
-// `reference`. Then calls `step_again`, and compares the values of `params` from before the call with the
-// values after the call. The values after the call are the expected ones. `step_again` must restore the
-// weights that `params` had before the step, and repeat the optimizer's step with the gradients in `params`.
-// Returns the same errors on all ranks. Throws CollectiveError if communication fails, and InvalidInput if
-// `params` is empty.
+// `reference`. Then calls `step_again`, and compares the weights in `params` from before this call with the
+// weights after it, which are the expected weights. `step_again` must restore the weights that `params` had
+// before the training step, and repeat the optimizer's step with the gradients in `params`. Verify returns
+// the largest errors over all ranks, so all ranks get the same result. Throws CollectiveError if
+// communication fails, and InvalidInput if `params` is empty.
 Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                  const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
@@ -91,24 +92,27 @@ Agreement Verify(std::span<model::Parameter* const> params, std::span<const mode
 // kernels, so only the order in which these gradients are added differs. The rounding error of a sum of n
 // terms grows like u sqrt(n), where n is `num_terms`, the number of backward passes of all ranks in a step.
 // The unit roundoff u is 2^-53 for gradients in f64 and 2^-24 in f32; gradients are f32 if `dtype` (the type
-// of the activations) is f32 or bf16. The result is 512 u sqrt(n): the factor 512 covers gradients that
-// nearly cancel, and AdamW, which divides by the gradient's size. By comparison, a gradient that is zero or
-// twice the expected one has an error of 1.
+// of the activations) is f32 or bf16. Tolerance returns 512 u sqrt(n), where n is `num_terms`. The factor 512
+// covers gradients that nearly cancel, and AdamW, which divides by the gradient's size. By comparison, a
+// gradient that is zero or twice the expected one has an error of 1.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
-// Returns the largest relative error that rounding may cause in a strategy of PyTorch, whose kernels add
-// products in another order than gradsync's. The class Verifier allows larger errors for models of images and
-// for some strategies. A gradient is a sum over the `positions` (tokens or images) of all ranks' batches, and
-// PyTorch adds the terms of this sum in another order than gradsync. So the result in f32 and f64 is
-// Tolerance(dtype, positions).
+// Returns the largest relative error that rounding may cause in the gradients and weights of a strategy of
+// PyTorch, whose kernels add products in another order than gradsync's. For models of images, and for
+// strategies with a larger Traits::twin_differs_by, the class Verifier allows a larger error than
+// PeerTolerance returns. A gradient is a sum over the `positions` (tokens or images) of all ranks' batches,
+// and PyTorch adds the terms of this sum in another order than gradsync. So PeerTolerance returns
+// Tolerance(dtype, positions) for f32 and f64.
 //
-// With activations in bf16, the largest errors come from rounding the gradients of activations after each
-// operation, by at most u = 2^-8 with a random sign. The errors of n operations add up to sqrt(n) u; about
-// 100 operations lie between the loss and the first layer, so the result in bf16 is 16 u.
+// With activations in bf16, most of the error of a weight's gradient comes from rounding the gradients of
+// activations after each operation of backward, by at most u = 2^-8 with a random sign. The rounding errors
+// of n operations add up to about sqrt(n) u. About 100 operations lie between the loss and the first layer,
+// so the sum is about 10 u; PeerTolerance allows 16 u for bf16.
 double PeerTolerance(model::DType dtype, int64_t positions);
-// Returns the largest relative error that rounding may cause in a strategy of PyTorch in f32, if PyTorch's
-// matrix products round their factors to TF32 (by at most u = 2^-11). This error grows with the number of
-// successive layers, and not with the batch. The result is 64 u, or PeerTolerance for f32 if that is larger.
+// Returns the largest relative error that rounding may cause in the gradients and weights of a strategy of
+// PyTorch in f32, if PyTorch's matrix products round their factors to TF32, each by at most 2^-11 of its
+// value. The error that this rounding causes grows with the model's number of layers, and not with the size
+// of the batch. Tf32PeerTolerance returns 64 * 2^-11, or PeerTolerance for f32 if that is larger.
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench
