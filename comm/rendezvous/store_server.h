@@ -85,8 +85,8 @@ class StoreServer : public Store {
   // tries again, if all ranks had joined before this request or if rank 0 ends.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   void Answer(Connection& connection);
-  // Returns the frame, of type kFailed or kRefused, with which rank 0 tells another rank the cause of the
-  // job's failure.
+  // Returns the frame (message), of type kFailed or kRefused, with which rank 0 tells another rank the cause
+  // of the job's failure.
   Frame CauseFrame() const {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }

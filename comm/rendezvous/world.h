@@ -49,10 +49,11 @@ struct World {
   bool launched_by_other() const { return !launched_by_self() && launcher != "none"; }
 };
 
-// Returns a text that identifies this process's host: world.host if it is not empty; else HostIdentity() and
-// the IP address from which this host sends to other hosts. The address is needed because copies of a running
-// virtual machine have equal HostIdentity(). If world.host is empty, HostOf returns the same text in all
-// processes of one Linux network namespace.
+// Returns a text that identifies this process's host: world.host if it is not empty; else HostIdentity(),
+// which names this boot of the kernel and this network namespace, and the IP address from which this host
+// sends to other hosts. The address is needed because copies of a running virtual machine have one
+// HostIdentity(). If world.host is empty, HostOf returns the same text in all processes of one Linux network
+// namespace.
 std::string HostOf(const World& world);
 
 // A function that returns the value of an environment variable, or nullopt if it is not set.
@@ -73,20 +74,20 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // GRADSYNC_HOST, if set, becomes World::host.
 //
 // The rendezvous is GRADSYNC_RENDEZVOUS if this variable is set. If GRADSYNC_RENDEZVOUS is not set, and
-// mpirun of Open MPI starts all ranks on one host, the rendezvous is a file system directory inside the one
-// that Open MPI has made for the job. If no rendezvous follows from GRADSYNC_RENDEZVOUS or Open MPI, but
+// mpirun of Open MPI starts all ranks on one host, the rendezvous is a directory of files inside the one that
+// Open MPI has made for the job. If no rendezvous follows from GRADSYNC_RENDEZVOUS or Open MPI, but
 // MASTER_ADDR and MASTER_PORT are set, the rendezvous is tcp://MASTER_ADDR:(MASTER_PORT + 1), because
 // torchrun's own store may listen on MASTER_PORT. mpirun and srun set neither GRADSYNC_RENDEZVOUS nor
 // MASTER_ADDR. So a user of mpirun or srun must export GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT,
 // to all ranks, unless mpirun of Open MPI starts all ranks on one host. With a tcp:// rendezvous, rank 0
-// listens only on the addresses of the host in the URL; 0.0.0.0 means all IPv4 addresses. If this host is a
-// name that means only loopback on rank 0, as a host's own name often does, Job's constructor throws
+// listens only on the addresses of the host in the URL; 0.0.0.0 means all IPv4 addresses. If the URL's host
+// is a name that means only loopback on rank 0, as a host's own name often does, Job's constructor throws
 // CollectiveError on rank 0. Job's constructor accepts a name that means only loopback if the name is
 // localhost, or if local_size says that all ranks are on one host.
 //
 // Throws InvalidInput, naming the environment variable, if a variable other than GRADSYNC_RENDEZVOUS has a
 // malformed value or contradicts another variable. Also throws InvalidInput if the world has several ranks
-// and no variable tells the rendezvous. Throws InvalidInput, too, if no launcher has started this process,
+// and the variables give no rendezvous. Throws InvalidInput, too, if no launcher has started this process,
 // but a variable with settings for torchrun is set, such as PET_NNODES.
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);

@@ -49,10 +49,10 @@ struct TestedWorld {
 };
 // Returns the pairs of backend and number of ranks with which a test runs; the backends are those of
 // ThreadBackends(). "local" and each backend whose ranks must be on one host are paired with each number of
-// ranks in the list `in_memory`. The remaining backends are slower: one without ProcessGroup::host_group is
-// paired with each number of ranks in the list `others`. A backend with ProcessGroup::host_group has only one
-// pair, with 4 ranks (two on each of two hosts), or with 2 ranks if this machine has no network. If `others`
-// is empty, backends with ProcessGroup::host_group have no pair.
+// ranks in the list `in_memory`. The remaining backends are slower: each of them without
+// ProcessGroup::host_group is paired with each number of ranks in the list `others`. A backend with
+// ProcessGroup::host_group has only one pair, with 4 ranks (two on each of two hosts), or with 2 ranks if
+// this machine has no network. If `others` is empty, backends with ProcessGroup::host_group have no pair.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
 // Returns the address from which this host sends to other hosts; empty if there is no network.

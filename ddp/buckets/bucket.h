@@ -21,10 +21,10 @@ struct Bucket {
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
   // 0 if the ranks send the bucket's gradients themselves; else the size in bytes of the collective's output.
-  // With the class TouchedRows, the output is the messages of all ranks with the rows of the bucket's only
-  // gradient that may be nonzero. With the strategy topk, the output is the messages of all ranks with the
-  // largest elements of the gradients. With the strategy bf16_wire, the output is a copy of the gradients in
-  // bf16.
+  // With the class TouchedRows, the output is the messages of all ranks, each with those rows of the bucket's
+  // only gradient that may be nonzero. With the strategy topk, the output is the messages of all ranks, each
+  // with the largest elements of the rank's gradients. With the strategy bf16_wire, the output is a copy of
+  // the gradients in bf16.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
   // The number of hosts if the ranks send the bucket through a comm::HostGroup; else 1. The collectives of a
@@ -96,8 +96,8 @@ BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_by
                       bool small_last);
 
 // Adds to `plan` a bucket with only `param`. In this bucket the ranks all-gather some rows of the gradient of
-// `param` (`messages_bytes`: see Bucket). `order` lists `param` and all parameters of `plan`, which have been
-// put into the plan's buckets in this order. The new bucket comes directly before the first bucket whose last
+// `param` (`messages_bytes`: see Bucket). `order` lists `param` and all parameters of `plan`, whose buckets
+// must have been filled in this order. The new bucket comes directly before the first bucket whose last
 // parameter is after `param` in `order`, or, if there is none, at the end.
 void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model::Parameter* const> order,
                  BucketPlan& plan);
