@@ -74,8 +74,8 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // GRADSYNC_HOST, if set, becomes World::host.
 //
 // The rendezvous is GRADSYNC_RENDEZVOUS if this variable is set. If GRADSYNC_RENDEZVOUS is not set, and
-// mpirun of Open MPI starts all ranks on one host, the rendezvous is a directory of files inside the one that
-// Open MPI has made for the job. If no rendezvous follows from GRADSYNC_RENDEZVOUS or Open MPI, but
+// mpirun of Open MPI starts all ranks on one host, the rendezvous is a directory (file://) inside the one
+// that Open MPI has made for the job. If no rendezvous follows from GRADSYNC_RENDEZVOUS or Open MPI, but
 // MASTER_ADDR and MASTER_PORT are set, the rendezvous is tcp://MASTER_ADDR:(MASTER_PORT + 1), because
 // torchrun's own store may listen on MASTER_PORT. mpirun and srun set neither GRADSYNC_RENDEZVOUS nor
 // MASTER_ADDR. So a user of mpirun or srun must export GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT,
