@@ -6,8 +6,9 @@
 
 namespace gradsync::ddp {
 
-// Returns a strategy that calls `strategy`, and checks the caller's calls. `strategy` must have been made
-// with the parameters, the process group and the options of `context`. The checks are:
+// Returns a strategy that passes each call on to `strategy`, and throws an exception if a check of the call's
+// order, arguments or gradient fails. `strategy` must have been made with the parameters, the process group
+// and the options of `context`. The checks are:
 // - OnGradReady throws std::logic_error for a parameter that is not in `context`. OnGradReady also throws
 //   std::logic_error if it is called before the first BeginStep, or twice for a parameter since the last
 //   BeginStep or EndPass.

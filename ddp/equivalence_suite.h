@@ -93,15 +93,16 @@ struct Graph {
   std::vector<size_t> tables = {};        // indices of parameters that Muon leaves to AdamW
   std::vector<size_t> frozen = {};        // indices of parameters that do not train
   // Returns the indices of the parameters that the layers of the model use on a rank in one pass, in the
-  // order of use. `step` is the number of the pass, counted through all steps. An index that occurs twice
-  // means that two layers share the parameter. If this function is empty, a rank uses every parameter once.
+  // order of use. `step` is the number of the pass, counted through all steps. If an index occurs twice in
+  // the list that `uses` returns, two layers share the parameter. If `uses` holds no function, a rank uses
+  // every parameter once.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
   // For a layer that looks up rows, as an embedding does, returns which rows of its parameter it reads in
-  // pass `step`. `use` is the layer's position in the list that `uses` returns. If this function returns
-  // nullopt, or is empty, the layer reads all rows.
+  // pass `step`. `use` is the layer's position in the list that `uses` returns. If `rows` returns nullopt or
+  // holds no function, the layer reads all rows of its parameter.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // A function, or empty. If the function is not empty, a rank's backward of pass `step` calls it before each
-  // computation of a gradient. For this function, `use` is the index of the gradient's parameter.
+  // If `visit` holds a function, a rank's backward of pass `step` calls it before each computation of a
+  // gradient. The argument `use` of `visit` is the index of the parameter whose gradient is computed.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;   // three, because a strategy may change its layout after the first step
   int num_passes = 1;  // passes per step, each with new data; a power of two
@@ -145,8 +146,9 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
 }
 
 // Returns units (StrategyContext::units): groups of parameters, each of which strategies with sharded weights
-// gather together. A unit has at most `bytes` bytes, or only one parameter. Forward must read the units one
-// after the other, so a parameter is in no unit if a rank reads it after a parameter of a later unit.
+// gather together. A unit has at most `bytes` bytes, or only one parameter. Forward must read the units in
+// the order of the returned list. So a parameter is in no unit if any rank, in any pass, reads it after a
+// parameter of a unit that comes later in this list.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);
@@ -180,7 +182,8 @@ inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, c
 }
 
 // Gradient descent for SingleProcess: subtracts kRate times the gradient from each unfrozen parameter.
-// Strategies train with model::Sgd instead, so the tests also check model::Sgd.
+// Strategies train with model::Sgd, not with Descend, so the comparison with SingleProcess also checks
+// model::Sgd.
 inline void Descend(const TestModel& model) {
   for (model::Parameter* param : model::Trained(model.params())) {
     const model::Tensor update = param->grad().Clone();
@@ -274,7 +277,8 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   }
   // When the strategy is destroyed, the parameters' own memory must hold the weights. If ranks keep only
   // parts of the weights, CompleteValues must be called before the strategy is destroyed. For other
-  // strategies the call is optional, so tests call CompleteValues only if the number of ranks is odd.
+  // strategies CompleteValues is optional: tests call it only if the number of ranks is odd, so they cover
+  // training with and without the call.
   if (TraitsOf(tested.strategy).shards_values || group.size() % 2 == 1) strategy->CompleteValues();
   strategy.reset();
   return {ValuesOf(*model), ReadFrom(*model), grads};

@@ -58,7 +58,8 @@ class LoggingGroup : public comm::ProcessGroup {
         return Log("reduce_scatter", output);
       case comm::Collective::kAllGather:
         for (int rank = 0; rank < size(); ++rank) {
-          // CopyFrom would call Tensor::CountWrite, but a real all-gather writes without calling CountWrite.
+          // Uses memmove, because Tensor::CopyFrom would also count the write (Tensor::CountWrite); a real
+          // all-gather does not count its writes.
           const Tensor part = output.Slice(rank * input.numel(), input.shape());
           std::memmove(part.raw_data(), input.raw_data(), input.nbytes());
         }

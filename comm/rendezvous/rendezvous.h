@@ -11,11 +11,12 @@
 namespace gradsync::comm {
 
 // Lets the ranks of a process group exchange values, such as the names of their sockets, while they construct
-// the group. A rank must not construct two process groups at the same time.
+// the group. Two threads of a rank must not construct process groups at the same time.
 class Rendezvous {
  public:
-  // The constructor uses the job that the ranks of `world` have joined (World::job). If the ranks have joined
-  // no job, the constructor forms a new job with them, and throws the exceptions of Job's constructor.
+  // The new Rendezvous exchanges values through the job that the ranks of `world` have joined (World::job).
+  // If the ranks have joined no job, the constructor of Rendezvous forms a new job with them, and throws the
+  // exceptions of Job's constructor.
   Rendezvous(const World& world, std::chrono::milliseconds timeout);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;

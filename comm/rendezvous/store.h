@@ -50,8 +50,8 @@ class Store {
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
   // Makes the job fail with `cause`. Rank 0 sends `cause` to each other rank, in the answer to a later
-  // request of that rank or when rank 0 ends. Has no effect if rank 0 cannot be reached or if the job has
-  // failed before.
+  // request of that rank or when rank 0 ends. Fail has no effect if rank 0 cannot be reached, or if the job
+  // has already failed when rank 0 receives `cause`.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
   // Returns the `cause` of the job's failure if this rank knows that a call of Fail with kBadArgument has
   // made the job fail, because a rank had a bad argument. Otherwise returns nullopt.

@@ -32,8 +32,8 @@ class StoreServer : public Store {
     int size = 2;        // size of the world
     std::string host{};  // host of rank 0
     // A function that compares `terms`, the settings (such as the world's size) of a rank that joins, with
-    // those of rank 0. The function returns the error with which the job then fails, or an empty text if the
-    // settings agree.
+    // those of rank 0. The function returns an empty text if the settings agree, else an error message; the
+    // job then fails with this message as its cause.
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
@@ -61,8 +61,8 @@ class StoreServer : public Store {
 
  private:
   struct Connection;
-  // The calls of Meet by several ranks with the same key, which wait for each other. The last of these ranks
-  // that calls Meet wakes the others.
+  // The state of one meeting, in which several ranks call Meet with the same key and wait for each other. The
+  // last of these ranks to call Meet wakes the others.
   struct Meeting {
     std::vector<std::optional<std::vector<std::string>>> values;  // values by index
     int num_missing = 0;
@@ -80,20 +80,21 @@ class StoreServer : public Store {
   // joined and this client has been sent kYes; returns false if the client does not become a rank of the job.
   bool Admit(Connection& connection);
   // Returns the answer to kJoin, a client's request to join as `rank`. Waits until all ranks have joined, the
-  // job has failed, or rank 0 ends. Returns kNo if another client is still connected as `rank` after one
-  // second, and kLater if all ranks had joined before or if rank 0 ends.
+  // job has failed, or rank 0 ends. The answer is kNo, which rejects the client, if another client that has
+  // joined as `rank` does not disconnect within one second. The answer is kLater, after which the client
+  // tries again, if all ranks had joined before this request or if rank 0 ends.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   void Answer(Connection& connection);
-  // Returns the frame (kFailed or kRefused, with the cause) with which rank 0, after the job has failed,
-  // answers a rank that has joined.
+  // Returns the frame (message), of type kFailed or kRefused, with which rank 0 tells another rank the cause
+  // of the job's failure.
   Frame CauseFrame() const {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }
   // Called before rank 0 closes a client's connection: may send the client a last frame for which the client
   // has not asked. If the job has failed and the client is a rank of the job, sends the cause, which the
   // client can read from its socket even after rank 0 has ended. If the client has not joined, sends kLater
-  // if rank 0 ends or if RejectOldest has rejected the client. After kLater the client connects again;
-  // without this frame, the client would assume that rank 0 has died.
+  // if rank 0 ends, or if RejectOldest has rejected this client to make room for a new one. After kLater the
+  // client connects again; without the frame kLater, the client would assume that rank 0 has died.
   void SendGoodbye(Connection& connection, bool is_rank);
   void MarkInformed(int rank);
 

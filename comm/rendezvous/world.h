@@ -31,7 +31,8 @@ struct World {
   std::string launcher = "none";
   std::string job_name{};    // the name of the job (see WorldFromEnvironment); may be empty
   std::string job_secret{};  // GRADSYNC_SECRET, which only the job's ranks know; empty if it is not set
-  // A text that identifies this host (GRADSYNC_HOST). If this member is empty, HostOf makes such a text.
+  // The value of the environment variable GRADSYNC_HOST, by which the user identifies this host. If the
+  // variable is not set, this member is empty, and HostOf makes a text that identifies the host.
   std::string host{};
   // If this world is a part of a larger world (PartOf), the numbers of this world's ranks in the whole job;
   // else empty. Error messages use these numbers.
@@ -42,15 +43,17 @@ struct World {
 
   int NameOf(int index) const { return MemberName(members, index); }
   // launched_by_self: this program started its ranks by LaunchSelf. launched_by_other: another launcher, such
-  // as torchrun, started them. Both are false for a process without a launcher.
+  // as torchrun, started them. launched_by_self and launched_by_other are both false for a process that no
+  // launcher has started.
   bool launched_by_self() const { return launcher == "self"; }
   bool launched_by_other() const { return !launched_by_self() && launcher != "none"; }
 };
 
-// Returns a text that identifies this process's host: world.host if it is set; else the system's identity
-// (comm/processes/host.h) and the host's address towards other hosts, because copies of a running virtual
-// machine have equal system identities. Without world.host, the text is equal for all processes of one
-// network namespace.
+// Returns a text that identifies this process's host: world.host if it is not empty; else HostIdentity(),
+// which names this boot of the kernel and this network namespace, and the IP address from which this host
+// sends to other hosts. The address is needed because copies of a running virtual machine have one
+// HostIdentity(). If world.host is empty, HostOf returns the same text in all processes of one Linux network
+// namespace.
 std::string HostOf(const World& world);
 
 // A function that returns the value of an environment variable, or nullopt if it is not set.
@@ -63,25 +66,29 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // which a user starts this program.
 //
 // A launcher need not set the variables from which local_rank and local_size are read, such as torchrun's
-// LOCAL_RANK and LOCAL_WORLD_SIZE. Without the variable of local_size, local_size is 0, or 1 in a world of
-// one rank. In a world of several ranks, JoinJob replaces local_rank and local_size by the right numbers. The
-// job's name is GRADSYNC_JOB if it is set, else the launcher's name for the job, if there is one. If torchrun
-// or Slurm has restarted the job, the number of restarts is appended to this name. GRADSYNC_SECRET, if set,
-// is the job's secret, and must have 16 bytes or more. GRADSYNC_HOST, if set, becomes World::host.
+// LOCAL_RANK and LOCAL_WORLD_SIZE. If the variable for local_size is not set, local_size is 0, or 1 in a
+// world of one rank. In a world of several ranks, JoinJob finds out which ranks share a host, and sets
+// local_rank and local_size accordingly. The job's name is GRADSYNC_JOB if it is set, else the launcher's
+// name for the job, if there is one. If torchrun or Slurm has restarted the job, the number of restarts is
+// appended to this name. GRADSYNC_SECRET, if set, is the job's secret, and must have 16 bytes or more.
+// GRADSYNC_HOST, if set, becomes World::host.
 //
-// The rendezvous is GRADSYNC_RENDEZVOUS if this variable is set. If it is not set, and mpirun of Open MPI
-// starts all ranks on one host, the rendezvous is a directory inside Open MPI's own directory for the job.
-// Otherwise, if MASTER_ADDR and MASTER_PORT are set, the rendezvous is tcp://MASTER_ADDR:(MASTER_PORT + 1),
-// because torchrun's own store may listen on MASTER_PORT. mpirun and srun set neither GRADSYNC_RENDEZVOUS nor
-// MASTER_ADDR. So the user must export GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, for all ranks,
-// unless Open MPI's directory is used. With a tcp:// rendezvous, rank 0 listens only on the addresses of the
-// given host; 0.0.0.0 means all IPv4 addresses. If the given host is a name that means only loopback on rank
-// 0, as a host's own name often does, Job's constructor throws CollectiveError on rank 0. The constructor
-// accepts such a name if it is localhost, or if local_size says that all ranks are on one host.
+// The rendezvous is GRADSYNC_RENDEZVOUS if this variable is set. If GRADSYNC_RENDEZVOUS is not set, and
+// mpirun of Open MPI starts all ranks on one host, the rendezvous is a directory (file://) inside the one
+// that Open MPI has made for the job. If no rendezvous follows from GRADSYNC_RENDEZVOUS or Open MPI, but
+// MASTER_ADDR and MASTER_PORT are set, the rendezvous is tcp://MASTER_ADDR:(MASTER_PORT + 1), because
+// torchrun's own store may listen on MASTER_PORT. mpirun and srun set neither GRADSYNC_RENDEZVOUS nor
+// MASTER_ADDR. So a user of mpirun or srun must export GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT,
+// to all ranks, unless mpirun of Open MPI starts all ranks on one host. With a tcp:// rendezvous, rank 0
+// listens only on the addresses of the host in the URL; 0.0.0.0 means all IPv4 addresses. If the URL's host
+// is a name that means only loopback on rank 0, as a host's own name often does, Job's constructor throws
+// CollectiveError on rank 0. Job's constructor accepts a name that means only loopback if the name is
+// localhost, or if local_size says that all ranks are on one host.
 //
-// Throws InvalidInput, naming the variable, for a malformed or contradictory value, and for a world of
-// several ranks without a rendezvous. Also throws InvalidInput if no launcher has started this process, but a
-// variable with settings for torchrun is set, such as PET_NNODES.
+// Throws InvalidInput, naming the environment variable, if a variable other than GRADSYNC_RENDEZVOUS has a
+// malformed value or contradicts another variable. Also throws InvalidInput if the world has several ranks
+// and the variables give no rendezvous. Throws InvalidInput, too, if no launcher has started this process,
+// but a variable with settings for torchrun is set, such as PET_NNODES.
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 

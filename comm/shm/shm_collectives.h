@@ -14,8 +14,8 @@
 
 namespace gradsync::comm {
 
-// Finds the shared buffer in which a tensor is. A shared buffer is memory that all ranks have mapped, with a
-// part for each rank. Thread-safe.
+// A table of one rank's shared buffers, in which Find looks up the buffer that contains a tensor. A shared
+// buffer is memory that all ranks have mapped, with a part for each rank. Thread-safe.
 class SharedBuffers {
  public:
   // The shared buffer in which a tensor is, and where in a rank's part of the buffer the tensor begins.
@@ -72,14 +72,16 @@ class ShmCollectives {
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
 
   // Writes this rank's notice to shared memory: the description of the collective `request`, and the input if
-  // it is short. Returns true if the notice contains the input, or if the collective moves no data. If Begin
-  // returns true on all ranks, the other ranks can finish the collective before this rank calls Run.
+  // it is short. Returns true if this rank's notice contains its input, or if the collective moves no data.
+  // If Begin returns true on all ranks, a call of Run on one rank does not wait for the calls of Run on the
+  // other ranks.
   bool Begin(const Request& request);
   // Runs the collective `request`, and returns when this rank has its result. First writes this rank's notice
   // of `request`, unless a call of Begin has written it, and waits until all ranks have written their
-  // notices. If the notices do not contain the inputs, also waits while other ranks read or compute. Throws
-  // PeerError if this rank has to wait for a rank that has ended, or waits for another rank for longer than
-  // the timeout. Throws std::runtime_error if ranks issue different collectives.
+  // notices. If the notices do not contain all inputs, Run also waits until the other ranks have done their
+  // parts of the collective, such as reading this rank's input. Throws PeerError if this rank has to wait for
+  // a rank that has ended, or waits for another rank for longer than the timeout. Throws std::runtime_error
+  // if ranks issue different collectives.
   void Run(const Request& request);
 
  private:
@@ -88,15 +90,15 @@ class ShmCollectives {
 
   bool IsShort(const Request& request, const SharedBuffers::Location& place) const;
   // Returns the place in shared memory of the notice that `rank` writes for the current collective, which is
-  // the collective for which this rank has last written a notice.
+  // the collective for which the calling rank has last written its own notice.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);
   void CheckSame() const;
-  // PublishedInputs and SharedInputs return, by rank, the addresses at which this rank reads the inputs of
-  // all ranks to the current collective. PublishedInputs returns addresses in the notices, or nullopt if an
-  // input is not in its rank's notice. SharedInputs returns addresses in a shared buffer, or nullopt if the
-  // inputs are not all in the same shared buffer.
+  // PublishedInputs and SharedInputs return the addresses at which this process reads the ranks' inputs to
+  // the current collective: element r is the address of rank r's input. PublishedInputs returns addresses in
+  // the notices, or nullopt if an input is not in its rank's notice. SharedInputs returns addresses in a
+  // shared buffer, or nullopt if the inputs are not all in the same shared buffer.
   std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 

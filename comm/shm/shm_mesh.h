@@ -33,7 +33,7 @@ class ShmMesh {
   // The constructor allocates `area_bytes` bytes of zeroed shared memory for every rank; area(r) points to
   // those of rank r. The constructor returns when all ranks have mapped the memory of all ranks. Throws
   // CollectiveError if ranks are missing or memory cannot be shared. Throws InvalidInput if the ranks are on
-  // several hosts, or if the rendezvous is malformed.
+  // several hosts, or if world.rendezvous is neither file:///directory nor tcp://host:port.
   ShmMesh(const World& world, size_t area_bytes, std::chrono::milliseconds timeout, FirstCause& first_cause);
   ShmMesh(const ShmMesh&) = delete;
   ShmMesh& operator=(const ShmMesh&) = delete;
@@ -57,10 +57,10 @@ class ShmMesh {
   // Sets the longest time that a rank sleeps in WaitForAll before it checks again whether another rank has
   // ended.
   void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
-  // Waits until the step counter of every rank is at least as high as this rank's. Throws PeerError if
-  // another rank ends or calls Abort before that other rank's counter has reached this rank's, or if that
-  // counter has not reached this rank's within the timeout. The PeerError names the other rank. After Abort
-  // on this rank, the PeerError names no rank.
+  // Waits until the step counter (number of calls of Step) of every rank is at least as high as this rank's.
+  // Throws PeerError if another rank ends or calls Abort before that other rank's counter has reached this
+  // rank's, or if that counter has not reached this rank's within the timeout. The PeerError names the other
+  // rank. After Abort on this rank, the PeerError names no rank.
   void WaitForAll();
   void Meet() {
     Step();

@@ -18,8 +18,9 @@ namespace gradsync::comm {
 // than the timeout, all unfinished and all later collectives of the process group fail. A rank that waits in
 // a collective notices the death of another rank within about 50 ms. The system frees the shared memory when
 // no process has it mapped any more. If an allocation (Allocate) fails on one rank, the process group fails
-// on all ranks. The process group's destructor makes unfinished collectives fail, and does not wait for other
-// ranks.
+// on all ranks. If a rank destroys its process group while collectives are unfinished, these collectives fail
+// on this rank, and on each other rank that waits for this rank. The process group's destructor does not wait
+// for other ranks.
 //
 // MakeShmGroup returns when all ranks are connected. Throws CollectiveError if ranks are missing or memory
 // cannot be shared, and InvalidInput for bad options or ranks of several hosts. `device` is not used:

@@ -49,8 +49,8 @@ class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
   }
 
   // Makes the process group of size() ranks that the test parameter describes, and starts a thread for each
-  // rank, which calls body(group). If `world` is set, calls body(group) only for this process's rank, on the
-  // calling thread, and not at all if this rank's number is size() or more.
+  // rank, which calls body(group). If the static member `world` is set, OnAllRanks calls body(group) only for
+  // this process's rank, on the calling thread, and not at all if this rank's number is size() or more.
   void OnAllRanks(const std::function<void(ProcessGroup& group)>& body);
 
  private:

@@ -23,7 +23,7 @@ std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int ra
 
 // Returns the process groups of `size` ranks on the CPU: element r is for the thread of rank r. `backend` is
 // "local" (MakeLocalGroups) or one of BackendNames(). With a backend other than "local", the ranks act as if
-// each host had `ranks_per_host` of them; 0 means that all ranks are on one host.
+// each host had `ranks_per_host` of them, or, if `ranks_per_host` is 0, as if one host had all ranks.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
     int ranks_per_host = 0);
@@ -48,10 +48,11 @@ struct TestedWorld {
   int size;
 };
 // Returns the pairs of backend and number of ranks with which a test runs; the backends are those of
-// ThreadBackends(). "local" and each backend whose ranks must be on one host are paired with each number in
-// `in_memory`. Other backends are slower, and are paired with each number in `others`. A backend with
-// ProcessGroup::host_group is only paired with 4 ranks (two on each of two hosts), or with 2 ranks if this
-// machine has no network; such a backend is left out if `others` is empty.
+// ThreadBackends(). "local" and each backend whose ranks must be on one host are paired with each number of
+// ranks in the list `in_memory`. The remaining backends are slower: each of them without
+// ProcessGroup::host_group is paired with each number of ranks in the list `others`. A backend with
+// ProcessGroup::host_group has only one pair, with 4 ranks (two on each of two hosts), or with 2 ranks if
+// this machine has no network. If `others` is empty, backends with ProcessGroup::host_group have no pair.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
 // Returns the address from which this host sends to other hosts; empty if there is no network.

@@ -20,18 +20,21 @@ struct Bucket {
   std::vector<model::Parameter*> params;
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
-  // If messages_bytes is not 0, the ranks do not send the bucket's gradients themselves. They send instead
-  // the rows of the bucket's only gradient that may be nonzero (class TouchedRows), the gradients' largest
-  // elements (strategy topk) or a copy of the gradients in bf16 (strategy bf16_wire). messages_bytes is then
-  // the size in bytes of the collective's output: the messages of all ranks with these rows or elements, or
-  // the copy.
+  // 0 if the ranks send the bucket's gradients themselves; else the size in bytes of the collective's output.
+  // With the class TouchedRows, the output is the messages of all ranks, each with those rows of the bucket's
+  // only gradient that may be nonzero. With the strategy topk, the output is the messages of all ranks, each
+  // with the largest elements of the rank's gradients. With the strategy bf16_wire, the output is a copy of
+  // the gradients in bf16.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
-  // The number of hosts if the ranks send the bucket through a comm::HostGroup; else 1. In a HostGroup the
-  // collective runs within each host, and a reduce-scatter then also reduces its parts between the hosts.
+  // The number of hosts if the ranks send the bucket through a comm::HostGroup; else 1. The collectives of a
+  // HostGroup exchange data only between the ranks of one host, with one exception: after a reduce-scatter
+  // within each host, the ranks of different hosts that have the same part of the result all-reduce this
+  // part.
   int num_hosts = 1;
   // True if the bucket holds weights as operations read them (Parameter::ForwardValue): the bf16 copies if
-  // the parameters have them. In such a bucket either all parameters have a bf16 copy, or none has.
+  // the parameters have them. If is_read is true, either all parameters of the bucket have a bf16 copy, or
+  // none has.
   bool is_read = false;
 
   model::DType dtype() const {
@@ -48,11 +51,10 @@ struct Bucket {
   }
 };
 
-// Returns the least number of bytes, as a mean over the ranks, that a rank must send in a collective on a
-// vector of `bytes` bytes: (p - 1) / p * bytes for a reduce-scatter, all-gather or broadcast, and 2 (p - 1) /
-// p * bytes for an all-reduce. p is world_size / num_hosts, the number of ranks between which the collective
-// runs. With several hosts, the result for a reduce-scatter includes the all-reduce of its parts between the
-// hosts.
+// Returns the least number of bytes, as a mean over the ranks, that a rank must send in a collective of p =
+// world_size / num_hosts ranks on a vector of `bytes` bytes: (p - 1) / p * bytes for a reduce-scatter,
+// all-gather or broadcast, and 2 (p - 1) / p * bytes for an all-reduce. With several hosts, the result for a
+// reduce-scatter includes the all-reduce of its parts between the hosts.
 double SentBytes(comm::Collective collective, double bytes, int world_size, int num_hosts = 1);
 
 // The buckets that the ranks send, in the order in which they send them. A parameter is in several buckets if
@@ -87,16 +89,16 @@ BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLim
 BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 
 // Returns a plan of PlanBuckets in which each gradient starts on a cache line of its bucket, because kernels
-// that write gradients into the buckets store whole SIMD vectors. With `small_first` the limit of the first
-// bucket is 1 MiB. With `small_last` the limit of a bucket is max(1 MiB, bytes of the gradients in later
-// buckets). No limit exceeds `bucket_bytes`.
+// that write gradients into the buckets store whole SIMD vectors. With `small_first` the limit of the plan's
+// first bucket is 1 MiB. With `small_last` the limit of a bucket is max(1 MiB, bytes of the gradients in the
+// buckets after it in the plan). No limit exceeds `bucket_bytes`.
 BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes, bool small_first,
                       bool small_last);
 
 // Adds to `plan` a bucket with only `param`. In this bucket the ranks all-gather some rows of the gradient of
-// `param` (`messages_bytes`: see Bucket). `order` has `param` and all parameters of `plan`, in the order from
-// which `plan` was made. The new bucket comes directly before the first bucket whose last parameter is after
-// `param` in `order`, or, if there is none, at the end.
+// `param` (`messages_bytes`: see Bucket). `order` lists `param` and all parameters of `plan`, whose buckets
+// must have been filled in this order. The new bucket comes directly before the first bucket whose last
+// parameter is after `param` in `order`, or, if there is none, at the end.
 void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model::Parameter* const> order,
                  BucketPlan& plan);
 
@@ -139,8 +141,8 @@ std::vector<model::Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, c
 std::vector<model::Tensor> MakeCommonBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 
 // Calls the caller's function place(param, view) for each parameter of each bucket. `buffers` has one buffer
-// for each bucket, and `view` is the parameter's part of its bucket's buffer. If `buffers` is empty, never
-// calls `place`.
+// for each bucket, and `view` is the parameter's part of its bucket's buffer. If `buffers` is empty,
+// ForEachPlace does nothing.
 template <class Place>
 void ForEachPlace(const BucketPlan& plan, std::span<const model::Tensor> buffers, const Place& place) {
   for (size_t i = 0; i < buffers.size(); ++i) {

@@ -22,14 +22,14 @@ class OverlappedBuckets : public Strategy {
 
  protected:
   OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
-  // Replaces the buckets by those of `plan`. `plan` must have the parameters of the old buckets, if there are
-  // any. Call SetPlan between steps: after the collectives of all buckets have been waited for, and before
-  // the next BeginStep.
+  // Replaces the buckets by those of `plan`. If there are old buckets, `plan` must have exactly the
+  // parameters that the old buckets have. Call SetPlan between steps: after the collectives of all buckets
+  // have been waited for, and before the next BeginStep.
   void SetPlan(BucketPlan plan);
   // Returns the parameters in the order in which their gradients became ready on rank 0 in this step. All
-  // ranks fill buckets in this order, because they must send the same buckets. Rank 0 broadcasts the order,
-  // so all ranks must call AgreeOnReadyOrder, at the end of a step. AgreeOnReadyOrder throws CollectiveError
-  // if the broadcast fails.
+  // ranks fill buckets in rank 0's order, because they must send the same buckets. Rank 0 broadcasts its
+  // order of parameters, so all ranks must call AgreeOnReadyOrder, at the end of the same step.
+  // AgreeOnReadyOrder throws CollectiveError if the broadcast fails.
   std::vector<model::Parameter*> AgreeOnReadyOrder();
 
   size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }
@@ -47,16 +47,16 @@ class OverlappedBuckets : public Strategy {
   // result.
   virtual void Receive(size_t /*i*/) {}
 
-  // Waits for the collectives of the buckets up to and including the i-th, in plan order. These buckets must
-  // have been sent. After each wait, calls Receive for the bucket. Skips buckets for which Receive has
-  // already been called in this step.
+  // Waits for the collectives of the buckets up to and including the i-th, in plan order. Send must have
+  // started the collectives of all these buckets. After each wait, calls Receive for the bucket. Skips
+  // buckets for which Receive has already been called in this step.
   void ReceiveThrough(size_t i);
   void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
 
   comm::ProcessGroup& group_;
-  // The buckets, in the order in which Send sends them. The strategies `powersgd` and `topk` change
-  // Bucket::numel and offsets of the buckets, because these strategies send other elements than those of the
-  // gradients.
+  // The buckets, in the order in which Send sends them. In the strategies `powersgd` and `topk`,
+  // Bucket::numel and Bucket::offsets count the elements that the strategy sends for each parameter (those of
+  // a factor P, or the largest elements), and not the elements of the gradients.
   BucketPlan plan_;
 
  private:

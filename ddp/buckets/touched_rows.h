@@ -15,7 +15,8 @@ namespace gradsync::ddp {
 // order, so the result is bitwise equal on all ranks. An all-reduce of whole gradients that adds in rank
 // order gives the same result as a TouchedRows object.
 //
-// All ranks agree once (Agree) on the maximum number of rows in a message, and in each step every rank
+// The function Agree, which all ranks call once, fixes, for all later steps, the maximum number of gradient
+// rows in one rank's message. In each later step every rank sends one message with its touched rows, and
 // receives the messages of all ranks. If a rank has more rows than this maximum, or its gradient is dense in
 // a step, its message has a flag instead of rows. All ranks then send the whole gradient. All messages have
 // room for the maximum number of rows, so they have one size, and ranks need not first tell each other how
@@ -23,13 +24,14 @@ namespace gradsync::ddp {
 class TouchedRows {
  public:
   // Returns a TouchedRows object for each parameter of `params` whose gradient is cheaper to send by rows: if
-  // all ranks send the maximum number of rows, these rows and their numbers have together fewer bytes than
-  // the gradient. All ranks must call Agree, at the end of a step that has sent whole gradients. The maximum
-  // number of rows in a message is the number of ids (row numbers) that operations listed in this step on
-  // rank 0, including repeated ids, but at most the rows of the embedding. A later batch of the same shape
-  // has as many ids, so its rows also fit into a message. Gradients must be on the CPU, because for gradients
-  // on a GPU the host would have to wait until the GPU has computed the ids. Agree broadcasts rank 0's
-  // maximum numbers of rows, and throws CollectiveError if the broadcast fails.
+  // all ranks send the maximum number of rows, these rows and their indices have together fewer bytes than
+  // the gradient. All ranks must call Agree at the end of the same step, in which the ranks sent whole
+  // gradients. The maximum number of rows in one rank's message is the number of row indices, including
+  // repeated ones, that operations on rank 0 listed for the parameter in this step (Parameter::touched_rows),
+  // but at most the embedding's number of rows. A later batch of the same shape lists as many indices, so its
+  // rows also fit into a message. Gradients must be on the CPU, because for gradients on a GPU the host would
+  // have to wait until the GPU has computed the indices. Agree broadcasts rank 0's maximum numbers of rows,
+  // and throws CollectiveError if the broadcast fails.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
@@ -39,17 +41,17 @@ class TouchedRows {
 
   // Call these in each step, on all ranks:
   //
-  // Begin zeroes the gradient, so that backward can add to it. Call Begin before forward. The gradient's
-  // memory must stay the same in all steps, and only backward and this object may write to it: after a step
-  // that sent rows, Begin zeroes only the rows that ranks sent.
+  // Begin zeroes the parameter's gradient, so that backward can add to it. Call Begin before forward. The
+  // gradient's memory must stay the same in all steps, and only backward and this object may write to it:
+  // after a step that sent rows, Begin zeroes only the rows that ranks sent.
   void Begin();
   // Starts an all-gather of the messages of all ranks, and does not wait for it. A rank's message has the
   // rows of the gradient that were touched in this step, or says that the whole gradient must be sent. Call
   // Send when backward has completed the gradient.
   comm::Work Send();
-  // Sets the gradient to the sum over ranks. Call Finish when the all-gather that Send started is done. If a
-  // message says that the whole gradient must be sent, all-reduces the whole gradient, and throws
-  // CollectiveError if this all-reduce fails.
+  // Finish sets the parameter's gradient to its sum over ranks. Call Finish when the all-gather that Send
+  // started is done. If the message of any rank says that the whole gradient must be sent, Finish all-reduces
+  // the parameter's whole gradient, and throws CollectiveError if this all-reduce fails.
   void Finish();
 
  private:

@@ -11,7 +11,8 @@ namespace gradsync::ddp {
 
 struct BucketPlan;  // ddp/buckets/bucket.h
 
-// Synchronises the training of all ranks, usually by averaging gradients. A step has these calls:
+// Synchronises the training of all ranks: most strategies average gradients over ranks in each step, some
+// average weights every few steps. A step has these calls:
 //
 //   strategy.BeginStep();
 //   loss = Scale(forward(...), strategy.loss_scale());
@@ -40,13 +41,14 @@ class Strategy {
   // else only in the last pass.
   virtual void OnGradReady(model::Parameter&) {}
   // Returns whether the caller must pass OnUse as the argument on_use of the function Backward. If OnUse is
-  // passed, Backward calls OnUse before it reads a weight, so that the strategy can wait for this weight. For
-  // forward, the strategy itself sets functions that each read of a parameter calls (Parameter::SetOnRead).
+  // passed, Backward calls OnUse before it reads a weight, so that the strategy can wait for this weight. In
+  // forward, nobody calls OnUse: the strategy waits in functions that it has set by Parameter::SetOnRead, and
+  // that each read of a parameter calls first.
   virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
   // Returns whether the caller must call OnGradReady in every pass of a step, and EndPass after every pass
-  // except the last. If needs_every_pass() is true, EndPass takes over the gradients of the pass: when
-  // EndPass returns, has_grad() is false for all parameters that the strategy trains.
+  // except the last. If needs_every_pass() is true, the strategy keeps the reduced gradients of the pass in
+  // its own memory: when EndPass returns, has_grad() is false for all parameters that the strategy trains.
   virtual bool needs_every_pass() const { return false; }
   virtual void EndPass() {}
   // The caller calls Finish after the last backward of a step. When Finish returns, every p.grad() is the
@@ -54,8 +56,9 @@ class Strategy {
   // Traits::owns_update is true.
   virtual void Finish() = 0;
   // Returns the squared Euclidean norm of the mean gradient of all `params` that are not frozen. If
-  // Traits::agreement is kDrifts, the result is the squared norm of this rank's own gradient instead. All
-  // ranks must call SquaredNorm, between Finish and Update, and only if Traits::can_clip is true.
+  // Traits::agreement is kDrifts, the result is the squared norm of this rank's own gradient instead.
+  // SquaredNorm, which clipping needs, is optional: in each step either all ranks call it, between Finish and
+  // Update, or no rank does. If Traits::can_clip is false, SquaredNorm must not be called.
   virtual double SquaredNorm(std::span<model::Parameter* const> params);
   // Updates the weights with the gradients times grad_scale; all ranks must call Update. `optimizer` must be
   // an optimizer for all parameters, and the same object in every step. A strategy that shards the
@@ -69,8 +72,8 @@ class Strategy {
   // If places_values() is true, each host has one copy of the weights, and no rank gathers weights.
   virtual bool places_values() const { return false; }
   // This rank's parts (shards) of the values and gradients of all parameters, one tensor for each bucket. If
-  // `values` is empty, the rank has no parts of its own: it keeps whole values, or the ranks of its host
-  // share them. If `grads` is empty, the rank keeps whole gradients.
+  // `values` is empty, the rank keeps no parts of values: it keeps all values whole, or the ranks of its host
+  // have one common copy of all values in shared memory. If `grads` is empty, the rank keeps whole gradients.
   struct Parts {
     std::vector<model::Tensor> values = {}, grads = {};
   };

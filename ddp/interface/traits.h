@@ -29,13 +29,14 @@ struct Option {
     // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
     kPeriod,
     kStart,  // number of steps at the start that average gradients exactly
-    // If an option with the role kCarry is not 0, all-gathers of weights may still run when Update returns,
-    // and the next step's forward waits for them. If the option is not 0, benchmarks time several steps
-    // together, without barriers between the steps, so that the times include this wait.
+    // If a strategy's option with the role kCarry is not 0, all-gathers of weights may still run when Update
+    // returns, and the next step's forward waits for them. If the option is not 0, benchmarks time several
+    // steps together, without barriers between the steps, so that the times include this wait.
     kCarry,
-    // If an option with the role kPasses is not 0, ranks reduce gradients in every pass (micro-batch) of a
-    // step. If the option is 0, each rank adds the gradients of all its passes, and reduces the sums only in
-    // the last pass. In a step of several passes, the sums need at most one additional copy of all gradients.
+    // If a strategy's option with the role kPasses is not 0, ranks reduce gradients in every pass
+    // (micro-batch) of a step. If the option is 0, each rank adds the gradients of all its passes, and
+    // reduces the sums only in the last pass. In a step of several passes, the sums need at most one
+    // additional copy of all gradients.
     kPasses,
     kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
   };
@@ -55,8 +56,8 @@ struct Option {
   std::span<const std::string_view> words = {};
 };
 
-// The options kSmallFirst and kSmallLast of several strategies limit the sizes of the first and the last
-// buckets.
+// Two options of several strategies: kSmallFirst limits the size of the first bucket that a rank sends in a
+// step, and kSmallLast limits the sizes of the buckets that it sends last.
 inline constexpr Option kSmallFirst = {.name = "small_first",
                                        .meaning = "1: the first bucket holds at most 1 MiB",
                                        .default_value = 1,
@@ -103,8 +104,9 @@ struct Traits {
   // True if the optimizer's state is in an optimizer that the strategy makes, and not in the optimizer that
   // the caller passes to Update.
   bool owns_state = false;
-  // True if each rank keeps only one part of the optimizer's state. All ranks together keep all parts. If the
-  // strategy's option with the role kWithinHost is not 0, the ranks of each host together keep all parts.
+  // True if each rank keeps only one part of the optimizer's state. All ranks together keep all parts of the
+  // state. If the strategy has an option with the role kWithinHost, and the option is not 0, the ranks of
+  // each host together keep all parts of the state.
   bool shards_state = false;
   bool divides_matrices = true;  // with shards_state: parts may end within matrices
   bool shards_grads = false;     // each rank keeps one part of the gradients between steps
@@ -116,9 +118,10 @@ struct Traits {
   // allocate memory for gradients.
   bool places_gradients = false;
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
-  // A function that returns the memory of those buffers of the strategy that the field gradient_copies does
-  // not count, as a multiple of the memory of all gradients. `largest_unit` is the fraction of the model's
-  // elements that the largest unit (StrategyContext::units) has. If the pointer is null, this memory is 0.
+  // A function that returns the memory of the strategy's further buffers, which the field gradient_copies
+  // does not count, as a multiple of the memory of all gradients. `largest_unit` is the fraction of the
+  // model's elements that the largest unit (StrategyContext::units) has. If the pointer more_copies is null,
+  // gradient_copies counts all buffers of the strategy.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The options that users can set in StrategyOptions::values; bucket_bytes is not one of them.
   std::span<const Option> options = {};
@@ -135,8 +138,9 @@ struct Traits {
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
   // The name, in bench/peers/pytorch_ddp.py, of the PyTorch strategy with which benchmarks compare this
   // strategy: "ddp" is DistributedDataParallel, and "ddp_view" is DistributedDataParallel with
-  // gradient_as_bucket_view. Empty if benchmarks compare with no PyTorch strategy. Benchmarks do not compare
-  // if an option whose keeps_twin is false has another value than its default.
+  // gradient_as_bucket_view. Empty if benchmarks compare with no PyTorch strategy. Benchmarks also make no
+  // comparison with PyTorch if an option of the strategy has a value other than its default, and the option's
+  // keeps_twin is false.
   std::string_view pytorch_twin = {};
   // Benchmarks also check the gradients of PyTorch's pytorch_twin against those of one process on the batches
   // of all ranks. Benchmarks allow the larger of two relative errors: twin_differs_by, and a tolerance for

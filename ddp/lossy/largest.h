@@ -9,17 +9,19 @@ namespace gradsync::ddp {
 
 // Moves the `count` elements of `from` that have the largest magnitude to values[], in increasing order of
 // their indices, and sets these elements to 0 in `from`. Writes their indices to indices[]. `from` is f32, on
-// the CPU. Of elements with equal magnitude, those with the lowest indices are moved. NaN counts as infinity,
-// so NaN and infinity are moved before finite numbers. If `indices` is null, all elements are moved and no
-// indices are written, so `count` must be the number of elements of `from`. `scratch` must be f32 and have
-// the size of `from`; it may be overwritten.
+// the CPU. Of two elements with equal magnitude, the one with the lower index counts as larger. NaN counts as
+// infinity, so NaN and infinity count as larger than all finite numbers. If `indices` is null, `count` must
+// be the number of elements of `from`: TakeLargest then moves all elements to values[], and writes no
+// indices. `scratch` must be f32 and have the size of `from`; it may be overwritten.
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
                  int32_t* indices);
 
-// Sets `offsets` and `numel` of `bucket` for a message in which a rank sends the largest `percent` per cent
-// of the elements of each gradient, rounded up to a whole number. Of a gradient with fewer than two
-// dimensions the rank sends all elements. Returns the number of bytes of the message. Throws InvalidInput if
-// only a part of a gradient of 2^31 elements or more is sent, because indices have 32 bits.
+// Plans a message that has, of each gradient of `bucket`, the `percent` per cent of the elements with the
+// largest magnitude, rounded up to a whole number of elements. Of a gradient with fewer than two dimensions
+// the message has all elements. PlanMessage sets offsets[i] of `bucket` to the position of gradient i's first
+// element among the elements in the message, and `numel` to the number of these elements. Returns the number
+// of bytes of the message. Throws InvalidInput if a gradient has 2^31 elements or more and the message has
+// only some of its elements, because the message gives their indices as i32.
 int64_t PlanMessage(double percent, Bucket& bucket);
 
 // Calls fn(parameter, values, indices, count) for each parameter of `bucket`, with its `count` values and

@@ -7,10 +7,11 @@
 namespace gradsync::ddp {
 
 // Compresses a gradient as PowerSGD does: a matrix G (first dimension x all others) is sent as two thin
-// factors, P and Q. E is the part of this rank's earlier gradients that has not been sent; it is zero at
-// first. P and Q are used only if `min_compression` times their number of elements is below that of the
-// gradient. Otherwise is_whole() is true: MakeP copies the whole gradient to P, Finish copies the averaged P
-// back, and there is no Q and no E. The gradient is f32, on the CPU.
+// factors, P and Q. E is the error feedback: the part of this rank's earlier gradients that P and Q did not
+// carry, which MakeP adds to G. E is zero at first. P and Q are used only if `min_compression` times their
+// number of elements is below that of the gradient. Otherwise is_whole() is true: MakeP copies the whole
+// gradient to P, Finish copies the averaged P back, and there is no Q and no E. The gradient is f32, on the
+// CPU.
 class LowRank {
  public:
   // `rank` is the number of columns of P and Q. `stream` selects the random numbers of the first Q. Throws
@@ -24,7 +25,8 @@ class LowRank {
            static_cast<double>(param_->numel());
   }
   // PlaceP and PlaceQ make P and Q views of `storage` that begin at element `offset`. Before the first MakeP,
-  // call PlaceP, then PlaceQ unless is_whole() is true, and then Reset, which fills Q.
+  // call PlaceP, then PlaceQ, and then Reset, which fills Q with random numbers. If is_whole() is true, the
+  // gradient is sent whole, without Q: do not call PlaceQ.
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 

@@ -12,10 +12,11 @@
 // Strategies with Agreement::kLossy or kDrifts, except `none`, have a Reference, which computes the gradients
 // or weights that the strategy must have. These strategies need a Reference because their results are not
 // those of a single process. A Reference computes the strategy's equations for all ranks in one process, in
-// f64; only TopKReference rounds its memory to f32, and MeanReference can round to bf16. Tests compare the
-// results of strategies with those of their references. The benchmarks of training steps also compare results
-// with references, after timing, unless their flag --verify is false. References compute nothing with the
-// code of strategies, except that both fill PowerSGD's first Q with FillTruncatedNormal.
+// f64. There are two exceptions: TopKReference rounds its sums of unsent gradients to f32, and MeanReference
+// can round gradients and their mean to bf16. Tests compare the results of strategies with those of their
+// references. The benchmarks of training steps also compare results with references, after timing, unless
+// their flag --verify is false. References compute nothing with the code of strategies, except that both fill
+// PowerSGD's first Q with FillTruncatedNormal.
 namespace gradsync::ddp {
 
 class Reference {
@@ -25,11 +26,12 @@ class Reference {
   virtual ~Reference() = default;
 
   // Computes the gradient or the weights that all ranks must have next for the p-th parameter. If the
-  // strategy changes gradients, `of_ranks` has the gradient of each rank, and the result is the gradient that
-  // all ranks have after Finish. If the strategy averages weights, `of_ranks` has each rank's weights at the
-  // end of a period (the steps between two synchronisations), and the result is the weights with which all
-  // ranks begin the next period. Call Next once for each parameter in each step (or period), because some
-  // references keep unsent parts of the gradients, or a momentum, from call to call.
+  // strategy changes gradients, of_ranks[r] is the p-th parameter's gradient that rank r has computed, and
+  // the result is the gradient that all ranks have after Strategy::Finish. If the strategy averages weights,
+  // of_ranks[r] has rank r's weights at the end of a period (the steps between two synchronisations), and the
+  // result is the weights with which all ranks begin the next period. Call Next once for each parameter in
+  // each step (or period), because some references keep unsent parts of the gradients, or a momentum, from
+  // call to call.
   virtual Vector Next(size_t p, std::span<const Vector> of_ranks) = 0;
 };
 
@@ -40,14 +42,14 @@ struct ReferenceContext {
   const StrategyOptions& options;
 };
 
-// Makes the Reference of a strategy whose Traits::reference is not null. In the strategy's first steps, whose
-// number StartOf() returns, the Reference computes the mean of the ranks' gradients.
+// Makes the Reference of a strategy whose Traits::reference is not null. In the first n steps, where n is the
+// result of StartOf(traits, context.options), the Reference computes the mean of the ranks' gradients.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
 // Makes a Reference that computes means over ranks. If `rounds` is true, as for the strategy bf16_wire, the
 // Reference rounds each rank's gradient to bf16, averages the rounded gradients in f64, and rounds the mean
-// to bf16. If `rounds` is false, the Reference computes the mean of `of_ranks` without rounding to bf16, such
-// as the mean of the ranks' weights in local SGD.
+// to bf16. If `rounds` is false, the Reference computes the mean of `of_ranks` (in local SGD, of the ranks'
+// weights) without rounding to bf16.
 std::unique_ptr<Reference> MeanReference(bool rounds);
 
 // Makes a Reference that computes PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix
@@ -64,8 +66,9 @@ std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shape
 // of this memory, the `percent` per cent of the elements that have the largest magnitude (rounded up to whole
 // elements; of equal magnitudes the first). A rank keeps the other elements in its memory if `keeps_error` is
 // true. The result is the mean over ranks of the sent elements; an element that a rank does not send counts
-// as 0. Of gradients with fewer than two dimensions, each rank sends all elements. The memory is f32, as in
-// the strategy: in f64, the largest elements could be other elements.
+// as 0. Of gradients with fewer than two dimensions, each rank sends all elements. The Reference rounds its
+// sums of unsent gradients to f32, as the strategy topk does: without this rounding, the Reference could take
+// other elements than the strategy for the largest.
 std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
                                          bool keeps_error);
 

@@ -11,20 +11,21 @@ namespace gradsync::ddp {
 // its bucket.
 class CarriedWeights {
  public:
-  // The buckets of `plan` hold the last layers first, and are padded so that all ranks have parts of equal
-  // size. `plan` and `group` must outlive this object.
+  // The buckets of `plan` are in reverse forward order: the bucket of the last layers is the first. Each
+  // bucket is padded so that all ranks have parts of equal size. `plan` and `group` must outlive this object.
   CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
-  // The destructor waits for pending all-gathers, and moves the weights to the parameters' own memory. If an
-  // all-gather has failed, the weights are lost.
+  // The destructor waits for pending all-gathers, and moves the weights to the parameters' own memory. If any
+  // all-gather has failed, all trained weights are lost, and the parameters have the values that were left in
+  // their own memory.
   ~CarriedWeights();
   CarriedWeights(const CarriedWeights&) = delete;
   CarriedWeights& operator=(const CarriedWeights&) = delete;
 
   // Returns this rank's parts of the weights, one for each bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
-  // Makes every p.value() a view of this object's memory, into which Gather writes; copies no elements. Until
-  // Complete is called, each read of a parameter waits for the last all-gather of its bucket that Gather
-  // began.
+  // Makes every p.value() a view of this object's memory, into which Gather writes; copies no elements. Place
+  // also sets functions (Parameter::SetOnRead) by which, until Complete is called, each read of a parameter
+  // waits for the latest all-gather of the parameter's bucket.
   void Place();
   // Begins an all-gather of parts() for each bucket, the first layers' bucket first. Call Wait before an
   // update writes parts(), because these all-gathers read parts().

@@ -13,7 +13,7 @@ namespace gradsync::ddp {
 // parameters of one unit each (StrategyContext::units), the last unit first: backward reads them in this
 // order, and forward in reverse order. One more bucket may follow, which AtAnyTime() returns. This bucket
 // holds the parameters that are in no unit, because forward may read these parameters at any time. If some
-// parameters have a bf16 copy, this bucket also holds all parameters without a copy.
+// parameters have a bf16 copy, this bucket also holds all parameters without a copy, even those of units.
 struct PlanOfUnits {
   BucketPlan plan;
   size_t num_in_turn = 0;
@@ -24,8 +24,9 @@ struct PlanOfUnits {
  private:
   ptrdiff_t Index() const { return static_cast<ptrdiff_t>(num_in_turn); }
 };
-// Returns the buckets for the parameters and units of `context`. If `as_one` is true, all units (groups of
-// parameters that are gathered together) become one unit.
+// Returns the buckets for `context`: one bucket for each of context.units, and one for the parameters of
+// context.params that are in no unit. If `as_one` is true, all units (groups of parameters that are gathered
+// together) become one unit.
 PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 
 // The weights of a strategy that shards them: every rank keeps one part of each bucket, and gathers a
@@ -36,18 +37,18 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 // its weight again to compute gradients. The gathered weights of any `window` consecutive units have separate
 // memory; the weights of units that are further apart may use the same memory. While a unit is read, the next
 // `window` - 1 units are gathered ahead. The order of gathers is equal on all ranks and does not depend on
-// what a rank reads. The parameters that are in no unit of the plan (PlanOfUnits::AtAnyTime) are gathered
-// once per step.
+// what a rank reads. The bucket outside all units (PlanOfUnits::AtAnyTime) is gathered once per step:
+// BeginStep starts this gather.
 //
-// If parameters have bf16 copies, parts(), which each rank keeps, are f32. The gathered weights of units are
-// then bf16, and those of PlanOfUnits::AtAnyTime are f32.
+// If parameters have bf16 copies, parts(), which each rank keeps, are f32. With bf16 copies, the gathered
+// weights of units are bf16, and those of the bucket outside all units (PlanOfUnits::AtAnyTime) are f32.
 class GatheredWeights {
  public:
-  // `spoils` is for tests on the CPU: if true, a unit's gathered weights become NaN when other units may use
-  // their memory.
+  // `spoils` is for tests on the CPU: if true, GatheredWeights overwrites a unit's gathered weights with NaN
+  // before it lets other units use their memory.
   GatheredWeights(const PlanOfUnits& units, size_t window, bool spoils, comm::ProcessGroup& group);
-  // The destructor moves the weights to the parameters' own memory if Complete has been called since the last
-  // BeginStep. Otherwise the trained weights are lost.
+  // If Complete has gathered all weights since the last BeginStep, the destructor copies them to the
+  // parameters' own memory. Otherwise the trained weights are lost.
   ~GatheredWeights();
   GatheredWeights(const GatheredWeights&) = delete;
   GatheredWeights& operator=(const GatheredWeights&) = delete;
@@ -59,16 +60,16 @@ class GatheredWeights {
   // nothing.
   void PublishParts();
 
-  // Begins a step: starts to gather the parameters that are in no unit (PlanOfUnits::AtAnyTime). After
-  // BeginStep, a read of a parameter (Parameter::ForwardValue) waits for the gather of its bucket.
+  // Begins a step: starts to gather the bucket of the parameters outside all units (PlanOfUnits::AtAnyTime).
+  // After BeginStep, a read of a parameter (Parameter::ForwardValue) waits for the gather of its bucket.
   void BeginStep();
-  // Begins a pass (forward and backward), whose forward gathers each unit anew. Forward may read parameters
-  // until Enter(0) is called.
+  // Begins a pass (forward and backward), whose forward gathers each unit anew. Parameters may be read
+  // (Parameter::ForwardValue) from BeginPass until Enter(0), with which the caller begins backward.
   void BeginPass();
   // Call Enter in backward for i = 0, 1, ... up to the number of units, when backward has finished with
-  // bucket i - 1, and before it reads bucket i. Enter(0) ends forward. For i > 0, Enter lets other buckets
-  // use the memory of bucket i - 1 and starts the gather of bucket i + window - 1, if that bucket is a unit.
-  // Use(i) waits until the weights of bucket i are gathered.
+  // bucket i - 1, and before it reads bucket i. Enter(0) ends forward. For i > 0, Enter lets other units use
+  // the memory of bucket i - 1. If bucket i + window - 1 is a unit, Enter then starts its gather. Use(i)
+  // waits until the weights of bucket i are gathered.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 
@@ -77,21 +78,22 @@ class GatheredWeights {
   void Complete();
 
   // Returns the collectives of a step of `num_passes` passes, in order: the gathers of weights and the
-  // reductions of gradients. `reductions` has the buckets of gradients, in the order in which the strategy
-  // reduces them. The strategy reduces bucket i of `reductions` when backward has finished with bucket i of
-  // the weights.
+  // reductions of gradients. `reductions` lists the buckets of gradients that the strategy reduces in one
+  // pass, in the order of reduction. The strategy reduces bucket i of `reductions` when backward has finished
+  // with bucket i of the weights.
   BucketPlan PlanWith(const BucketPlan& reductions, size_t num_passes) const;
 
  private:
   // Parameter::ForwardValue calls Read before it reads `param`, which is in bucket i. If bucket i is a unit,
-  // Read starts the gathers of this unit and of the `window` - 1 units that forward reads next, if they have
-  // not begun. Then Read waits for the gather of bucket i. Read throws std::logic_error outside of forward,
-  // or if bucket i is a unit and forward has already read a later unit.
+  // and not the bucket outside all units, Read starts the gathers of this unit and of the `window` - 1 units
+  // that forward reads next, if they have not begun. Then Read waits for the gather of bucket i, which
+  // BeginStep has started if bucket i is not a unit. Read throws std::logic_error outside of forward, or if
+  // bucket i is a unit and forward has already read a later unit.
   void Read(size_t i, const model::Parameter& param);
   void GatherThrough(size_t i);
-  // Lets other units use the memory of unit `left`, and then starts to gather unit `next`. If `left` is the
-  // number of units, no memory is given to other units. If `next` is the number of units, nothing is
-  // gathered.
+  // Lets other units use the memory of unit `left`'s gathered weights, and then starts the all-gather of the
+  // weights of unit `next`. If `left` is the number of units, no memory is given to other units. If `next` is
+  // the number of units, nothing is gathered.
   void Replace(size_t left, size_t next);
   void Gather(size_t i);
 
