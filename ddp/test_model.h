@@ -18,13 +18,15 @@
 // model's loss may use a parameter once, several times or not at all. For each use, Backward adds x + 15
 // floor(w / 16) to each element of the parameter's gradient. Here w is the value of the same element of the
 // parameter, and x is a number that DataAt computes from the rank, the step, the parameter and the element's
-// index. If the function Scaled has multiplied the loss by a factor, Backward adds the product of this factor
-// and x + 15 floor(w / 16). For elements with an even index, w is read in forward; for elements with an odd
-// index, w is read in backward. So the indices of a gradient's wrong elements show whether forward or
-// backward has read outdated weights. Both x and 15 floor(w / 16) are small multiples of 15, so that sums,
-// and means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error. (1/3, 1/5 and 1/6 are rounded, but by
-// so little that their products with a multiple of 15 round to the exact result.) Under gradient descent with
-// a learning rate of 0.5, the weights w stay small, and so do the gradients.
+// index. If the function Scaled has multiplied the loss by a factor, Backward instead adds the product of
+// this factor and x + 15 floor(w / 16) to each element of the gradient. For elements with an even index, w is
+// the parameter's value that forward reads; for elements with an odd index, w is the value that backward
+// reads. So if forward has read wrong weights, gradient elements with even indices are wrong; if backward has
+// read wrong weights, those with odd indices are wrong. The summands of a gradient element, x and 15 floor(w
+// / 16), are small multiples of 15, so that sums of gradients, and their means over 1, 2, 3, 4, 5, 6 or 8
+// ranks, have no rounding error. (1/3, 1/5 and 1/6 are rounded, but by so little that their products with a
+// multiple of 15 round to the exact result.) Under gradient descent with a learning rate of 0.5, the weights
+// w stay small, and so do the gradients.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -64,8 +66,8 @@ class TestModel {
   }
 
   // Returns what one use of the parameter with the index `param` adds to element i of the parameter's
-  // gradient, if the use reads the value `weight` for this element, and the loss is not multiplied by a
-  // factor (Scaled).
+  // gradient, if this use reads `weight` as the parameter's element i, and the function Scaled has not
+  // multiplied the loss by a factor.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
@@ -92,9 +94,9 @@ class TestModel {
     return Loss(rank, step, Once(), visit);
   }
   // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If the
-  // function `rows` returns row numbers for use i, the parameter uses[i] must have one column. Use i then
-  // adds 0 to the elements of this parameter's gradient in all other rows, and passes the row numbers to
-  // OpGradient::Contribute.
+  // function `rows` returns row numbers for use i, the parameter uses[i] must have one column. Use i's
+  // contribution to the parameter's gradient is then zero in all rows that `rows` does not return. Use i
+  // passes the returned row numbers to OpGradient::Contribute.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));

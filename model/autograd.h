@@ -61,8 +61,9 @@ class Var {
                        const std::function<void(Parameter&)>& on_ready,
                        const std::function<void(const Parameter&)>& on_use);
 
-  // If this Var is an input of an operation, returns whether its tensor has been written since the operation
-  // read it in forward. changed() detects only writes that Tensor::Version or Parameter::version counts.
+  // Call changed() only for a Var in the list `inputs` of an operation (FromOp). Returns whether the Var's
+  // tensor has been written since this operation read it in forward. changed() detects only writes that
+  // Tensor::Version or Parameter::version counts.
   bool changed() const;
 
   Tensor value_;
@@ -88,9 +89,9 @@ class OpGradient {
 
   // Calls write(grad), which must write this operation's contribution to the gradient of input i to `grad`,
   // or add it there if grad.accumulate is true. `grad` is a Destination<Tensor>: a tensor with the input's
-  // shape, and the flag `accumulate`. If the contribution completes a parameter's gradient, Contribute calls
-  // Backward's argument on_ready for the parameter before it returns. If the contribution is zero except in
-  // some rows, the operation passes the numbers of these rows as `rows` (Parameter::touched_rows).
+  // shape, and the flag `accumulate`. If the contribution completes a parameter's gradient, Backward's
+  // argument on_ready is called for the parameter before Contribute returns. If the contribution is zero
+  // except in some rows, the operation passes the numbers of these rows as `rows` (Parameter::touched_rows).
   template <class Write>
   void Contribute(int i, Write&& write, const Tensor& rows = {}) {
     if (!Needs(i)) return;
@@ -102,9 +103,9 @@ class OpGradient {
   // a copy if possible.
   void PassThrough(int i);
 
-  // Call Open and Close instead of Contribute if one kernel computes the gradients of several inputs
-  // together. Call Open for each input that needs a gradient, run the kernel, which writes to the memory that
-  // Open has returned, and call Close for each of these inputs.
+  // Contribute passes on the gradient of one input; call Open and Close instead if one kernel computes the
+  // gradients of several inputs together. Call Open for each input that needs a gradient, run the kernel,
+  // which writes to the memory that Open has returned, and call Close for each of these inputs.
   Destination<Tensor> Open(int i);
   void Close(int i, const Tensor& rows = {});
 

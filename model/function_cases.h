@@ -34,9 +34,9 @@ struct FunctionCase {
   std::vector<Role> roles = {};  // roles of the inputs; if empty, all inputs are activations
   Function function;
   PlainFunction plain;
-  // The number of terms of the longest sum that the operation computes in forward or backward; for Rope, a
-  // number that makes Tolerance allow for the rounding errors of the angles. In f32 and f64, the error that
-  // tests allow grows with the square root of this number.
+  // The number of terms of the longest sum that the operation computes in forward or backward; for Rope, the
+  // square of the sequence length, because the rounding error of Rope's largest angle is proportional to this
+  // length. In f32 and f64, the error that tests allow grows with the square root of longest_sum.
   int64_t longest_sum = 1;
   bool same_for_any_threads = true;
   std::vector<DType> dtypes = {DType::kF64, DType::kF32};
@@ -47,8 +47,8 @@ struct FunctionCase {
 
 // Returns test cases whose inputs have small shapes, with dimensions such as 1 and odd numbers.
 std::vector<FunctionCase> SmallFunctionCases();
-// Returns test cases whose inputs have larger shapes. In most cases the inputs are large enough for several
-// CPU threads to share the operation's work.
+// Returns test cases whose inputs have larger shapes than those of SmallFunctionCases(). In most cases the
+// inputs are large enough for several CPU threads to share the operation's work.
 std::vector<FunctionCase> LargeFunctionCases();
 
 // Returns `cases` with bf16 added to the dtypes in which tests run each case.

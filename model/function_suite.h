@@ -82,8 +82,8 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  // On the CPU, this loop fills freed memory blocks, which later tensors reuse, with NaN. So wrong results
-  // reveal kernels that read new memory before they write it.
+  // On the CPU, the loop below allocates memory blocks, fills them with NaN and frees them; later tensors
+  // reuse these blocks. So wrong results reveal kernels that read new memory before they write it.
   for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
     PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {
@@ -123,10 +123,10 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
 }
 
 // Returns the largest error that tests allow in an operation's result, relative to 1 + the 2-norm of the
-// expected result (ExpectClose). Rounding makes an error of about sqrt(L) eps in a sum of L = longest_sum
-// random terms, where eps is the machine epsilon of f32 or f64. Results in f32 and f64 may have an error of
-// at most 16 sqrt(L) eps. Rounding to bf16 changes a value by at most 2^-8 of the value; results in bf16 may
-// have an error of at most 4 * 2^-8.
+// expected result (ExpectClose). Rounding makes a relative error of about sqrt(L) eps in a sum of L =
+// longest_sum random terms, where eps is the machine epsilon of f32 or f64. For f32 and f64, Tolerance
+// returns a relative error of 16 sqrt(L) eps. Rounding to bf16 changes a value by at most 2^-8 of the value;
+// for bf16, Tolerance returns a relative error of 4 * 2^-8.
 inline double Tolerance(DType dtype, int64_t longest_sum) {
   if (dtype == DType::kBF16) return 4 * 0x1p-8;
   const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
@@ -134,8 +134,8 @@ inline double Tolerance(DType dtype, int64_t longest_sum) {
   return 16 * eps * std::sqrt(static_cast<double>(longest_sum));
 }
 
-// Expects |got - want| <= Tolerance(...) * (1 + |want|), where |x| is the 2-norm. The summand 1 allows for
-// small errors in results near zero.
+// Expects |got - want| <= Tolerance(got.dtype, longest_sum) * (1 + |want|) for the values `got` of a tensor,
+// where |x| is the 2-norm of a vector x. The summand 1 allows for small errors in results near zero.
 inline void ExpectClose(const Stored& got, const std::vector<double>& want, int64_t longest_sum,
                         const std::string& what) {
   ASSERT_EQ(got.values.size(), want.size()) << what;

@@ -56,12 +56,12 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
   op.Contribute(i, write, rows);
 }
 
-// Computes the gradients of the operation's inputs 0 to N - 1 by the kernel that
-// make.operator()<T>(grad_0, ..., grad_(N-1)) returns. grad_i is the Destination to which the kernel writes
-// or adds input i's gradient. `shared` must be true if several of these inputs may be the same variable,
-// whose gradients are added up in one memory. If `shared` is false, the kernel runs once, for all inputs. If
-// `shared` is true, the kernel runs once for each input that needs a gradient, and computes only this
-// gradient.
+// Computes the gradients of the operation's inputs 0 to N - 1 by the kernel that make.operator()<T>(grad_0,
+// ..., grad_(N-1)) returns. The kernel writes input i's gradient to the Destination grad_i, or adds it there
+// if grad_i.accumulate is true. `shared` must be true if several of the inputs 0 to N - 1 may be the same
+// variable, whose gradients are added up in one memory. If `shared` is false, the kernel runs once, for all
+// inputs. If `shared` is true, the kernel runs once for each input that needs a gradient, and computes only
+// this gradient.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {

@@ -11,8 +11,8 @@
 // tensors do not fit together.
 //
 // With bf16 inputs, an operation computes in f32 and rounds its result to bf16 once; only attention by cuDNN
-// also rounds intermediate results. With bf16 inputs, RmsNorm's weight, CrossEntropy's result, and the
-// gradients of parameters that have a copy in bf16 are f32.
+// also rounds intermediate results. With bf16 inputs, RmsNorm's weight and CrossEntropy's result are f32. The
+// gradient of an f32 parameter is f32 even if operations read the parameter's copy in bf16.
 //
 // In shapes, `...` means any number of leading dimensions, including none.
 //

@@ -23,7 +23,7 @@ Var Project(const std::vector<Var>& outputs, const Tensor& weights);
 // Returns a copy of x as the output of an operation, so that it is not a parameter but an intermediate value.
 Var Intermediate(const Var& x);
 
-// For each of `tensors`, allocates some memory blocks of the tensor's size on the tensor's device, fills them
+// For each of `tensors`, allocates four memory blocks of the tensor's size on the tensor's device, fills them
 // with NaN and frees them. The device's allocator then gives these blocks to new tensors of the same size. So
 // an operation whose result has such a block, and which reads the block before it writes it, computes NaN.
 void PoisonFreeMemory(const std::vector<Tensor>& tensors);
@@ -35,8 +35,9 @@ void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 //
 // CheckGradients also checks that the gradients are the same, up to rounding, if the inputs are intermediate
 // values, if all inputs except one are constants, and if the memory of the gradients held NaN before
-// Backward. CheckGradients also checks that the gradients double if the loss is the sum over two calls of fn,
-// or if Backward adds them to those of an earlier Backward.
+// Backward. CheckGradients also checks that the gradients double if the loss is the sum over two calls of fn
+// with the same inputs, or if a second Backward adds its gradients to the equal gradients of the first
+// Backward.
 testing::AssertionResult CheckGradients(const Function& fn, const std::vector<Tensor>& inputs);
 
 }  // namespace gradsync::model

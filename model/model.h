@@ -36,9 +36,10 @@ class Model {
   // Returns groups of parameters (units), such as those of one layer, in the order in which the forward pass
   // reads them. Training strategies that leave each rank only a part of the parameters, like PyTorch's
   // fully_shard, gather the parameters of a unit from all ranks before the model reads them. After the model
-  // has read these parameters, a strategy may reuse their memory for another unit. So each operation must
-  // read parameters of at most one unit, and forward must read no parameter of a unit after a parameter of a
-  // later unit. Parameters that are in no unit may be read at any time.
+  // has read a unit's parameters, such a strategy may overwrite them with the parameters of another unit. So
+  // each operation must read parameters of at most one unit, and after forward has read a parameter of one
+  // unit, it must read no parameter of the units before this unit in the list that units() returns.
+  // Parameters that are in no unit may be read at any time.
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};
   }

@@ -17,7 +17,7 @@ namespace gradsync::model {
 // A tensor with its name in a checkpoint file.
 using NamedTensor = std::pair<std::string, Tensor>;
 
-// Elements [begin, end) of the flattened parameter `param`, which an optimizer updates.
+// A part of a parameter that an optimizer updates: elements [begin, end) of the flattened parameter `param`.
 struct Part {
   Parameter* param = nullptr;
   int64_t begin = 0;
@@ -48,9 +48,9 @@ inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is
 // needs whole matrices: its constructors throw InvalidInput for a part of a matrix.
 class Optimizer {
  public:
-  // The smallest parts that an optimizer can update independently of the rest. With kElement, these parts are
-  // single elements. With kMatrix, these parts are whole matrices (IsMatrix), and single elements of all
-  // other parameters.
+  // The smallest parts of parameters that an optimizer can update independently of the rest. With kElement,
+  // an optimizer can update each element independently of all others. With kMatrix, an optimizer can update a
+  // matrix (IsMatrix) only as a whole, but each element of other parameters independently.
   enum class Unit { kElement, kMatrix };
 
   virtual ~Optimizer() = default;
@@ -91,20 +91,21 @@ class Optimizer {
   void Reset();
 
  protected:
-  // `states` are the names of a parameter's state tensors, such as "exp_avg": at most two. A parameter has
-  // the first NumStatesOf() of these states.
+  // `states` are the names of a parameter's state tensors, such as "exp_avg": at most two. A parameter p has
+  // only the first NumStatesOf(p) of these state tensors.
   Optimizer(std::string_view name, Unit unit, std::vector<std::string_view> states, std::vector<Part> parts,
             double learning_rate);
 
-  // Updates `parts` and their state tensors by Rule, a struct of model/kernels/optimizer.h such as
-  // kernels::AdamW. `factors` are the values of the members of the struct Rule, such as the learning rate, in
-  // the order of their declaration.
+  // Updates `parts`, a list of parts of parameters, and their state tensors by Rule, a struct of
+  // model/kernels/optimizer.h such as kernels::AdamW. `factors` are the values of the members of the struct
+  // Rule, such as the learning rate, in the order of their declaration.
   template <template <class> class Rule, class... Factors>
   void Run(std::span<const Part* const> parts, double grad_scale, Factors... factors);
   const Tensor& FirstStateOf(const Part& part);
 
  private:
-  // Updates `parts` in training step number num_steps(), counted from 1. Step and Apply call this function.
+  // Updates `parts`, a list of parts of parameters, in training step number num_steps(), counted from 1. Step
+  // and Apply call Update.
   virtual void Update(std::span<const Part* const> parts, double grad_scale) = 0;
   void CheckGradients(std::span<const Part* const> parts) const;
   void AllocateState();
@@ -177,10 +178,10 @@ class AdamW : public Optimizer {
 //   x = 3.4445 x + (-4.7750 a + 2.0315 a a) x, with a = x x^T    five times; tall matrices are transposed
 //   value -= learning_rate * (weight_decay * value + 0.2 * sqrt(max(rows, columns)) * x)
 //
-// The factor 0.2 * sqrt(max(rows, columns)) is from Moonlight (arXiv:2502.16982, section 2.2; PyTorch:
-// adjust_lr_fn="match_rms_adamw"). This factor makes updates about as large as AdamW's, so that matrices need
-// no learning rate of their own. Muon updates all parameters that are not matrices (IsMatrix) by AdamW's
-// formulas.
+// The factor 0.2 * sqrt(max(rows, columns)) is from Moonlight (arXiv:2502.16982, section 2.2), and the same
+// as that of PyTorch's Muon with adjust_lr_fn="match_rms_adamw". This factor makes updates about as large as
+// AdamW's, so that matrices need no learning rate of their own. Muon updates all parameters that are not
+// matrices (IsMatrix) by AdamW's formulas.
 class Muon : public AdamW {
  public:
   struct Options {

@@ -15,8 +15,8 @@ namespace gradsync::model {
 //
 // A parameter may have a copy in bf16: its rounded value, which the operations of the model read instead of
 // the value. The value and the gradient of a parameter with a copy are f32. ForwardValue() rounds the value
-// into the copy again if the value may have changed. An optimizer that updates whole parameters makes this
-// rounding unnecessary, because it writes value and copy together (BeginUpdate()).
+// into the copy if the value may have changed since the last rounding. An optimizer that updates whole
+// parameters makes this rounding unnecessary, because it writes value and copy together (BeginUpdate()).
 //
 // Code that writes the value must call MutableValue() before each write, or BeginUpdate() if it also writes
 // the copy. Without these calls, ForwardValue() may return an old copy, and Backward may not detect that a
@@ -58,8 +58,8 @@ class Parameter {
   void TakeBack();
   bool has_copy() const { return copy_.defined(); }
   // Returns how many bytes the value and its copy in bf16 occupy in the memory that the parameter's
-  // constructor got or allocated. A value that PlaceValue has placed elsewhere does not count. After
-  // PlaceForwardValue, neither value nor copy counts.
+  // constructor got or allocated. The bytes of a value that PlaceValue has placed elsewhere do not count.
+  // After PlaceForwardValue(place), own_bytes() returns 0.
   size_t own_bytes() const;
   // Returns the number of calls of MutableValue() and BeginUpdate() and of changes by PlaceValue and
   // PlaceForwardValue. Backward compares this number with its value in the forward pass, to detect that a
@@ -92,7 +92,7 @@ class Parameter {
   // overwrites grad().
   bool has_grad() const { return has_grad_; }
   // Declares that grad() holds no gradient. Call ResetGrad before the first Backward of each step, so that
-  // Backward overwrites the gradient of the step before.
+  // Backward overwrites the previous step's gradient.
   void ResetGrad() {
     has_grad_ = false;
     any_row_ = false;

@@ -17,11 +17,12 @@ inline constexpr Option kGather = {.name = "gather",
 // A strategy for gradient synchronisation in which each parameter's gradient is a view of a bucket's buffer,
 // so the strategy sends gradients without copying them. With the strategy's option gather=update, an
 // all-gather in Update writes a bucket's updated weights over the bucket's gradients, which are no longer
-// needed; ranks that share the weights need no all-gather. With gather=forward, the all-gathers of the
-// weights begin when the rank has updated its parts of all buckets. The all-gather of the first layers'
-// bucket begins first. With gather=forward, each read of a parameter in the next step's forward waits for the
-// all-gather of the parameter's bucket (ddp/sharding/carried_weights.h). With gather=forward every rank keeps
-// its own copy of the whole weights, even if ranks could share memory.
+// needed. Ranks that keep one common copy of the weights in shared memory need no all-gather. With
+// gather=forward, the all-gathers of the weights begin when the rank has updated its parts of all buckets.
+// The all-gather of the first layers' bucket begins first. With gather=forward, each call of
+// Parameter::ForwardValue in the next step's forward waits until the all-gather of the parameter's bucket is
+// done (ddp/sharding/carried_weights.h). With gather=forward every rank keeps its own copy of the whole
+// weights, even if ranks could share memory.
 class PlacedParts : public ShardedStrategy {
  public:
   void BeginStep() override;

@@ -14,8 +14,9 @@ namespace gradsync::ddp {
 // multiple of the number of ranks, so that all ranks have parts of equal size.
 void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
 // Packs the parameters into buckets, in the reverse of their order in forward, and pads the buckets so that
-// all ranks have parts of equal size. `traits` must have the options small_first and small_last, which lower
-// the size limits of the first bucket and of the last buckets (PlanPlaced).
+// all ranks have parts of equal size. `traits`, which describes the strategy, must list the options
+// small_first and small_last. With small_first=1 the first bucket, and with small_last=1 the last buckets,
+// have lower size limits than the others (PlanPlaced).
 BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 
 // The base class of strategies for gradient synchronisation in which each rank updates one part of every
@@ -23,10 +24,10 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // 5. If p ranks have parts of m elements, the bucket has p m elements, and rank r's part has the elements
 // from r m to (r + 1) m - 1; a parameter may lie in several parts. During backward a reduce-scatter of each
 // bucket gives each rank its part of the gradients, summed over the ranks. This sum is the mean gradient,
-// because the caller multiplies the loss by loss_scale(), which is 1 / (number of ranks). Unless ranks share
-// the weights, all-gathers in Update or in the next step give every rank the updated weights of all parts.
-// The parameters are in the same buckets in all steps, because the optimizer's state of an element cannot
-// move to another rank.
+// because the caller multiplies the loss by loss_scale(), which is 1 / (number of ranks). Unless ranks keep
+// one common copy of the weights in shared memory, all-gathers in Update or in the next step give every rank
+// the updated weights of all parts. The parameters are in the same buckets in all steps, because the
+// optimizer's state of an element cannot move to another rank.
 //
 // If the constructor's argument `in_common` is true, and the ranks can share memory
 // (ProcessGroup::AllocateShared), the ranks keep one common copy of the weights in shared memory, and gather
@@ -34,10 +35,10 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // old weights any more; after the second, all ranks have written their parts of the new weights.
 //
 // MakeSharded can make a strategy that divides each bucket among the ranks of a host, and not among all
-// ranks: `group_` is then a comm::HostGroup of this host's ranks, and every host has all parts ("MiCS",
-// arXiv:2205.00119; PyTorch's hybrid sharding). A reduce-scatter within each host reduces the gradients, and
-// an all-reduce then adds each part of the gradients over the hosts. No weights are sent between hosts,
-// because the ranks of each host have all parts.
+// ranks: `group_` is then a comm::HostGroup of this host's ranks, and every host has all parts of the weights
+// ("MiCS", arXiv:2205.00119; PyTorch's hybrid sharding). A reduce-scatter within each host reduces the
+// gradients, and an all-reduce then adds each part of the gradients over the hosts. No weights are sent
+// between hosts, because the ranks of each host together have all parts of the weights.
 class ShardedStrategy : public OverlappedBuckets {
  public:
   // The destructor copies weights that are in memory shared by ranks to the parameters' own memory. If the
@@ -58,10 +59,10 @@ class ShardedStrategy : public OverlappedBuckets {
   double loss_scale() const override { return 1.0 / (group_.size() * group_.num_hosts()); }
   bool places_values() const override { return !values_.empty(); }
   // Returns the collectives of the last step: a reduce-scatter of each bucket in each pass (micro-batch) and,
-  // unless ranks share the weights, an all-gather of each bucket. Barriers are not listed.
+  // unless ranks keep a common copy of the weights, an all-gather of each bucket. Barriers are not listed.
   BucketPlan plan() const override;
 
-  // Takes ownership of `group`, which must be the process group that the constructor got.
+  // Makes this object the owner of `group`, the process group to which the constructor got a reference.
   void OwnGroup(std::unique_ptr<comm::ProcessGroup> group) { owned_group_ = std::move(group); }
 
  protected:
@@ -69,27 +70,28 @@ class ShardedStrategy : public OverlappedBuckets {
   // parts of a bucket have equal size. If `in_common` is true, ranks that can share memory keep one common
   // copy of the weights in shared memory.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
-  // The constructor of a derived class must call SetParts at its end. `own_grads` and `own_values` become the
-  // memory of this rank's parts of the gradients and of the weights, with one tensor for each bucket. If
-  // `own_values` is empty, Update writes this rank's parts of the new weights directly to the parameters'
-  // values. SetParts makes the optimizer that updates this rank's parts, with the settings of the optimizer
-  // `like`; if `like` is null, the first Update makes that optimizer, with the settings of Update's argument
-  // `optimizer`.
+  // Each direct subclass of ShardedStrategy must call SetParts at the end of its constructor. `own_grads` and
+  // `own_values` become the memory of this rank's parts of the gradients and of the weights, with one tensor
+  // for each bucket. If `own_values` is empty, Update writes this rank's parts of the new weights directly to
+  // the parameters' values. SetParts makes the optimizer that updates this rank's parts, with the settings of
+  // the optimizer `like`; if `like` is null, the first Update makes that optimizer, with the settings of
+  // Update's argument `optimizer`.
   void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
                 std::vector<model::Tensor> own_values = {});
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
   // Returns whether BeginStep has been called since the constructor or the last Reset. After BeginStep, the
-  // current weights are not in the parameters' own memory if ranks share the weights (values_) or the
-  // strategy keeps this rank's parts of the weights in own_values_.
+  // current weights are not in the parameters' own memory if ranks keep a common copy of the weights
+  // (values_) or the strategy keeps this rank's parts of the weights in own_values_.
   bool has_begun() const { return has_begun_; }
   // Returns the number of passes (micro-batches) that EndPass has ended in this step. The caller does not
   // call EndPass for the last pass of a step.
   size_t num_earlier_passes() const { return num_earlier_passes_; }
 
   // Returns a tensor that has as many elements as bucket i. Update gathers the bucket's new weights into this
-  // tensor, unless SetParts got `own_values` or ranks share the weights. GatherGradients gathers the bucket's
-  // gradients into the tensor. The tensors of buckets i and i - 1 must not overlap, because Update copies
-  // weights out of the tensor of bucket i - 1 while it gathers weights into that of bucket i.
+  // tensor, unless SetParts was called with a list `own_values` that is not empty, or ranks keep one common
+  // copy of the weights in shared memory. GatherGradients gathers the bucket's gradients from all ranks into
+  // GatherBuffer(i). GatherBuffer(i) and GatherBuffer(i - 1) must not overlap, because Update copies weights
+  // out of GatherBuffer(i - 1) while it gathers weights into GatherBuffer(i).
   virtual model::Tensor GatherBuffer(size_t i) = 0;
   // If the strategy keeps this rank's parts of the weights in own_values_, the first BeginStep and each
   // Update call PublishValues when own_values_ has the current weights. In PublishValues, a derived class
@@ -117,7 +119,8 @@ class ShardedStrategy : public OverlappedBuckets {
   void MakeOptimizer(const model::Optimizer& like);
   // Copies this rank's parts of the weights from the parameters' own memory to own_values_, the memory for
   // these parts. If no other strategy trains the parameters (is_alone_), and they are on the CPU,
-  // TakeOwnValues then returns the parameters' own memory to the operating system.
+  // TakeOwnValues then lets the operating system reuse the pages of the parameters' own memory, which stays
+  // mapped (MADV_DONTNEED).
   void TakeOwnValues();
   void ReleaseOwnMemory() const;
   // Copies this rank's part of bucket i's weights from the values of the bucket's parameters to `own`.

@@ -8,14 +8,15 @@
 
 namespace gradsync::ddp {
 
-// A strategy for gradient synchronisation in which each rank keeps one part of the gradients, of the
-// optimizer's state and, unless ranks share the weights, of the weights. A unit is a group of parameters,
-// such as those of a layer (StrategyContext::units). If ranks do not share the weights, the weights of a unit
-// are gathered from all ranks before the model reads them (ddp/sharding/gathered_weights.h). While backward
-// computes the gradients of a unit's parameters, these gradients are views of one buffer. When backward has
-// finished with the unit, a reduce-scatter of this buffer gives each rank its part of the gradients, summed
-// over all ranks. These reduce-scatters run in every pass (micro-batch) of a step. The gradient buffers of
-// two consecutive units do not overlap; the buffers of units that are not consecutive may overlap.
+// A strategy for gradient synchronisation in which each rank keeps one part of the gradients and of the
+// optimizer's state. Each rank also keeps only one part of the weights, unless ranks keep a common copy of
+// them in shared memory. A unit is a group of parameters, such as those of a layer (StrategyContext::units).
+// If each rank keeps only one part of the weights, a unit's weights are gathered from all ranks before the
+// model reads them (ddp/sharding/gathered_weights.h). While backward computes the gradients of a unit's
+// parameters, these gradients are views of one buffer. When backward has finished with the unit, a
+// reduce-scatter of this buffer gives each rank its part of the gradients, summed over all ranks. These
+// reduce-scatters run in every pass (micro-batch) of a step. The gradient buffers of two consecutive units do
+// not overlap; the buffers of units that are not consecutive may overlap.
 //
 // All ranks reduce the gradients of all units in the same order, even if a rank's forward does not use some
 // parameters. When backward has finished with a unit, the strategy sets those gradients of the unit to zero
@@ -50,9 +51,10 @@ class ShardedUnits : public ShardedStrategy {
  private:
   void BeginPass();
   // EnterThrough is called when backward has reached unit i, a group of parameters; units are counted from 0
-  // in the order of backward. With i = num_units_, EnterThrough is called when backward has ended. Starts the
-  // reduce-scatters of the units with which backward has finished. Unless backward has ended, makes the
-  // gradients of unit i's parameters views of the unit's buffer.
+  // in the order of backward. With i = num_units_, EnterThrough is called when backward has ended.
+  // EnterThrough(i) starts the reduce-scatters of all units before unit i, because backward has finished with
+  // them. If i < num_units_, EnterThrough(i) also makes the gradients of unit i's parameters views of unit
+  // i's buffer.
   void EnterThrough(size_t i);
   void Leave(size_t i);
   comm::Work Send(size_t i) override;

@@ -68,8 +68,9 @@ Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   };
   return {std::move(takes), parse, print, std::move(choices)};
 }
-// Returns the description (Kind) of a flag that accepts the names of the enumerators `values`. T's namespace
-// must have a function Name that returns the name of an enumerator.
+// Returns the Kind, a description with functions that parse and print values, of a flag that accepts the
+// names of the enumerators `values`. T's namespace must have a function Name that returns the name of an
+// enumerator.
 template <class T>
 requires std::is_enum_v<T> Kind<T> OneOf(std::initializer_list<T> values) {
   std::vector<std::pair<std::string, T>> named;
@@ -84,7 +85,7 @@ Kind<std::string> Text(std::string what);
 
 // A set of categories of command-line flags, one bit for each category. Each program defines its own
 // categories, such as the flags that choose where results are written. FlagTable's functions
-// Refuse(FlagMarks), RefuseAllBut, Values and Given select flags by these bits instead of by lists of names.
+// Refuse(FlagMarks), RefuseAllBut, Values and Given select flags by category instead of by lists of names.
 enum class FlagMarks : uint32_t { kNone = 0 };
 constexpr FlagMarks operator|(FlagMarks a, FlagMarks b) {
   return FlagMarks{static_cast<uint32_t>(a) | static_cast<uint32_t>(b)};
@@ -151,9 +152,10 @@ class FlagTable {
 
   // Reads the command line: "--name=value" for any flag, "--name" for a flag of Kind Switch (true or false),
   // and "--name value" for a flag of another Kind. Throws InvalidInput for an unknown flag, a bad or missing
-  // value, a flag given twice, an unknown topic of --help=TOPIC, or an argument that is neither a flag nor an
-  // allowed path. Parse stops at the arguments --help, -h, --help=TOPIC and --version; help_requested() is
-  // then true. TOPIC is the name of a flag, a title of BeginGroup in small letters, or "all".
+  // value, a flag given twice, an unknown topic of --help=TOPIC, or an argument that is not a flag, unless it
+  // is a path and AllowPaths was called. At --help, -h, --help=TOPIC or --version, Parse returns and ignores
+  // all later arguments; help_requested() is then true. TOPIC is the name of a flag, a title of BeginGroup in
+  // small letters, or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }

@@ -13,10 +13,10 @@ inline constexpr size_t kScreenColumns = 110;
 
 std::string Padded(std::string_view text, size_t width);
 
-// Appends `head` followed by `text` to `lines`, broken at spaces into at most `most` lines. A line is broken
-// before it exceeds kScreenColumns characters, but never within a word. If the text does not fit into `most`
-// lines, an ellipsis replaces its end. AddText appends `end` to each line except the last; for a shell
-// command of several lines, `end` is a backslash.
+// Appends `head` followed by `text` to `lines`, as at most `most` lines; if the text needs more lines, an
+// ellipsis replaces the rest. A line is broken before it exceeds kScreenColumns characters, but never within
+// a word. AddText appends `end` to each line except the last; for a shell command of several lines, `end` is
+// a backslash.
 void AddText(const std::string& head, const std::string& text, size_t most, Lines* lines,
              const char* end = "");
 
@@ -25,7 +25,7 @@ void AddText(const std::string& head, const std::string& text, size_t most, Line
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
   // If AddTo has to omit rows of the table, it keeps the table's last num_last rows and omits rows before
-  // them. But if AddTo may append at most num_last + 3 lines, it omits the table's last rows instead.
+  // them. But if AddTo may append at most num_last + 3 lines, it omits rows at the table's end.
   size_t num_last = 0;
   // The table's first num_left columns are left-aligned, the others right-aligned. By default, all columns
   // are left-aligned.

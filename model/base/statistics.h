@@ -24,8 +24,8 @@ double Median(std::span<const double> values);
 // is 0.2.
 inline constexpr double kTrimmed = 0.2;
 
-// Returns the mean of the values that remain after the fraction `trimmed` of them has been removed at the low
-// end, and the same fraction at the high end. The number of values removed at each end is rounded down. A few
+// Leaves out the fraction `trimmed` of all values at the low end, and the same fraction at the high end, and
+// returns the mean of the remaining values. The number of values removed at each end is rounded down. A few
 // extreme values change the trimmed mean little.
 double TrimmedMean(std::span<const double> values, double trimmed = kTrimmed);
 

@@ -36,14 +36,15 @@ class SharedMemory {
   unsigned char* next_ = DynamicShared<unsigned char>();
 };
 
-// Multiplies tiles, which have two possible shapes. A (kTile, kDim) tile has kTile rows (positions) of one
-// head of q, k, v or dout (the gradient of attention's output). A (kTile, kTile) tile has attention scores,
-// probabilities or their gradients. kDim is head_dim rounded up to 32, 64, 80 or 128; a (kTile, kDim) tile
-// has zeros in the columns from head_dim on. Number, float or double, is the type of a tile's elements.
-// Products of tiles do not use the GPU's tensor cores, which would round f32 inputs.
+// Multiplies tiles: matrices in shared memory, of the shape (kTile, kDim) or (kTile, kTile). A (kTile, kDim)
+// tile has kTile rows (positions) of one head of q, k, v or dout (the gradient of attention's output). A
+// (kTile, kTile) tile has attention scores, probabilities or their gradients. kDim is head_dim rounded up to
+// 32, 64, 80 or 128; a (kTile, kDim) tile has zeros in the columns from head_dim on. Number, float or double,
+// is the type of a tile's elements. Products of tiles do not use the GPU's tensor cores, which would round
+// f32 inputs.
 //
-// A CUDA block has 16 x 16 threads. Thread (ty, tx) computes some elements of a product of two tiles: those
-// in the rows ty * kRows + i and the columns tx + 16 * j, where kRows = kTile / 16 and i < kRows.
+// A CUDA block has 16 x 16 threads. Of a product of two tiles, thread (ty, tx) computes every 16th column
+// from column tx on, in the kRows = kTile / 16 consecutive rows from row ty * kRows on.
 template <class NumberOf, int kDimOf>
 struct Tiles {
   using Number = NumberOf;

@@ -41,15 +41,16 @@ int64_t PreferredChannelBlock();
 // loops on one thread, and slow. oneDNN also computes convolutions of BF16 numbers if the CPU has
 // instructions for BF16 (AVX-512 BF16), except for shapes that oneDNN computes slowly, wrongly or not at all.
 // If oneDNN does not compute a BF16 convolution, the call converts its inputs to temporary f32 arrays, and is
-// slower than a call for f32. Products of BF16 numbers are always summed in f32.
+// slower than a call for f32. The CPU sums the products of BF16 numbers in f32 whether oneDNN computes a BF16
+// convolution or not.
 //
 // On CUDA, cuDNN computes convolutions of f32, f64 and BF16 numbers, with bitwise equal results in every run.
 // cuDNN rounds f32 numbers to TF32 (10 bits of mantissa) only if CudaDevice::allow_tf32() is true. BF16
 // numbers are converted to f32 and multiplied as TF32, which represents them exactly. On CUDA, a block
 // (ActivationShape::block) of the input or output must have one channel (layout NCHW) or, except for f64, all
-// channels (layout NHWC). If the input's block has all channels, the output's block must have all channels
-// too. For other blocks, the kernels' functions OnCuda throw InvalidInput. The functions OnCuda throw
-// CudaError if cuDNN cannot compute the convolution.
+// channels (layout NHWC); else the kernels' functions OnCuda throw InvalidInput. The functions OnCuda also
+// throw InvalidInput if the input's block has all channels, but the output's block does not. The functions
+// OnCuda throw CudaError if cuDNN cannot compute the convolution.
 //
 // The kernel Conv2d computes y, the convolution of x with `weight`.
 template <class T>

@@ -40,8 +40,9 @@ struct Padded {
   void Set(int64_t i, int64_t j, double value) {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
-  // Returns a copy of this matrix, with the NaN after each row, in memory of `device`. The copy does not
-  // start at a multiple of 16 bytes, because the kernels must also compute with arrays that are not aligned.
+  // Returns a copy of this matrix, and of the three NaN after each row in `values`, in memory of `device`.
+  // The copy does not start at a multiple of 16 bytes, because the kernels must also compute with arrays that
+  // are not aligned.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
     Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});
@@ -60,8 +61,9 @@ struct GemmCase {
 
 // Calls multiply(a, b, c, c_stride), the matrix product to test, with matrices in the device's memory, and
 // expects that c then equals the result of plain loops. `c_before` has the values of c before the call. The
-// expected result is the product a b, plus the matrix Padded<C>(m, n, 2) if `adds`. If `adds`, the caller
-// must pass this matrix as `c_before`, or let `multiply` add it.
+// expected result is the product a b, plus the matrix Padded<C>(m, n, 2) if `adds`. If `adds`, either
+// `c_before` must be Padded<C>(m, n, 2) and `multiply` must add the product a b to c, or `multiply` must
+// write the sum of a b and Padded<C>(m, n, 2) to c.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {

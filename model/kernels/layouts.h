@@ -31,8 +31,8 @@ struct ActivationShape {
 
   constexpr int64_t channel_blocks() const { return channels / block; }
   constexpr int64_t pixels() const { return height * width; }
-  // Returns the number of elements of one image in one block of channels. These elements are consecutive in
-  // memory.
+  // Returns the number of elements that one image has in one block of channels: height * width * block. These
+  // elements are consecutive in memory.
   constexpr int64_t plane() const { return pixels() * block; }
   constexpr int64_t numel() const { return batch * channels * pixels(); }
   // Returns the index, in the activation's array, of pixel i of a channel. The pixels of a channel are

@@ -74,7 +74,8 @@ struct UpdatedTensor {
 };
 
 // The kernel Update applies `rule`, such as AdamW, to all elements of `tensors`. The rule gets each gradient
-// multiplied by `grad_scale`, such as a factor that clips gradients. The gradients in memory do not change.
+// multiplied by `grad_scale`, such as a factor that clips gradients. Update does not change the gradients in
+// memory.
 template <template <class> class Rule, class T>
 struct Update {
   std::span<const UpdatedTensor<T>> tensors;
@@ -110,8 +111,8 @@ constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T gr
   return tensor.value[i] = value;
 }
 
-// This macro instantiates Update's member function Body for every rule and for T = float and double. Body is
-// OnCpu or OnCuda, and must be defined above the macro's use.
+// This macro instantiates Update's member function Body for every update rule (Sgd, AdamW, Nesterov, Blend)
+// and for T = float and double. Body is OnCpu or OnCuda, and must be defined above the macro's use.
 #define GRADSYNC_INSTANTIATE_UPDATE(Body)                      \
   template void Update<Sgd, float>::Body(Device&) const;       \
   template void Update<Sgd, double>::Body(Device&) const;      \

@@ -27,8 +27,8 @@ struct PoolShape {
 };
 
 // Computes y, the maximum of each window, and `largest`, the position of this maximum in the window: row *
-// size + column. Of equal maxima, `largest` names the first. NaN counts as larger than any number; of several
-// NaNs, `largest` names the last.
+// size + column. If several elements of a window equal its maximum, `largest` is the position of the first.
+// NaN counts as larger than any number; if a window has several NaNs, `largest` is the position of the last.
 template <class T>
 struct MaxPool {
   PoolShape shape;
@@ -40,8 +40,8 @@ struct MaxPool {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient of MaxPool: dx of a pixel is the sum of dy over all windows whose `largest` names
-// this pixel.
+// Computes the gradient of MaxPool: dx of a pixel is the sum of dy over all windows whose `largest` is the
+// position of this pixel.
 template <class T>
 struct MaxPoolGrad {
   PoolShape shape;

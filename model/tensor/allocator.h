@@ -20,8 +20,8 @@ class MemorySource {
   virtual void Release(void* memory, size_t bytes) = 0;
 };
 
-// Returns a source of CPU memory. For blocks of 2 MiB and more the source asks the operating system for huge
-// pages.
+// Returns a MemorySource that allocates CPU memory. For blocks of 2 MiB and more this MemorySource asks the
+// operating system for huge pages.
 std::unique_ptr<MemorySource> HostMemory();
 
 // Allocates blocks of memory from a source (MemorySource), and keeps freed blocks for later requests. The

@@ -30,9 +30,10 @@ class CudaAnchor {
   int64_t host_ns_ = 0;
 };
 
-// Keeps the newest CudaAnchor of a device. A device has one CudaClock: CudaDevice::Resource<CudaClock>()
-// makes it at the first call, and returns it. Any thread may call anchor(), but only the thread that runs the
-// model on the device may call Anchor(), because Anchor() enqueues work on the device.
+// Keeps a device's newest CudaAnchor, a moment whose time is known on the GPU's and on the CPU's clock. A
+// device has one CudaClock: the first call of CudaDevice::Resource<CudaClock>() constructs it, and every call
+// returns it. Any thread may read the newest anchor by anchor(). Only the thread that runs the model on the
+// device may measure a new anchor by Anchor(), because Anchor() enqueues work on the device.
 class CudaClock {
  public:
   explicit CudaClock(Device& device);
@@ -41,8 +42,8 @@ class CudaClock {
   // anchor and returns it. The call waits until the compute stream is empty, and some tens of microseconds
   // more, so call Anchor() between training steps.
   std::shared_ptr<const CudaAnchor> Anchor();
-  // Returns the newest anchor. Before the first call of Anchor(), this is the anchor that CudaClock's
-  // constructor has made.
+  // Returns the CudaAnchor that the last call of Anchor() has measured or, before the first call, the one
+  // that CudaClock's constructor has measured.
   std::shared_ptr<const CudaAnchor> anchor() const;
 
  private:

@@ -146,8 +146,8 @@ class PinnedBuffer {
 // use it. This reuse is safe on the compute stream, where kernels that use the memory's next tensor come
 // later. Before a tensor is used on another stream, that stream must wait for an event that was recorded on
 // the compute stream after the work that wrote the tensor. After the use, record an event on the other
-// stream. Keep the tensor until the GPU has reached this event, or until the compute stream waits for the
-// event.
+// stream. Keep the tensor until the GPU has reached this event, or until a wait for the event is enqueued on
+// the compute stream.
 //
 // A kernel that finds a token id or a target outside of the vocabulary writes the position of this entry plus
 // one to wrong_indices(). The next Synchronize of the device, or Copy from or to CPU memory, throws

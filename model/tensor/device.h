@@ -27,9 +27,9 @@ class Tracer {
   virtual void End() = 0;
   // Every operation of a forward pass, such as "linear", calls Computed of its device's tracer: on the CPU
   // after it has run its kernels, on a GPU after it has enqueued them. If a tracer measures times, an
-  // operation's time begins at the previous call of Computed or at the end of the previous range, whichever
-  // is later. `inputs` are the operation's inputs, without token ids and the targets of cross-entropy. An
-  // optional input that the caller left out is an undefined Var.
+  // operation's time begins at the previous call of Computed or at the end of the previous range
+  // (TraceRange), whichever is later. `inputs` are the operation's inputs, without token ids and the targets
+  // of cross-entropy. An optional input that the caller left out is an undefined Var.
   virtual void Computed(std::string_view /*name*/, const Tensor& /*output*/,
                         std::span<const Var> /*inputs*/) {}
 };

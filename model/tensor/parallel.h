@@ -10,7 +10,8 @@ namespace gradsync::model::kernels {
 // Divides [0, n) into consecutive ranges, at most one per thread of the device, and calls fn(begin, end) for
 // each range. The calling thread makes one of these calls; each other call runs on a thread of its own.
 // ParallelFor returns when all calls are done. The length of each range except the last is a multiple of
-// `grain`, so that work of at most `grain` elements stays on one thread. fn must not throw.
+// `grain`. If n is at most `grain`, there is at most one range, which the calling thread handles. fn must not
+// throw.
 template <class Fn>
 void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 4096) {
   const int64_t grains = (n + grain - 1) / grain;

@@ -19,8 +19,9 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint3
 // that, for example, initial weights and batches that are drawn with the same seed are independent.
 enum class Purpose : uint64_t { kWeights, kBatches, kOrder, kSpotChecks, kLowRank, kPeak };
 
-// Returns the number of the stream that has the index `index` among the streams of `purpose`. RandomWords and
-// the Fill functions take this number as the argument `stream`. Each purpose has 2^56 streams.
+// Returns the number of the stream (a sequence of random numbers) that has the index `index` among the
+// streams of `purpose`, such as kWeights. RandomWords and the Fill functions take this number as the argument
+// `stream`. Each value of the enum Purpose has 2^56 streams.
 constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
   return static_cast<uint64_t>(purpose) << 56 | index;
 }

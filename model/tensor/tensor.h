@@ -74,8 +74,8 @@ class Tensor {
   // tensor. Throws InvalidInput if these elements are not inside this tensor, or not aligned for `dtype`.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
-  // Returns whether no other Tensor object shares this tensor's storage. If two calls of Over() get the same
-  // memory, their tensors do not share a storage.
+  // Returns whether no other Tensor object shares this tensor's storage. Tensors that two calls of Over()
+  // have returned for the same memory have separate storages.
   bool unique() const { return storage_.use_count() == 1; }
   // Returns whether this tensor and `other` begin at the same address and have equally many elements.
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
@@ -129,8 +129,8 @@ class Tensor {
 class Tensor::Version {
  public:
   Version() = default;
-  // Returns whether a write to the storage has been counted (CountWrite) since version() was called; false if
-  // the storage has been freed.
+  // Returns whether a write to the tensor's storage has been counted (CountWrite) since Tensor::version()
+  // returned this Version; false if the storage has been freed.
   bool changed() const;
 
  private:

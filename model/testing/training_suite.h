@@ -97,7 +97,8 @@ TEST_P(TrainingTest, IsDeterministic) {
 
 // From the third training step on, the device's allocator takes no more memory from the system. The second
 // step may still take memory: the first step allocates the parameters' gradients, perhaps in blocks that its
-// temporary tensors have freed. The temporary tensors of the second step may then need new blocks.
+// temporary tensors have freed. If the gradients keep blocks of the first step's temporary tensors, those of
+// the second step need new blocks.
 TEST_P(TrainingTest, SteadyStepsTakeNothingFromTheSystem) {
   Run run(GetParam());
   for (int step = 0; step < 2; ++step) run.Step();

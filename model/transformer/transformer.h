@@ -36,8 +36,8 @@ void Validate(const TransformerConfig& config);
 int64_t NumParameters(const TransformerConfig& config);
 
 // A decoder-only language model: token embeddings; pre-norm blocks of causal attention with rotary positions
-// and of a SwiGLU feed-forward layer, with residual connections; a final norm; an output projection with its
-// own weights. All norms are RMSNorm, and there are no biases.
+// and of a SwiGLU feed-forward layer, each with a residual connection; a final norm; an output projection
+// with its own weights. All norms are RMSNorm, and there are no biases.
 //
 //   x = x + output_proj(attention(rope(q_proj(h)), rope(k_proj(h)), v_proj(h))),  h = ln1(x)
 //   x = x + w2(silu(w1(h)) * w3(h)),                                              h = ln2(x)
@@ -48,10 +48,10 @@ int64_t NumParameters(const TransformerConfig& config);
 // (vocab_size, d_model).
 class Transformer : public Model {
  public:
-  // Draws the initial weights: matrices from a normal distribution of variance 2 / (in + out), embeddings
-  // from the standard normal distribution, both truncated at 3 standard deviations; weights of norms are 1. A
-  // parameter's initial values depend on `seed`, on its shape and on its index in parameters(), but not on
-  // `device` or `dtype`.
+  // Draws the initial weights: matrices of shape (out, in) from a normal distribution of variance 2 / (in +
+  // out), embeddings from the standard normal distribution, both truncated at 3 standard deviations; weights
+  // of norms are 1. A parameter's initial values depend on `seed`, on its shape and on its index in
+  // parameters(), but not on `device` or `dtype`.
   //
   // `dtype` is the dtype of activations: f32, f64 or bf16. With f32 or f64, parameters, their gradients and
   // the loss have the same dtype. With bf16, parameters, their gradients and the loss are f32, and each
@@ -62,8 +62,8 @@ class Transformer : public Model {
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
   // Returns the parameters in groups: those of the embeddings, of each block, and of the final norm with
-  // lm_head. Data-parallel strategies that shard parameters over ranks gather and free the parameters of a
-  // group together.
+  // lm_head. Data-parallel strategies that shard parameters over ranks gather and free all parameters of one
+  // of these groups together.
   std::vector<std::vector<Parameter*>> units() const override;
 
   // Computes the logits, of shape (batch, seq, vocab_size), from i32 ids of shape (batch, seq).

@@ -32,8 +32,9 @@ void Validate(const ResNetConfig& config);
 struct ConvNormShape {
   std::string conv, norm;             // names of the convolution and the norm
   int64_t in = 0, out = 0, size = 0;  // channels of input and output; size of the square kernel
-  // The convolution's output has 1 / stride of the height and width of its input, and 1 / reduction of the
-  // height and width of the model's input images, rounded up.
+  // The height and width of the convolution's output are those of its input divided by `stride`, rounded up.
+  // The output's height and width are also those of the model's input images divided by `reduction`, rounded
+  // up.
   int64_t stride = 1, reduction = 1;
   bool is_shortcut = false;
 };
@@ -71,15 +72,15 @@ class ResNet : public Model {
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
   // Returns the parameters in six groups: those of the stem, of each of the four stages, and of fc.
-  // Data-parallel strategies that shard parameters over ranks gather and free the parameters of a group
-  // together.
+  // Data-parallel strategies that shard parameters over ranks gather and free all parameters of one of these
+  // groups together.
   std::vector<std::vector<Parameter*>> units() const override;
   std::span<const Buffer> buffers() const override { return buffers_; }
 
-  // Predicts numbers (batch, num_classes) from images (batch, 3, height, width), and updates the running
-  // averages in buffers().
+  // Returns the outputs (batch, num_classes) of the last layer, fc, for images (batch, 3, height, width), and
+  // updates the running averages in buffers().
   Var Predict(const Tensor& images);
-  // Returns the mean squared error between Predict(batch.inputs) and batch.targets, which have the shape
+  // Returns the mean squared error between Predict(batch.inputs) and batch.targets, which both have the shape
   // (batch, num_classes).
   Var Loss(const Batch& batch) override;
 

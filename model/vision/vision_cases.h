@@ -15,7 +15,8 @@ std::vector<FunctionCase> SmallVisionCases();
 // share the work.
 std::vector<FunctionCase> LargeVisionCases();
 // Returns test cases with small and with large shapes for the CUDA kernels of the operations. In these test
-// cases, activations have blocks of one channel or of all channels, because CUDA supports no other blocks.
+// cases, activations have blocks of one channel (layout NCHW) or one block of all channels (NHWC), because
+// the CUDA kernels support no other blocks.
 std::vector<FunctionCase> CudaVisionCases();
 
 }  // namespace gradsync::model

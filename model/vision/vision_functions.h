@@ -7,9 +7,9 @@
 
 // Declares the differentiable operations of image models, such as convolution. The tensors of a call must be
 // on one device and have the same dtype: f32, f64 or bf16. For other dtypes, devices or shapes, an operation
-// throws InvalidInput. The rule of equal dtypes has two exceptions. BatchNormBuffers::num_batches_tracked is
-// i64. If activations are bf16, targets, losses, running averages, BatchNorm2d's weight and bias, and
-// AddBias's bias are f32.
+// throws InvalidInput. Only these tensors of a call may have another dtype:
+// BatchNormBuffers::num_batches_tracked is always i64 and, if activations are bf16, targets, losses, running
+// averages, BatchNorm2d's weight and bias, and AddBias's bias are f32.
 //
 // Activations with pixels (the outputs of convolutions, batch normalisation and max pooling) have the shape
 // (batch, channels / block, height, width, block), where `block` channels of a pixel are adjacent in memory.
@@ -45,7 +45,7 @@ struct Conv2dOptions {
 Var Conv2d(const Var& x, const Var& weight, const Conv2dOptions& options);
 
 // The running averages of batch normalisation, and the number of batches that they include. Each forward pass
-// updates both.
+// updates the averages and the number.
 struct BatchNormBuffers {
   Tensor running_mean;         // (channels), with the weight's dtype
   Tensor running_var;          // (channels), with the weight's dtype
