@@ -34,9 +34,9 @@ struct AnswerWords {
 // Returns one sentence for each place and baseline, with the verdicts on the rows of this place: "Over gloo,
 // against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
 // `--time=18m`)." If the answers name fewer rows than places, each sentence is about one row and baseline
-// instead, and lists the places with each verdict on this row. A sentence about a place that has more than
-// six rows with the same verdict gives only their number, "7 rows". A sentence about one row likewise gives
-// only the number of places, "7 places", if more than six places (settings or backends) have the same
+// instead, and lists the places with each verdict on this row. If more than six rows of a place have the same
+// verdict, the sentence about this place gives only their number: "7 rows". A sentence about one row likewise
+// gives only the number of places, "7 places", if more than six places (settings or backends) have the same
 // verdict. WriteSentences omits answers that have neither a verdict nor a remark (Answer::remark).
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
@@ -120,8 +120,8 @@ std::vector<Choice> MakeChoices(const Settings& settings);
 // for the later launches. The second line has the number of chosen variants and, if it is known, the fastest
 // variant so far in each setting and with each baseline. The later launches leave out a variant with exact
 // gradients if the first launch shows, in every setting, that some other variant with exact gradients is
-// faster; it need not be the same one in each setting. The later launches leave out no baseline. --steps asks
-// for at least as many rounds (one step of each variant) as the first launch had.
+// faster (not necessarily the same one in all settings). The later launches leave out no baseline. --steps
+// asks for at least as many rounds (one step of each variant) as the first launch had.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
 // zero1", "Undecided: ...". If there is no recommendation, returns the reason, or an empty text if

@@ -103,7 +103,7 @@ class Table {
   size_t column(std::string_view name) const;
   bool is_text(size_t column) const { return columns_[column].kind == Kind::kText; }
   double number(size_t row, size_t column) const { return std::get<double>(cell(row, column)); }
-  // Returns the text of a cell that has no number: its own text or, if it has warnings, their TextOf.
+  // Returns the text of a cell that has no number: its own text or, if it has warnings, TextOf(warnings).
   std::string text(size_t row, size_t column) const;
   const TableCell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }
   const std::vector<TableCell>& row(size_t row) const { return rows_[row].cells; }
