@@ -26,9 +26,9 @@ struct ComparedDirs {
 // that has the same benchmark, number of ranks, strategy, model, batch size, ...; the seed of a launch,
 // number of steps, commit and host may differ. If several runs of `here` have the same row, the steps of the
 // row in all these runs make one sample. If several runs of `there` have the same row, the steps of the row
-// in all those runs also make one sample. If hosts, CPUs, builds or network links differ between `here` and
-// `there`, a note below the table of results names the difference. Throws InvalidInput if one of the given
-// files or directories does not exist.
+// in all those runs also make one sample. If the new records (`here`) and the old ones (`there`) are from
+// different hosts, CPUs, builds or network links, a note below the table of results names the difference.
+// Throws InvalidInput if one of the given files or directories does not exist.
 ComparedDirs CompareDirs(const std::vector<std::string>& here, const std::string& there);
 
 }  // namespace gradsync::tools

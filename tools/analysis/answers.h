@@ -15,10 +15,11 @@ struct Answer {
   std::string row{}, baseline{};
   Verdict verdict = Verdict::kNone;
   Estimate difference{};  // of the row to the baseline, as a fraction, usually of the baseline's time or loss
-  // If the answer's verdict is kOpen (undecided), `remark` has the benchmark's flags for a longer measurement
-  // that would probably give a verdict, such as "`--time=5m`". If the verdict is kNone, `remark` has the
-  // reason for the missing verdict, such as "disturbed:17%" (other work used 17 % of the host's CPU time).
-  // `remark` is empty for other verdicts, and if the flags or the reason are unknown.
+  // If the verdict of this Answer is kOpen (undecided), `remark` has the benchmark's flags for a longer
+  // measurement that would probably give a verdict, such as "`--time=5m`". If the verdict is kNone, `remark`
+  // has the reason for the missing verdict, such as "disturbed:17%" (other work used 17 % of the host's CPU
+  // time). `remark` is empty if the verdict is kSlower, kFaster or kEqual, and if neither flags for a longer
+  // measurement nor a reason for a missing verdict are known.
   std::string remark{};
 };
 
@@ -33,34 +34,37 @@ struct AnswerWords {
 // Returns one sentence for each place and baseline, with the verdicts on the rows of this place: "Over gloo,
 // against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
 // `--time=18m`)." If the answers name fewer rows than places, each sentence is about one row and baseline
-// instead, and lists the places with each verdict on this row. If more than six rows (or places) of a
-// sentence have the same verdict, the sentence has their number instead of their names. WriteSentences omits
-// answers that have neither a verdict nor a remark (Answer::remark).
+// instead, and lists the places with each verdict on this row. If more than six rows of a place have the same
+// verdict, the sentence about this place gives only their number: "7 rows". A sentence about one row likewise
+// gives only the number of places, "7 places", if more than six places (settings or backends) have the same
+// verdict. WriteSentences omits answers that have neither a verdict nor a remark (Answer::remark).
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
 // Makes an Answer (the difference and the verdict) for each comparison of a strategy with another row, its
-// baseline. If the baseline strategy was measured with several bucket sizes, the row of each further size is
-// compared with the row of the first size, too. Makes no answers about strategies without communication,
-// about settings whose rows must not be compared (Setting::void_reason), or against a baseline with wrong
-// gradients or parameters (the warning kUnequal).
+// baseline. If the baseline strategy was measured with several bucket sizes over one backend, its later rows
+// are compared with the first of these rows, too, in the order of Setting::rows. Makes no answers about
+// strategies without communication (such as `none`), and none about a setting whose rows must not be compared
+// (Setting::void_reason). Makes no answers about comparisons with a baseline that has the warning kUnequal,
+// because the baseline's gradients or parameters are wrong.
 std::vector<Answer> MakeAnswers(const Settings& settings);
 // A State tells what is known about which row (a strategy with options, over a backend) has the shortest
 // training step. A State says nothing about rows whose gradients are not exact by design, or in whose results
 // a check found an error.
 enum class State {
   kNone,  // nothing, for example because other programs disturbed the measurement
-  // One row is recommended: it is the fastest, or slower than the fastest by at most kEqualWithin (3 % of the
-  // baseline's step).
+  // One row is recommended, Choice::candidates[0], which has the shortest estimated step. FindLeads shows
+  // that this row is the fastest, or slower than the fastest by less than kEqualWithin (3 % of the baseline's
+  // step).
   kUse,
   kEqual,     // several rows are at most kEqualWithin slower than the fastest
   kUndecided  // no row is known to be at most kEqualWithin slower than the fastest
 };
 
 // A Choice is the recommendation among the rows of one setting (model, batch size, ...) that have the same
-// baseline. A row takes part in a choice if its gradients are exact by design (Measurement::is_exact), and if
-// it is the baseline or its comparison with the baseline has a verdict. There is no verdict, for example, if
-// a check found a wrong result.
+// baseline. A row takes part in a choice if its gradients are exact by design (Measurement::is_exact), if its
+// Comparison::no_verdict is empty, and if it is the baseline or its Comparison::verdict is not kNone. The
+// verdict is kNone, for example, if a check found a wrong result.
 //
 // The members `candidates`, `behind` and `state` are computed from the bounds of FindLeads: lower bounds of
 // how much longer each row's step is than each other row's step. With a probability of at least 95 %, all
@@ -69,56 +73,60 @@ struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
-  // The rows that may be the fastest. Only rows that take part in the choice and that all launches measured
-  // can be candidates. A launch is one start of all processes. Candidates are ordered by their estimated
-  // difference to the baseline, the fastest first. If there is only one candidate, it is the fastest row. If
-  // `state` is State::kUse, candidates[0] is recommended.
+  // The rows of this choice that may have the shortest step, because FindLeads shows no other row to be
+  // faster. Only rows that take part in the choice (their gradients are exact, and nothing forbids comparing
+  // them; see Choice) and that all launches measured can be candidates. A launch is one start of all
+  // processes. The candidates are ordered by their estimated difference to the baseline, the fastest first.
+  // If there is only one candidate, and `doubtful` is empty, FindLeads shows that the candidate is the
+  // fastest row. If `state` is State::kUse, candidates[0] is recommended.
   std::vector<const Comparison*> candidates{};
   // With the flag --choose: the rows that only the first launch measured, because that launch showed that
   // they are slower than another row.
   std::vector<const Comparison*> left_early{};
-  // The rows in left_early that may nevertheless be the fastest. The first launch alone showed that these
-  // rows are slower. Bounds that also include the variation between all launches do not show that they are
-  // slower.
+  // The rows in left_early that may be the fastest after all. From the first launch alone, FindLeads showed
+  // for each row in left_early that another row is faster. With the variation between all launches included,
+  // FindLeads does not show this for the rows in `doubtful`.
   std::vector<const Comparison*> doubtful{};
-  // Upper bound of how much longer the step of candidates[0] is than the step of the fastest row. If `state`
-  // is kEqual, the bound holds for every candidate. The members behind, lead, bounds and differences are
-  // fractions of the time of the baseline's step.
+  // Upper bound of how much longer the step of candidates[0]->row is than the step of the fastest row
+  // (strategy) in this choice. If `state` is kEqual, the bound holds for every candidate. The members behind,
+  // lead, bounds and differences are fractions of the baseline's step time, which is the trimmed mean of its
+  // steps.
   double behind = 0;
-  // Lower bound of how much shorter the step of the only candidate is than the steps of other rows; NaN if
-  // the bound is unknown, for example because there are several candidates. If the only candidate is the
-  // baseline, the steps of all other rows that take part and that all launches measured are longer than the
-  // baseline's by at least `lead`. If the only candidate is another row, the baseline's step is longer than
-  // that row's by at least `lead`.
+  // Lower bound of how much shorter the step of the only candidate (the fastest row) is than the steps of
+  // other rows, as a fraction of the baseline's step; NaN if the bound is unknown, for example because there
+  // are several candidates. If the only candidate is the baseline, the steps of all other rows that take part
+  // and that all launches measured are longer than the baseline's by at least `lead`. If the only candidate
+  // is another row, the baseline's step is longer than the candidate's step by at least `lead`.
   double lead = kNaN;
   // One-sided bounds (from FindLeads) of how much longer the step of a row is than the baseline's step; the
-  // key is the row's comparison. A row has a bound only if the bound shows that it is slower or faster than
-  // the baseline although the two-sided interval of the same difference (Comparison::estimate) contains 0. A
-  // bound of 0.02 means that the row is slower than the baseline by at least 2 %; a bound of -0.02 means that
-  // the row is faster by at least 2 %.
+  // keys are the rows' elements of comparisons(). A row has a bound only if the bound shows that it is slower
+  // or faster than the baseline although the two-sided interval of the same difference (Comparison::estimate)
+  // contains 0. A bound of 0.02 means that the row is slower than the baseline by at least 2 %; a bound of
+  // -0.02 means that the row is faster by at least 2 %.
   std::map<const Comparison*, double> bounds{};
   Interval differences{};  // contains the differences of candidates[0] to all other candidates
 
   const Setting& setting() const { return *at.setting; }
-  // Returns the setting's comparisons whose baseline is base->row, including the comparison of the baseline
-  // with itself.
+  // Returns those elements of Setting::comparisons whose baseline is this choice's baseline (base->row),
+  // including the comparison of the baseline with itself.
   std::vector<const Comparison*> comparisons() const;
   // Returns the element of comparisons() whose row has the label `label`; null if there is none.
   const Comparison* Find(const std::string& label) const;
 };
 std::vector<Choice> MakeChoices(const Settings& settings);
-// With --choose, a benchmark is launched several times, and the measurements of the first launch (`settings`)
-// choose the variants (strategies with options, over a backend) that the later launches measure. Returns two
-// lines. The first line has the benchmark's flags --variants and --steps for the later launches. The second
-// line has the number of chosen variants and, if it is known, the fastest variant so far in each setting and
-// with each baseline. The later launches leave out variants that the first launch shows, in every setting, to
-// be slower than another variant with exact gradients. The later launches leave out no baseline. --steps asks
-// for at least as many rounds (one step of each variant) as the first launch had.
+// With --choose, a benchmark is launched several times. From the measurements of the first launch
+// (`settings`), ChooseForLaunches chooses the variants (strategies with options, over a backend) that the
+// later launches measure. Returns two lines. The first line has the benchmark's flags --variants and --steps
+// for the later launches. The second line has the number of chosen variants and, if it is known, the fastest
+// variant so far in each setting and with each baseline. The later launches leave out a variant with exact
+// gradients if the first launch shows, in every setting, that some other variant with exact gradients is
+// faster (not necessarily the same one in all settings). The later launches leave out no baseline. --steps
+// asks for at least as many rounds (one step of each variant) as the first launch had.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
 // zero1", "Undecided: ...". If there is no recommendation, returns the reason, or an empty text if
-// Setting::void_reason has the reason. A recommendation also names the rows that must not be compared, each
-// with the reason: "not judged: flat (disturbed:17%)".
+// Setting::void_reason has the reason. A recommendation also lists the rows that must not be compared with
+// the baseline (Comparison::no_verdict), each with the reason: "not judged: flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
 // Returns a sentence about how much longer synchronisation makes a step of each baseline than a step of the
 // strategy without communication: "core costs 19 to 26 ms of its 98.8 ms step over gloo." Returns an empty
@@ -128,9 +136,10 @@ std::string CostSentence(const Settings& settings);
 // empty if no setting has a void_reason.
 std::string NoVerdict(const Settings& settings);
 
-// Returns a text about the rows that are not compared because their backend has no baseline: "Not compared,
-// because there is no core over shm: zero1@shm (123 ms)"; empty if there are none. The text ends with the
-// flag --baseline_row of the tool summarize, which compares all rows with one row.
+// Returns a text about the rows that are not compared because the baseline strategy (here core) was not
+// measured over their backend (here shm): "Not compared, because there is no core over shm: zero1@shm (123
+// ms)". The text ends with the flag --baseline_row of the tool summarize, which compares all rows with one
+// row. The text is empty if the baseline strategy was measured over the backends of all rows.
 std::string NotCompared(const Settings& settings);
 
 // Returns how long all launches of a measurement should take together (--time, in seconds), so that an
@@ -141,8 +150,8 @@ double SecondsToDecide(const Setting& setting, const Estimate& difference);
 // Returns the benchmark's flags with which a new measurement would probably decide the undecided
 // `difference`: "`--time=5m`" or, if the new measurement needs several launches, "`--time=5m --repeats=12`"
 // (12 launches). If the variation between launches makes the interval wide, the flags ask for more launches.
-// If the new measurement has only some of the setting's rows, `share` is the fraction of the time of a round
-// (one turn of each row) that these rows take.
+// If the new measurement has only some of the setting's rows, `share` is the time of these rows' turns
+// divided by the time of a round in `setting` (one turn of each row).
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-// Defines the names of two strategies, kDefaultBaseline and kLossBaseline. The results of other strategies
-// are compared with the results of these two.
+// Defines the names of two strategies. Step times of other strategies are compared with those of
+// kDefaultBaseline, and training losses with those of kLossBaseline.
 namespace gradsync::tools {
 
 // The name of the strategy with whose step time the step times of other strategies are compared. Another

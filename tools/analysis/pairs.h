@@ -5,45 +5,46 @@
 #include "tools/analysis/rows.h"
 
 // Estimates how much more time the steps of one strategy take than those of another, from the differences of
-// their step times in each round. In a round each strategy takes one step, or a few successive steps whose
-// mean time counts as the time of one step.
+// their step times in each round. In a round each strategy has one turn: one timed step, or a fixed number of
+// successive timed steps, whose mean time counts as the time of one step.
 namespace gradsync::tools {
 
 // Computes the estimates of a setting whose strategies took turns, so that each took a step in every round:
-// how much longer each row's step is than its baseline's (Comparison::estimate), and the costs of
-// synchronisation (Setting::costs). Also sets the setting's num_rounds, round_s (the duration of one round),
-// num_launches, num_looks (planned checks whether intervals are narrow enough) and confidence (the allowed
-// probability of a wrong interval).
+// how much longer the step of each row is than the step of this row's baseline (Comparison::estimate), and
+// the costs of synchronisation (Setting::costs). Also sets the setting's num_rounds, round_s (the duration of
+// one round), num_launches, num_looks (planned checks whether intervals are narrow enough) and confidence
+// (the allowed probability of a wrong interval).
 void EstimateInTurn(Setting* setting);
 
-// Returns how much the differences of rows to their baselines vary from launch to launch (a launch is one
-// start of all processes): their variance between launches, divided by the variance that the scatter of
-// rounds within a launch explains; 1 if this ratio is below 1 or unknown.
+// Returns how much the differences between rows' step times and their baselines' vary from launch to launch
+// (a launch is one start of all processes). LaunchEffect::inflation is the variance of the differences' means
+// over single launches, divided by the variance that these means would have if only the rounds within a
+// launch scattered; it is 1 if this quotient is below 1 or unknown.
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
 // CompareSteps returns, for each RowPair, how much longer the step of the row `own` is than the step of the
 // row `base`, as a fraction of the step of `base`. With a probability of at least 95 %, the intervals of all
 // differences that a call returns contain the true differences. No interval begins below -1, because no step
-// takes less than 0 seconds. Estimates have no intervals if Setting::takes_turns() is false, for example
-// because the rows were not measured in turn.
+// takes less than 0 seconds. Estimates have no intervals if Setting::takes_turns() is false: the rows were
+// not measured in turn (each in every round), or Setting::void_reason forbids comparing them.
 struct RowPair {
   const Row* own;
   const Row* base;
 };
 using RowPairs = std::vector<RowPair>;
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
-// Returns, for each RowPair, how many seconds more synchronisation costs in a step of the row `own` than in a
-// step of the row `base`. The cost of synchronisation in a row's step is the time of this step minus the time
-// of a step of the strategy without communication. The estimate is NaN if a cost is unknown, if `own` does
-// not communicate, or if the rows were not measured in turn (Setting::takes_turns() is false).
+// Returns, for each RowPair, the cost of synchronisation in a step of the row RowPair::own minus the cost in
+// a step of the row RowPair::base, in seconds. The cost of synchronisation in a row's step is the time of
+// this step minus the time of a step of the strategy without communication. The estimate is NaN if one of the
+// two costs is unknown, if the row RowPair::own does not communicate, or if Setting::takes_turns() is false.
 std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs);
 
-// Returns bounds[i][j], as fractions of the step of the baseline that all comparisons share. The step of
-// comparisons[i].row is longer than the step of comparisons[j].row by at least bounds[i][j]. LeastDifferences
-// computes these one-sided bounds, after Hsu's comparisons with the best. With a probability of at least 95
-// %, all bounds[i][j] of the truly fastest row i are at most 0. So row i may be the fastest unless one of its
-// bounds[i][j] is above 0. All bounds are NaN if Setting::takes_turns() is false, for example because the
-// rows were not measured in turn.
+// Returns lower confidence bounds bounds[i][j]: the step of comparisons[i].row is longer than the step of
+// comparisons[j].row by at least bounds[i][j], a fraction of the step of the baseline that all comparisons
+// share. LeastDifferences computes these one-sided bounds, after Hsu's comparisons with the best. With a
+// probability of at least 95 %, all bounds[i][j] of the truly fastest row i are at most 0. So row i may be
+// the fastest unless one of its bounds[i][j] is above 0. All bounds are NaN if Setting::takes_turns() is
+// false: the rows were not measured in turn, or Setting::void_reason forbids comparing them.
 std::vector<std::vector<double>> FindLeads(const Setting& setting,
                                            const std::vector<const Comparison*>& comparisons);
 bool MayBeFastest(const std::vector<double>& leads);

@@ -41,8 +41,8 @@ std::string_view WordOf(Verdict verdict);
 // benchmark of collectives, a row is a backend, and its step is one collective.
 struct Row {
   const Measurement* measured = nullptr;  // never null
-  // True if only the first launch measured this row, because that launch showed it to be slower than another
-  // row (`--choose`).
+  // True if, with the flag --choose, only the first launch measured this row. The later launches left the row
+  // out, because the first launch showed that some other row is faster (ChooseForLaunches).
   bool left_early = false;
   // The variant as tables show it: "core:bucket_bytes=1Mi". The backend follows ("core@gloo") only if rows
   // over another backend, or over the same backend with other options, have the same baseline as this row.
@@ -58,7 +58,7 @@ struct Row {
   std::string strategy() const { return measured->strategy(); }  // "core"
   bool is_called(std::string_view name) const { return variant() == name || strategy() == name; }
   const std::string& backend() const { return measured->record.variant.backend; }
-  // Returns the value of the variant's option `name` as a number; 0 if the variant lacks the option.
+  // Returns the value of the variant's option `name` as a number; 0 if the option is missing or no number.
   double option(std::string_view name) const { return measured->record.variant.NumberOr(name, 0); }
   const bench::ConfigFields& config() const { return measured->record.config; }
   const bench::FactFields& facts() const { return measured->record.facts; }
@@ -67,9 +67,9 @@ struct Row {
   // Returns false if a check found wrong elements in the result of a collective, or gradients or parameters
   // that differ between ranks or from the reference.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
-  // `samples` names the time of a phase (a part of the step), such as "forward_ns". Returns the mean of this
-  // time over all steps, in seconds. For each step, the mean counts the rank on which the phase takes
-  // longest. Returns NaN if this time was not measured.
+  // `samples` names the time of a phase (a part of the step), such as "forward_ns". Returns the mean of the
+  // phase's time over all steps, in seconds. In each step, only the rank on which the phase takes longest
+  // counts. Returns NaN if the time that `samples` names was not measured.
   double MeanOf(SampleName samples) const;
 };
 
@@ -90,10 +90,10 @@ struct Comparison {
 
   bool is_of_baseline() const { return row == base; }
 };
-// Sets the comparison's no_verdict to the reason why its `row` or `base` must not be compared
-// (Row::no_verdict). If there is no reason, and both rows are right (Row::is_right), sets the comparison's
-// `verdict` to slower, faster, equal, open or none, as JudgeInterval finds from the interval of the
-// comparison's `estimate`.
+// Sets Comparison::no_verdict to the reason why the comparison's `row` must not be compared (Row::no_verdict)
+// or, if `row` has no such reason, to the reason of its `base`. If neither `row` nor `base` has a
+// Row::no_verdict, and no check found an error in them (Row::is_right), sets Comparison::verdict to what
+// JudgeInterval returns for the interval of Comparison::estimate: slower, faster, equal, open or none.
 void Judge(Comparison* comparison);
 
 // The cost of synchronisation, in seconds: how much longer a step takes than a step of the strategy without
@@ -113,7 +113,8 @@ struct Cost {
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
 
-  // Returns the whole cost (`total`); NaN if `row` or `floor` must not be compared (Row::no_verdict).
+  // Returns the whole cost of synchronisation (`total`); NaN if `row`, or the row without communication
+  // (`floor`), must not be compared (Row::no_verdict).
   Estimate told() const { return row->no_verdict.empty() && floor->no_verdict.empty() ? total : Estimate{}; }
 };
 inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost::own, &Cost::rest};
@@ -186,13 +187,14 @@ double TypicalTime(const Series* series);
 // the name of the times of whole training steps.
 SampleName StepSamples(const Measurement& measurement);
 // Returns the measured times of whole collectives or, if there are none, of whole training steps. If
-// `measurement` has published figures without such times, returns the times of the phase (a part of the step,
-// such as backward) whose name is first in the alphabet.
+// `measurement` has published figures, but no times of whole collectives or steps, returns the times of the
+// phase (a part of the step, such as backward) whose name is first in the alphabet.
 const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
-// Returns the size of the gradient buckets that the variant's options tell: bucket_elements (in elements),
-// else published_size (in bytes or elements, whichever the paper uses); 0 if the variant has neither option.
+// Returns the size of the gradient buckets from the variant's options: the value of bucket_elements, in
+// elements; without this option, the value of published_size, in the unit that the paper uses (bytes or
+// elements); 0 if the variant has neither option.
 double LabelledSize(const Measurement& measurement);
 
 // Returns half the width of the widest interval of all comparisons and costs in the setting, as a fraction of

@@ -23,8 +23,9 @@ inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns +
 // How long a rank waits for communication in a step: the sum of all its waits. The waits include the time in
 // which the rank waits because other ranks still compute.
 inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
-// How long ranks may have to wait for the slowest rank: how much less time (computed_ns) the forward and
-// backward of a rank take than those of the slowest rank. kSkew is the mean over all ranks but the slowest.
+// How much shorter forward and backward are on other ranks than on the slowest rank of a step; the other
+// ranks may have to wait so long. The value named kSkew is the slowest rank's computed_ns minus the mean
+// computed_ns of all other ranks.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
 // Statistics of a time, in seconds, from a publication that does not have the times of single steps. A
@@ -39,18 +40,19 @@ struct PublishedStatistics {
 // The values with one name, such as "forward_ns" (the time of forward), in all steps of a measurement. A
 // Series has the records' values multiplied by 1e-9, so times are in seconds.
 struct Series {
-  // For each step, the largest value of all ranks, because a step ends when the last rank has finished. In
-  // the series skew_ns (kSkew), `max` has means over ranks instead. The maxima of a step's parts may add up
-  // to more than the step, because different ranks may be the slowest in different parts.
+  // `max` has, for each step, the largest of all ranks' values, because a step ends when the last rank has
+  // finished. Only in the series skew_ns (kSkew), `max` has the mean of the values of all ranks but the
+  // slowest. The maxima of a step's parts may add up to more than the step, because different ranks may be
+  // the slowest in different parts.
   std::vector<double> max;
   // by_rank[r][i] is the time of rank r in step i. The vector by_rank has times only in the series step_ns
   // and computed_ns of a strategy without communication. In these series too, the vector is empty if launches
   // have different numbers of ranks.
   std::vector<std::vector<double>> by_rank;
-  // The mean and the standard deviation of each rank's times over the steps that all ranks have, in seconds,
-  // by rank. For skew_ns (kSkew) and published times, there is only one value, for all ranks together. With
-  // several launches, rank_stds has the mean of the launches' standard deviations, weighted by their numbers
-  // of steps.
+  // rank_means and rank_stds have, for each rank, the mean and the standard deviation of the rank's values
+  // over the steps that all ranks have, in seconds. In the series skew_ns (kSkew), and in series of times
+  // from a publication, each vector has only one element, for all ranks together. With several launches,
+  // rank_stds has the mean of the launches' standard deviations, weighted by their numbers of steps.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population
   std::optional<PublishedStatistics> published;
@@ -59,8 +61,8 @@ struct Series {
   // rank), or the published statistics if the times are from a publication.
   double mean() const;
   double std() const;  // population
-  // Returns about the time that the fraction `p` of the steps, such as 0.95, does not exceed. Returns NaN for
-  // a percentile that a publication lacks.
+  // Returns the p-quantile of the steps' times: for p = 0.95, the time that about 95 % of the steps do not
+  // exceed. Returns NaN if the times are from a publication that does not state this quantile.
   double percentile(double p) const;
   size_t num_steps() const;
 };
@@ -75,9 +77,9 @@ struct Launch {
 };
 
 // With the flag --choose, a benchmark is launched several times. The first launch (kChoosing) measures all
-// strategies. The later launches (kDeciding) leave out strategies that the first launch shows to be slower
-// than another strategy in every setting, but never the baseline. kNone: the launch was made without
-// --choose.
+// strategies. The later launches (kDeciding) leave out a strategy if the first launch shows in every setting
+// (model, batch size, ...) that some other strategy is faster, but they never leave out the baseline. kNone:
+// the launch was made without --choose.
 enum class Stage { kNone, kChoosing, kDeciding };
 
 // The records of all ranks about one configuration (strategy, model, batch size, ...), combined.
@@ -94,8 +96,9 @@ struct Measurement {
   int64_t ranks_on_gpu = 0;      // largest number of ranks on one GPU
   std::string numa_nodes;        // of each rank, such as "0,1"; empty if all are equal
   // A container may have a quota of CPU time for each period of, say, 100 ms. cpu_periods is the number of
-  // periods during the run. throttled_periods is the number of periods in which the quota was used up. Both
-  // numbers are maxima over ranks, summed over launches, and 0 without a quota.
+  // periods during the run. throttled_periods is the number of periods in which the quota was used up. For
+  // both numbers, the maximum over ranks is taken in each launch, and these maxima are summed over launches;
+  // without a quota, both are 0.
   int64_t cpu_periods = 0, throttled_periods = 0;
 
   // Results of the benchmark's checks on all ranks: the largest errors of gradients and of parameters (NaN if
@@ -110,7 +113,7 @@ struct Measurement {
   std::optional<bool> replicas_equal;
   std::optional<int64_t> wrong_elements;
 
-  // Returns the element of `series` whose key is `name`, such as "forward_ns"; null if there is none.
+  // Returns the element of the member `series` whose key is `name`, such as "forward_ns"; null if none.
   const Series* Find(SampleName name) const;
   bool is_published() const { return !record.published.empty(); }
   // Returns false if at least one of the checks grads_equal, params_equal and replicas_equal failed; empty if
@@ -120,8 +123,8 @@ struct Measurement {
   // Returns the strategy with its options and backend: "core@gloo". In the benchmark of collectives, returns
   // only the backend: "gloo".
   std::string variant() const { return record.variant.name(); }
-  // Returns the name of the strategy without communication, with whose steps those of other strategies are
-  // compared to find what communication costs; empty if unknown.
+  // Returns the name of the strategy without communication, such as "none", with whose steps the steps of
+  // other strategies are compared to find the cost of communication; empty if the record has no such name.
   std::string floor() const { return record.facts.StringOr("floor", ""); }
   // Returns whether the measured strategy is the one without communication.
   bool is_floor() const { return !strategy().empty() && strategy() == floor(); }

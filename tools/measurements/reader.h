@@ -30,8 +30,9 @@ class Problems {
 
   int64_t count() const { return static_cast<int64_t>(reasons_.size()); }
 
-  // Prints "path:line: reason" about each unusable line and "path: reason" about each unusable file, ordered
-  // by path and line. Consecutive lines with the same reason are printed as "path:3-7: reason (5 lines)".
+  // Prints "path:line: reason" about each line, and "path: reason" about each file or directory, that
+  // ReadRecords could not use, ordered by path and line. Consecutive lines with the same reason are printed
+  // as "path:3-7: reason (5 lines)".
   void Print(std::ostream& out) const;
 
  private:
@@ -40,12 +41,12 @@ class Problems {
 
 // The measurements of all strategies in one run (with --repeats, in all its launches) that have the same
 // model, batch size, sequence length and so on. A group is never empty. With --choose, the measurements of
-// the first launch are a group of their own.
+// the first launch are one group, and those of all later launches another.
 using Group = std::vector<Measurement>;
 
 struct RecordSet {
-  // Groups of the same run are neighbours in the vector `groups`. Runs, the groups of a run, and the
-  // measurements of a group are in the order in which the first record of each was read.
+  // In the vector `groups`, the groups of one run of a benchmark follow each other. Runs, the groups of a
+  // run, and the measurements of a group are in the order in which the first record of each was read.
   std::vector<Group> groups;
   int64_t num_records = 0;  // number of records that were used
 };
@@ -61,7 +62,8 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 //
 // The records of all ranks of a run about the same configuration are combined into one measurement. With
 // `--repeats`, the measurement has the records of all launches of the run. With --choose, the records of the
-// first launch make a separate measurement. Throws InvalidInput if one of `inputs` does not exist.
+// first launch make one measurement, and those of all later launches another. Throws InvalidInput if one of
+// `inputs` does not exist.
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 

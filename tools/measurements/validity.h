@@ -68,10 +68,11 @@ struct Evidence {
   const bench::FactFields& facts() const { return measurement.record.facts; }
 };
 
-// Returns the CPU time that others than the ranks (other programs, or the kernel's network work) used on a
-// host during the steps, as a fraction of the time of all CPUs that the host's ranks may use. With several
-// hosts, each step counts only the host on which others used most CPU time in this step. `times` has the
-// times of the whole steps. Returns NaN if the CPU time of others was not measured.
+// Returns the CPU time that a host used during the steps outside the processes of the ranks (for other
+// programs, or for any network work of the kernel), as a fraction of the time of all CPUs that the host's
+// ranks may use. With several hosts, each step counts only the host on which this CPU time was largest in
+// this step. `times` has the times of the whole steps. Returns NaN if the CPU time outside the ranks was not
+// measured.
 double OthersShare(const Measurement& measurement, const Series& times);
 
 Warnings FindWarnings(const Evidence& evidence);

@@ -24,14 +24,16 @@ struct Section {
 bool IsShown(const Table& table, bool with_details);
 
 // Divides the columns of a table into sections, by Column::section. Returns all sections; without
-// `with_details`, only the first one. Leaves out columns for machines, columns whose value ConstantsOf
-// returns because all rows share it, columns of numbers that are missing in all rows, and columns whose
-// warnings ConstantsOf returns or asterisks show.
+// `with_details`, only the first one. Leaves out columns with Audience::kMachines (only CSV and JSON show
+// them), columns whose value ConstantsOf returns because all rows share it, and columns of numbers that are
+// missing in all rows. Leaves out a column of warnings if ConstantsOf returns, or asterisks behind numbers
+// show, all its warnings.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
 // Returns what all rows of a table share: the values of columns with Column::said_once in which all rows
-// agree, and the warnings that all rows (at least two) have: "batch_size 2, warnings one-launch". Reports
-// print this text once, above the table. The text is empty if the rows share no such values and warnings.
+// agree and, if the table has at least two rows, the warnings that all rows have: "batch_size 2, warnings
+// one-launch". Reports print this text once, above the table. The text is empty if the rows share neither a
+// value of a column with Column::said_once nor a warning.
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);

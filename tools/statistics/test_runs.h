@@ -51,10 +51,10 @@ struct Run {
 // effects[k] is added to the time of all steps of strategy k, so the differences between strategies are
 // known. Each round gets the noise of a random round of `residuals`: its numbers are assigned to strategies
 // at random. For more than kMeasuredVariants strategies, a round gets the noise of several random rounds. To
-// imitate a machine whose speed drifts, the same value is added to all strategies' times in a round; over the
-// rounds of a launch this value is a random walk plus a sine wave. For each launch and strategy, a normal
-// random number with the standard deviation `launch_std` is added to all steps of the strategy in this
-// launch.
+// imitate a machine whose speed drifts, each round has an offset that is added to the times of all strategies
+// in this round. From round to round, the offset changes as a random walk plus a sine wave, which starts anew
+// in each launch. For each launch and strategy, a normal random number with the standard deviation
+// `launch_std` is added to all steps of the strategy in this launch.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

@@ -38,11 +38,11 @@ struct LearningRow {
   double step_s = 0;          // median time of a step, in seconds, over all seeds
   double bytes_per_step = 0;  // mean number of bytes that each rank sends in a step
   // Loss on the held-out text after the last step, in bits per byte: the mean over the seeds whose training
-  // has finished. If fewer than two trainings have finished, the mean has no interval.
+  // has finished. If fewer than two trainings have finished, final_bits has no confidence interval.
   Estimate final_bits{};
   // How much higher the loss after the last step is than the baseline's with the same seed: the mean over
-  // seeds, as a fraction of the mean of the baseline's last losses. With a probability of 95 %, the intervals
-  // of all variants contain the true values.
+  // seeds, as a fraction of the mean of the baseline's last losses. With a probability of 95 %, the
+  // confidence intervals of all variants' against_baseline together contain the true differences.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
   // Number of training steps until the loss has reached (see kReachedWithin) the last loss of the baseline
@@ -78,7 +78,8 @@ struct LearningSetting {
 std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& groups);
 
 // Appends to `tables` the table "convergence" (one line for each variant), the table "losses" with all
-// measured losses, and, if --tune tried anything, the table "tuning". Appends nothing if `settings` is empty.
+// measured losses, and, if the flag --tune tried option values (LearningSetting::tried), the table "tuning"
+// with their losses. Appends nothing if `settings` is empty.
 void AddConvergenceTable(const std::vector<LearningSetting>& settings, std::vector<Table>* tables);
 
 }  // namespace gradsync::tools

@@ -33,10 +33,11 @@ std::string WhyUnusable(const bench::Record& record);
 // `baseline_row` is the strategy or variant with whose step times those of other rows are compared. If
 // `baseline_row` is empty, step times are compared with those of the strategy kDefaultBaseline. A setting
 // (model, batch size, ...) without measurements of `baseline_row` gets another baseline (see MakeSettings).
-// If `run` is not empty, only the run whose name is `run` is used, with all its launches; a run is named by
-// the run id of its first launch or by the environment variable GRADSYNC_LAUNCH. Throws InvalidInput if one
-// of `inputs` does not exist, if records were read but `run` or `baseline_row` names none of them, or if
-// groups of //bench:convergence were trained on different texts.
+// If `run` is not empty, only the run whose name is `run` is used, with all its launches; a run's name is the
+// one that the user gave in the environment variable GRADSYNC_LAUNCH or, without this variable, the run id of
+// its first launch. Throws InvalidInput if one of `inputs` does not exist, if records were read but none of
+// them is from the run `run` or has the strategy or variant `baseline_row`, or if measurements of
+// //bench:convergence were trained on different texts.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "",
                   const std::string& run = "");
 

@@ -61,8 +61,8 @@ Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, do
 // Returns `count` steps like `phases`, but the backward of step i is longer by 0.1 * (i % 5) ms.
 std::vector<Phases> Steps(const Phases& phases, size_t count = 24);
 
-// For tests: makes all tables from groups of measurements, and owns these groups, their settings and the
-// tables.
+// For tests: makes the tables of AddAllTables from groups of measurements, and owns these groups, their
+// settings and the tables.
 struct Tabled {
   std::vector<Group> groups;
   std::vector<Setting> measured;

@@ -57,8 +57,8 @@ struct Column {
   // If true, and all rows have the same value in this column, the value is printed above the table instead of
   // in a column.
   bool said_once = false;
-  // If true, the next two columns, which only CSV and JSON show, have the lower and upper end of the value's
-  // interval.
+  // If true, the two columns after this one have the lower and the upper ends of the intervals of this
+  // column's values. Only CSV and JSON show these two columns.
   bool has_interval = false;
   std::optional<Warning> marked_with{};  // numbers are marked in rows with this warning
 };
@@ -103,7 +103,7 @@ class Table {
   size_t column(std::string_view name) const;
   bool is_text(size_t column) const { return columns_[column].kind == Kind::kText; }
   double number(size_t row, size_t column) const { return std::get<double>(cell(row, column)); }
-  // Returns the text of a cell that has a text or warnings.
+  // Returns the text of a cell that has no number: its own text or, if it has warnings, TextOf(warnings).
   std::string text(size_t row, size_t column) const;
   const TableCell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }
   const std::vector<TableCell>& row(size_t row) const { return rows_[row].cells; }
@@ -112,7 +112,7 @@ class Table {
   // (Column::marked_with).
   bool is_mark(Warning warning) const;
   // Returns whether all rows have the same value in the column of index `column`, or no row has a value
-  // there; false if the table has no rows.
+  // there; false if only some rows have a value, or if the table has no rows.
   bool is_constant(size_t column) const;
 
  private:

@@ -12,9 +12,10 @@
 // setting.
 namespace gradsync::tools {
 
-// A Row (the results of one variant) and its setting (the results with the same model, batch size, ...), from
-// which the cells of one line of a table are computed. If a table has several lines for a Row, such as one
-// for each phase of a step (forward, backward, ...), `part` is the number of the line, from 0 for each Row.
+// A Row (the results of one variant) and its setting (all results with the same model, batch size and other
+// configuration), from which the cells of one line of a table are computed. If a table has several lines for
+// a Row, such as one for each phase of a step (forward, backward, ...), `part` is the number of the line,
+// from 0 for each Row.
 struct View {
   const NamedSetting& at;
   const Row& row;
@@ -23,8 +24,8 @@ struct View {
   const Measurement& measured() const { return *row.measured; }
   Comparison comparison() const { return at.setting->ComparisonOf(row); }
   Cost cost() const { return at.setting->CostOf(row); }
-  // Returns "core@gloo", the name of the variant; if the table has several settings, "tiny b2 s64:
-  // core@gloo".
+  // Returns the name of the variant, such as "core@gloo"; if the table has several settings, the name of the
+  // setting comes first: "tiny b2 s64: core@gloo".
   std::string name() const { return Join(Brief(at.name), at.name.empty() ? "" : ": ", row.variant()); }
   const Row* base() const { return comparison().base; }
 
@@ -36,10 +37,11 @@ struct View {
   double step_s() const { return row.step_s; }
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
-  // Returns what the checks of gradients and weights found: "yes", "as its equation", "not checked", "no
-  // (1.2e-03)" with the error, ... The text "yes" means that the checks found gradients and weights equal,
-  // within a tolerance, to those of a single process. If a strategy does not average exactly, gradients and
-  // weights are compared with those that the strategy's own equation gives.
+  // Returns what the checks of gradients and weights found, such as "not checked", or "no (1.2e-03)" with the
+  // error of the gradients. The text "yes" means that gradients and weights are equal, within a tolerance, to
+  // those of a single process. For a strategy that by design does not average gradients exactly, "as its
+  // equation" means that gradients and weights are equal, within a tolerance, to those that the strategy's
+  // own equation gives.
   std::string equality() const;
   // Returns the number of collectives in a step; NaN if their times were not measured, as for strategies of
   // PyTorch and published figures.
@@ -53,7 +55,8 @@ struct View {
 // from a View. With Text and Number, the value is an entry of the record's configuration, such as the batch
 // size. With Fact and Million, the value is one of the record's facts, such as the number of parameters (in
 // millions with Million). With the other functions, the value is a statistic, such as the mean, of a measured
-// time, in seconds. A missing value is NaN, or an empty text with Text.
+// time, in seconds. If the record lacks the value, the function that Text returns gives an empty text, and
+// the others give NaN.
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
@@ -91,8 +94,8 @@ std::vector<Field<View>> RunFields(int section = 0);
 // Returns those of `settings` in which training was measured, and leaves out measurements of single
 // collectives.
 Settings SelectTraining(const Settings& settings);
-// What one run of a benchmark measured in training: a setting for each model, batch size and so on. The
-// figures of all publications together are treated as one run.
+// What one run of a benchmark measured in training: a Setting for each combination of model, batch size and
+// so on. All figures that others published (Measurement::is_published) together count as one run.
 struct Run {
   std::string name{};   // empty if there is only one run
   Settings settings{};  // with names that are unique within the run
