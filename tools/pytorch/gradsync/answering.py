@@ -102,11 +102,11 @@ def what_if(
 
     recording: a file that `gradsync record` wrote.
     world_size: the number of ranks, 2 or more; None: as recorded. For a list or tuple of
-        numbers, what_if() returns a Curve, which has predicted steps for each of them.
+        numbers, what_if() returns a Curve, which has a predicted step for each number.
     link: the link between hosts: a rate and a latency, such as "25Gbit,5us", or a file: another
         recording, or what nccl-tests, rccl-tests, osu_allreduce or //bench:all_reduce wrote. None:
-        the recorded link. For a list or tuple of links, what_if() returns a Curve, which has
-        predicted steps over each of them.
+        the recorded link. For a list or tuple of links, what_if() returns a Curve, which has a
+        predicted step over each link.
     ranks_per_host: the number of ranks that share a host's link, if `link` is a rate.
     within: the link between the ranks of one host, as a rate and a latency, if `link` is a rate.
     algorithm: the algorithm of collectives, if `link` is a rate: "best", "ring", "tree" or

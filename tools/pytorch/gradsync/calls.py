@@ -30,8 +30,8 @@ class Calls:
 
     def begin_step(self) -> None:
         """Forgets all calls. Called when an optimizer has stepped. Also called when the script
-        wraps a model in DDP or makes an optimizer: what modules it has called before then is of no
-        interest, because it was not training yet."""
+        wraps a model in DDP or makes an optimizer: the script's earlier calls of modules are
+        forgotten, because they were not training yet."""
         self.inputs = []
         self.buffers = {}
         self._first = None

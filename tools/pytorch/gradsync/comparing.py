@@ -41,7 +41,7 @@ class _Question:
     """Gradients to compare with the mean over all ranks.
 
     `where`: a text that names the receiver of the gradients, such as "SGD at train.py:25".
-    `handed`: a function that returns the gradient that this receiver gets for a parameter.
+    `handed`: a function that returns the gradient that the receiver gets for a parameter.
     `is_of_clip`: whether the receiver of the gradients is a function that clips them, not an
     optimizer. `may_average`: whether the receiver of the gradients is an optimizer that may average
     them over ranks itself.
@@ -100,7 +100,7 @@ class Comparer:
         weights.
 
         Returns True if autograd, on at least one rank, has delivered a gradient to a parameter of
-        this update.
+        this update's optimizer.
         """
         is_wrong = self.findings.status() != Status.SAME
         gathered = self._ranks.gather(self._facts.of(update, is_wrong).to_json())
@@ -207,11 +207,11 @@ class Comparer:
         return Comparison(p, gradient, self._step.gradients.get(id(p)), self._ranks)
 
     def _judge(self, question: _Question) -> bool:
-        """Finds the first gradient of `question`, which holds the gradients that an optimizer or a
-        clipping function gets, that differs from the mean over ranks. Adds a finding that says how
-        it differs. If no gradient differs, calls _judge_loss(), unless the gradients are those that
-        a clipping function gets. If an optimizer gets each rank's own gradients, and may average
-        them itself, adds no difference and returns True; else returns False.
+        """`question` holds the gradients that an optimizer or a clipping function gets. Finds the
+        first of these gradients that differs from the mean over ranks, and adds a finding that says
+        how it differs. If no gradient differs, calls _judge_loss(), unless the gradients are those
+        that a clipping function gets. If an optimizer gets each rank's own gradients, and may
+        average them itself, adds no difference and returns True; else returns False.
         """
         where = question.where
         wrong = self._find_wrong(question)

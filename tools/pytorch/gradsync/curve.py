@@ -180,9 +180,9 @@ def _speed_up(ranks: int, none_s: float, step: Interval) -> Interval:
 
 
 def _exposed(prediction: Prediction) -> Interval:
-    """Returns the mean seconds of a predicted step in which ranks only wait for collectives, with
-    an interval. Each launch (run of the recorded script) gives 95 % limits of its own. The interval
-    reaches from the lowest of all lower limits to the highest of all upper limits."""
+    """Returns, as an Interval, the mean seconds of a predicted step in which ranks only wait for
+    collectives. Each launch (run of the recorded script) gives 95 % limits of its own. The Interval
+    reaches from the lowest lower limit to the highest upper limit of all launches."""
     limits = [_exposed_limits(replay.rounds) for replay in prediction.replays]
     return Interval(
         prediction.exposed_s,

@@ -36,9 +36,9 @@ class Elsewhere:
         )
 
     def on_started(self, process: multiprocessing.process.BaseProcess) -> None:
-        """Called when the script has started `process` by multiprocessing. Sets `starts_at` to the
-        FILE:LINE of the script that is running, unless `starts_at` is set already or `process` is a
-        daemon."""
+        """Called when the script has started `process` by multiprocessing. Sets `starts_at` to
+        FILE:LINE of the script's line that is running now, unless `starts_at` is set already or
+        `process` is a daemon."""
         if not process.daemon:  # unlike those of a DataLoader
             self.starts_at = self.starts_at or place()
 

@@ -87,8 +87,8 @@ class Listener:
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call | None:
-        """Called when an optimizer's step() begins. Returns a pair of other `args` and `kwargs` for
-        step(), or None if step() shall get these arguments.
+        """Called when an optimizer's step() begins. Returns a pair (args, kwargs) with other
+        arguments for step(), or None to leave the arguments `args` and `kwargs` as they are.
         """
         return None
 
@@ -325,8 +325,8 @@ def stop_listening(listener: Listener) -> None:
 
 
 def in_backward() -> bool:
-    """Returns whether a pass of torch.autograd.backward() is running that began after listen() was
-    called, and before stop_listening() removed the last Listener."""
+    """Returns whether a pass of torch.autograd.backward() is running that began while at least one
+    Listener was registered by listen()."""
     return _backward.depth > 0
 
 

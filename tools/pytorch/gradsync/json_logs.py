@@ -40,7 +40,7 @@ class Log:
 @dataclass(frozen=True)
 class Spanning:
     """JSON documents that begin on one line of a log and end on a later line. `after`: the index of
-    the line after these documents or, without documents, after the line that was searched.
+    the line after these documents or, without documents, after the line on which the search began.
     `has_end`: False if `documents` is empty because the log ends within a document."""
 
     documents: list[Any]

@@ -92,10 +92,10 @@ class Curve:
 
         Above the largest known size, the time is that of the largest known size times `size`,
         divided by the largest known size. If only one size is known, the times of all sizes are
-        computed from its time in this way. Below the smallest known size, the time is the larger of
-        two. One is on the line through the points of the two smallest known sizes. The other is the
-        time of the smallest known size times `size`, divided by the smallest known size. So the
-        time is never negative.
+        proportional to the size. Below the smallest known size, the time is the larger of two
+        times. The first lies on the line through the points of the two smallest known sizes. The
+        second is the time of the smallest known size times `size`, divided by the smallest known
+        size. So the time is never negative.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:
@@ -196,9 +196,9 @@ class LinkCosts:
         return any(self._of(Operation.ALL_REDUCE).processor.values)
 
     def seconds(self, size: float, kind: Operation = Operation.ALL_REDUCE) -> float:
-        """Returns the seconds that a collective takes if it runs alone. If the costs of an
-        operation are unknown, it is assumed to take half as long as an all-reduce of the same
-        size."""
+        """Returns the seconds that a collective takes if it runs alone. If the costs of the
+        operation `kind` are unknown, it is assumed to take half as long as an all-reduce of the
+        same size."""
         return self._of(kind).seconds.time_at(size) / (1 if self.has(kind) else 2)
 
     def processor(

@@ -64,10 +64,10 @@ class Absence:
     """A rank that does not come to a meeting, at which ranks wait for each other before an update,
     and a text about what it does instead.
 
-    `speaker`: the rank that prints the error for all ranks. If ranks are known not to come, the
-    speaker is the lowest of the other ranks. If another rank has ended the check, the speaker is
-    rank 0. The speaker is also rank 0 if all ranks have come to the meeting, but one has skipped an
-    update before the meeting.
+    `speaker`: the rank that prints the error for all ranks. If ranks are known not to come to the
+    meeting, the speaker is the lowest of the other ranks. If another rank has ended the check, the
+    speaker is rank 0. The speaker is also rank 0 if all ranks have come to the meeting, but one has
+    skipped an update before the meeting.
     """
 
     rank: int
@@ -257,10 +257,11 @@ class Meetings:
     ) -> tuple[Reason, str] | None:
         """Returns a reason if the rank `rank` has stalled, else None. It has stalled if, since the
         last meeting (see Progress), it has begun more forward or backward passes than this rank,
-        and then makes no progress (see _Stalls) for too long. This is longer than GRACE_S seconds
-        plus the time from this rank's first pass since that meeting until this rank began to wait.
+        and has then made no progress (see _Stalls) for GRACE_S seconds plus the time of this rank's
+        passes. That time reaches from this rank's first pass since the last meeting until this rank
+        began to wait.
 
-        The time of the passes of this rank is added because rank `rank` may have more passes in a
+        The time of all passes of this rank is added because rank `rank` may have more passes in a
         step than this rank. Each pass of rank `rank` is assumed to take at most as long as all
         passes of this rank in the step together.
         """

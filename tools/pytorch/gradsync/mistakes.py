@@ -92,8 +92,8 @@ def say_of_changes(
 
     `changes`: for each rank, the changes of all gradients that are not the mean. `are_all`: whether
     all compared gradients that are not in `changes` have a mean of 0. If so, no gradient is a mean
-    other than 0 that the ranks left unchanged. `has_others`: whether `changes`, which has the
-    gradients that are not the mean, lacks some because they were compared before clipping.
+    other than 0 that the ranks left unchanged. `has_others`: whether `changes`, the gradients that
+    differ from the mean, leaves out gradients that were compared before clipping.
     """
     first, *others = changes
     if all(change.mask for change in first) and all(

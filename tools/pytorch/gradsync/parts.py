@@ -23,11 +23,11 @@ class StepParts:
     add up to the step's time, because `computation_s` is what the other parts leave.
 
     `computation_s`: the time of the slowest rank's computation. If ranks wait for each other
-    several times in a step, this is a sum: for each part of the step between two waits, the time of
-    the rank that is slowest in this part. `copies_s`: the time of copies of gradients into and out
-    of buckets, their casts, and their addition to gradients of earlier passes. `slowed_s`: how much
-    longer backward takes because of concurrent communication. `exposed_s`: the time in which ranks
-    only wait for gradients or weights to arrive. `broadcasts_s`: the time of
+    several times in a step, computation_s is a sum: for each part of the step between two waits,
+    the time of the rank that is slowest in this part. `copies_s`: the time of copies of gradients
+    into and out of buckets, their casts, and their addition to gradients of earlier passes.
+    `slowed_s`: how much longer backward takes because of concurrent communication. `exposed_s`: the
+    time in which ranks only wait for gradients or weights to arrive. `broadcasts_s`: the time of
     ZeroRedundancyOptimizer's broadcasts of updated weights.
     """
 
