@@ -69,8 +69,8 @@ def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) ->
     """Adds a difference to `findings` if two ranks train on the same batches, and so do the same
     work twice. The batches of two ranks count as the same if the inputs and targets of the ranks
     are equal. They also count as the same if the gradients of the ranks are equal (and not all 0)
-    while the inputs are not known to differ. If only the inputs of two ranks are found to be equal,
-    adds a note, because equal inputs are right if the targets differ."""
+    while the inputs are not known to differ. If no batches count as the same, but the inputs of two
+    ranks are equal, adds a note instead, because equal inputs are right if the targets differ."""
     pairs = [(rank, other) for i, rank in enumerate(ranks) for other in ranks[:i]]
     if any(_have_same_gradients(*pair) or _have_same_targets(*pair) for pair in pairs):
         findings.differs(Topic.DATA, f"ranks get the same batches in the step of {where}")

@@ -84,9 +84,9 @@ class MeasuredStep:
     backward passes without synchronisation. `cost_error` is None if the measured cost is not above
     0. `second_run_error`: how much longer the measured step is in the second half of the recorded
     launches than in the first half, as a fraction of the step in the first half; None if only one
-    launch has measured steps. `is_as_planned`: whether DistributedDataParallel made buckets of the
-    sizes with which the step is predicted; also True if the recording lacks the sizes of the
-    buckets that DistributedDataParallel made.
+    launch has measured steps. `is_as_planned`: whether DistributedDataParallel, in the recorded
+    run, made buckets of the sizes with which the step is predicted; also True if the recording
+    lacks the sizes of the buckets that DistributedDataParallel made.
     """
 
     name: str
@@ -108,8 +108,9 @@ class Way:
     the recording has no figures of memory. `cost_s`: how many seconds longer a step takes than the
     same backward passes without synchronisation. `change`: how much longer the step of this way is
     than the step of the first way in Answer.ways, as a fraction of the step of the first way.
-    `is_told`: whether the 95 % interval of the difference of these two steps excludes 0. If the
-    step cannot be predicted, `why` has the reason, and all numbers are None; else `why` is empty.
+    `is_told`: whether the step of this way can be told from the step of the first way: the 95 %
+    interval of their difference excludes 0. If the step cannot be predicted, `why` has the reason,
+    and all numbers are None; else `why` is empty.
     """
 
     way: str
@@ -141,31 +142,31 @@ class Answer:
     `schedule`: a sentence about what predictions of fully_shard assume.
 
     `ddp`: the predicted step of the script as it is, also if it uses fully_shard. `variation`:
-    how the time in which a rank does not compute in the step of `ddp` divides into communication
-    and waiting for slower ranks. `load`: how busy the hosts were: for each field of HostLoad, the
-    largest value of any host in any launch; None if the load in a launch is unknown.
+    how the time in which a rank, on average, does not compute in the step of `ddp` divides into
+    communication and waiting for slower ranks. `load`: how busy the hosts were: for each field of
+    HostLoad, the largest value of any host in any launch; None if the load in a launch is unknown.
 
     `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
     `best_bucket_cap_mb`: those of `sizes` whose steps cannot be told from the shortest step: the
     95 % interval of the difference of the two steps contains 0. `links`: the predicted step over a
     link that is half as fast as the link in the question, and over one that is twice as fast.
-    `measured`: measured steps in which the script itself synchronised, and predictions for them.
-    The measured steps are those of the recording `at` if the question names one, else those of
-    `recording`. Without `at`, `measured` is empty if the question names a link or a number of
-    ranks. `pairs`: the number of pairs of steps in `measured` whose predicted order is compared
-    with the measured order. Both steps of a pair are of DistributedDataParallel, use neither
-    bf16_compress_hook nor ZeroRedundancyOptimizer, and have as many backward passes as the script's
-    step. The 95 % intervals of the two measured times do not overlap, and the two predicted times
-    differ. `pairs_right`: in how many of these pairs the step with the shorter predicted time also
-    has the shorter measured time.
+    `measured`: measured times of steps in which the script itself synchronised, each with the time
+    that is predicted for it. The measured steps are those of the recording `at` if the question
+    names one, else those of `recording`. Without `at`, `measured` is empty if the question names a
+    link or a number of ranks. `pairs`: the number of pairs of steps in `measured` whose predicted
+    order is compared with the measured order. Both steps of a pair are of DistributedDataParallel,
+    use neither bf16_compress_hook nor ZeroRedundancyOptimizer, and have as many backward passes as
+    the script's step. The 95 % intervals of the two measured times do not overlap, and the two
+    predicted times differ. `pairs_right`: in how many of these pairs the step with the shorter
+    predicted time also has the shorter measured time.
 
-    `ways`: ways to train; the first is DistributedDataParallel with the fastest of `sizes`.
-    `advice`: a sentence about which of the ways that compute the same weights as
+    `ways`: ways to train; the first is DistributedDataParallel with the fastest of the bucket sizes
+    in `sizes`. `advice`: a sentence about which of the ways that compute the same weights as
     DistributedDataParallel is the fastest, or that this is undecided. `memory_limit_bytes`: a
     rank's memory for tensors, if the question names it; else None. `batches`: for each way that
     fits into memory_limit_bytes, the largest factor by which the recorded batch can be multiplied
     so that the way still fits. A factor is at most 2**20, and too small by at most 0.1 %. `batches`
-    is empty if the question names no memory.
+    is empty if `memory_limit_bytes` is None.
     """
 
     recording: str

@@ -102,10 +102,11 @@ def what_if(
 
     recording: a file that `gradsync record` wrote.
     world_size: the number of ranks, 2 or more; None: as recorded. For a list or tuple of
-        numbers, what_if() returns a Curve.
+        numbers, what_if() returns a Curve, which has a predicted step for each number.
     link: the link between hosts: a rate and a latency, such as "25Gbit,5us", or a file: another
         recording, or what nccl-tests, rccl-tests, osu_allreduce or //bench:all_reduce wrote. None:
-        as recorded. For a list or tuple of links, what_if() returns a Curve.
+        the recorded link. For a list or tuple of links, what_if() returns a Curve, which has a
+        predicted step over each link.
     ranks_per_host: the number of ranks that share a host's link, if `link` is a rate.
     within: the link between the ranks of one host, as a rate and a latency, if `link` is a rate.
     algorithm: the algorithm of collectives, if `link` is a rate: "best", "ring", "tree" or
@@ -116,9 +117,9 @@ def what_if(
         scaled to the times of this recording.
     memory: the memory that each rank has for tensors, in bytes or as "80GB"; the Answer then has
         the largest batches that fit into it. `memory` is not allowed if what_if() returns a Curve.
-    measured: other recordings of the same model, usually with other numbers of ranks. The Curve
-        then also has measured times of steps in these recordings, those in which the script itself
-        synchronised. `measured` is not allowed if what_if() returns an Answer.
+    measured: files with other recordings of the same model, usually with other numbers of ranks.
+        The Curve then also has the measured times of those steps in these recordings in which the
+        script itself synchronised. `measured` is not allowed if what_if() returns an Answer.
 
     what_if() needs no PyTorch. If the question cannot be answered, what_if() raises
     gradsync.Refused, which is a ValueError, with one line that says why.

@@ -11,11 +11,11 @@ class Arrivals:
 
     `since_update`: how many times a gradient became ready (calls of count()) since an optimizer of
     the model last stepped. `sparse`: the name of a parameter that got a sparse gradient; empty if
-    none did. `begin`: the clock's mark of the moment when the latest backward began. `ready`: for
-    each parameter, the clock's mark of the moment when its gradient became ready in that backward;
-    None if the gradient did not become ready. Several nested passes of one backward, such as those
-    of reentrant checkpoints, may add to one gradient. Such a gradient counts as ready when the last
-    of these passes has added to it.
+    none did. `begin`: the mark that a Clock (clock.py) made when the most recent backward began.
+    `ready`: for each parameter, the mark that the Clock made when its gradient became ready in that
+    backward; None if the gradient did not become ready. Several nested passes of one backward, such
+    as those of reentrant checkpoints, may add to one gradient. Such a gradient counts as ready when
+    the last of these passes has added to it.
     """
 
     def __init__(self, params: int) -> None:
@@ -36,8 +36,9 @@ class Arrivals:
 
     def count(self, i: int) -> bool:
         """Called when the gradient of parameter `i` is ready. Returns True if this gradient has
-        become ready at least as often in this backward as in any earlier one: then no later nested
-        pass is expected to add to it."""
+        become ready at least as often in this backward as in any earlier one. Then no further
+        nested pass of this backward, such as that of a reentrant checkpoint, is expected to add to
+        the gradient."""
         self.since_update += 1
         self._times[i] += 1
         self._most_times[i] = max(self._most_times[i], self._times[i])

@@ -1,4 +1,5 @@
-"""Remembers which modules a script calls in a step, and digests of their inputs and buffers."""
+"""Remembers which modules a script calls in the current step, and digests (hashes) of the tensors
+in their arguments and of their buffers. `check` compares the digests between ranks."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ class Calls:
     that the script gave to modules which it called with gradients enabled.
 
     `buffers`: digests, by name, of the buffers of the module that the script called first with
-    gradients enabled. The digests were made before that module was called. Buffers that DDP makes
-    equal on all ranks in forward, and buffers that DDP ignores, are left out.
+    gradients enabled. The digests were made before that module was called. `buffers` leaves out the
+    buffers that DDP makes equal on all ranks in forward, and those that DDP ignores.
     """
 
     def __init__(self) -> None:
@@ -29,8 +30,8 @@ class Calls:
 
     def begin_step(self) -> None:
         """Forgets all calls. Called when an optimizer has stepped. Also called when the script
-        wraps a model in DDP or makes an optimizer, because the script's earlier calls of modules
-        were no training."""
+        wraps a model in DDP or makes an optimizer: the script's earlier calls of modules are
+        forgotten, because they were not training yet."""
         self.inputs = []
         self.buffers = {}
         self._first = None
@@ -48,8 +49,9 @@ class Calls:
         """Called before a call of a module with gradients enabled: remembers digests of the tensors
         in its arguments. At the step's first call with gradients enabled, also remembers digests of
         the called module's buffers. If a later call is of a module that contains the module called
-        first, forgets the digests of all earlier arguments and buffers of this step, because the
-        script called the contained module alone for another purpose than training."""
+        first, forgets the digests of all earlier arguments and buffers of this step. In that case,
+        the script called the contained module alone for another purpose than training, such as to
+        find out sizes."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.

@@ -1,4 +1,5 @@
-"""Checks that a script trains with the mean of its ranks' gradients.
+"""Runs the command `check`, which checks that the optimizers of a script get the mean of all ranks'
+gradients.
 
 `check` copies each gradient that it will compare when autograd delivers it, before anything can
 communicate it. In a checked step of an optimizer, `check` compares the gradient that the optimizer

@@ -3,10 +3,12 @@ cannot record steps in these processes.
 
 Therefore a child process ends with an error if it begins to train, that is, makes a process group
 or an optimizer. A child that multiprocessing starts without forking is not stopped if it imports
-PyTorch only when its target function runs. Workers of data loaders, and pools that compute data,
-are not affected. A child of multiprocessing that begins to train sends one line of error to its
-parent, and the parent prints the line and ends. A child of os.fork() that begins to train prints a
-line of error of its own and ends alone, if the script has started no process by multiprocessing.
+PyTorch only when its target function runs. Children that do not begin to train, such as workers of
+data loaders, run on undisturbed. A child of multiprocessing that begins to train sends one line of
+error to its parent, and ends. The parent prints the line, and ends too. A child of os.fork() that
+begins to train also sends the line to its parent, if the script has started a process by
+multiprocessing before the fork. Otherwise, the child of os.fork() itself prints the line and ends,
+and its parent runs on.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 class Children:
     """Watches the children of this process, which runs the recorded script. A child that begins to
     train ends with an error, if it is a fork or has imported PyTorch before its target function
-    runs. If multiprocessing started the child that ends, its parent (this process) ends too."""
+    runs. If multiprocessing started that child, this process prints the error of the child, and
+    ends too."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
@@ -39,8 +42,8 @@ class Children:
     def watch(self, patches: Patches) -> None:
         """From now on, until `patches` are undone, a process that multiprocessing starts without
         forking calls arm(). If PyTorch is already imported there, arm() makes the process end when
-        it begins to train. A fork of this process calls refuse_in_child() before it makes a process
-        group or an optimizer, and so ends."""
+        it begins to train. If a fork of this process is about to make a process group or an
+        optimizer, refuse_in_child() is called in the fork, and ends the fork."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 
@@ -57,7 +60,7 @@ class Children:
 
     def refuse_in_child(self) -> None:
         """Called before this process makes a process group or an optimizer. If this process is a
-        fork of the one that runs the recorded script, calls tell_parent(), which ends it."""
+        fork of the one that runs the recorded script, calls tell_parent(), which ends the fork."""
         if os.getpid() != self._parent:
             tell_parent(self._sender)
 
@@ -97,8 +100,9 @@ def watch_training(patches: Patches, refuse: Callable[[], None]) -> None:
 
 
 def tell_parent(sender: Connection | None) -> NoReturn:
-    """Ends this process because it begins to train. With a `sender`, sends a line of error to the
-    parent, which prints the line and ends too. Without a `sender`, this process prints the line."""
+    """Ends this process, a child of the process that runs the script, because the child begins to
+    train. With a `sender`, first sends a line of error to the parent, which prints the line and
+    ends too. Without a `sender`, this process prints the line."""
     from gradsync.events import place
 
     text = (

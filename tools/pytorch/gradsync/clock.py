@@ -31,8 +31,9 @@ class Clock(Protocol):
         that it was given so far."""
 
     def ns(self, span: Span) -> int:
-        """Returns the span in nanoseconds. If the marks are of a GPU, settle() must have been
-        called after both marks were made, so that the GPU has passed them."""
+        """Returns the time between the two marks of `span`, in nanoseconds. If the marks are of a
+        GPU, settle() must have been called after both marks were made, so that the GPU has passed
+        them."""
 
     def settle(self) -> None:
         """Waits until the device has done all work that it was given so far."""

@@ -25,7 +25,8 @@ from gradsync.twin import Weights, has_parts, step_of_twin
 @dataclasses.dataclass
 class _Wrong:
     """The first gradient, in the order of parameters, that differs from the mean over ranks.
-    `rank`: the lowest rank whose optimizer or clipping function gets this wrong gradient."""
+    `rank`: the lowest rank on which the optimizer or clipping function gets a wrong gradient for
+    this parameter."""
 
     p: torch.nn.Parameter
     rank: int
@@ -40,9 +41,10 @@ class _Question:
     """Gradients to compare with the mean over all ranks.
 
     `where`: a text that names the receiver of the gradients, such as "SGD at train.py:25".
-    `handed`: a function that returns the gradient that this receiver gets for a parameter.
-    `is_of_clip`: whether the receiver is a function that clips gradients. `may_average`: whether
-    the receiver is an optimizer that may average gradients itself.
+    `handed`: a function that returns the gradient that the receiver gets for a parameter.
+    `is_of_clip`: whether the receiver of the gradients is a function that clips them, not an
+    optimizer. `may_average`: whether the receiver of the gradients is an optimizer that may average
+    them over ranks itself.
     """
 
     params: list[torch.nn.Parameter]
@@ -97,7 +99,8 @@ class Comparer:
         """Compares gradients, settings and weights of all ranks, before the update changes the
         weights.
 
-        Returns whether autograd has delivered gradients for this update on any rank.
+        Returns True if autograd, on at least one rank, has delivered a gradient to a parameter of
+        this update's optimizer.
         """
         is_wrong = self.findings.status() != Status.SAME
         gathered = self._ranks.gather(self._facts.of(update, is_wrong).to_json())
@@ -176,8 +179,8 @@ class Comparer:
 
     def _note_ignored(self, params: Sequence[torch.nn.Parameter]) -> None:
         """If DDP ignores some of these parameters, adds a note that they are not checked, with the
-        name of the first and the number of the others. Such parameters may differ between ranks on
-        purpose."""
+        name of the first and the number of the others. Parameters that DDP ignores may differ
+        between ranks on purpose."""
         ignored = self._trained.ignored()
         names = [self.name_of(p) for p in params if id(p) in ignored]
         if names:
@@ -204,11 +207,11 @@ class Comparer:
         return Comparison(p, gradient, self._step.gradients.get(id(p)), self._ranks)
 
     def _judge(self, question: _Question) -> bool:
-        """Finds the first gradient of `question` that differs from the mean over ranks, and adds a
-        finding with the reason. If none differs, compares the loss on which backward() began with
-        the mean loss, as _judge_loss() does, unless the receiver clips gradients. If the optimizer
-        gets each rank's own gradients, and may average them itself, adds no difference and returns
-        True; else returns False.
+        """`question` holds the gradients that an optimizer or a clipping function gets. Finds the
+        first of these gradients that differs from the mean over ranks, and adds a finding that says
+        how it differs. If no gradient differs, calls _judge_loss(), unless the gradients are those
+        that a clipping function gets. If an optimizer gets each rank's own gradients, and may
+        average them itself, adds no difference and returns True; else returns False.
         """
         where = question.where
         wrong = self._find_wrong(question)
@@ -266,11 +269,12 @@ class Comparer:
         self._judge(_Question(clipped, texts[0], handed, is_of_clip=True))
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
-        """Returns a list with the sum of gradients that autograd has delivered to this parameter
-        since the script last took its gradient away (removed or zeroed it).
+        """Returns a list of one or two sums. The first element is the sum of the gradients that
+        autograd has delivered to this parameter since the script last took its gradient away
+        (removed or zeroed it).
 
         If the script has taken this gradient away on any rank, the list has a second element: the
-        sum that includes the gradients taken away.
+        sum of all delivered gradients, including those taken away.
         """
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):
@@ -310,9 +314,10 @@ class Comparer:
     ) -> list[torch.nn.Parameter]:
         """Returns those of `params` for which autograd has delivered a gradient on any rank.
 
-        Leaves out parameters that DDP ignores, and parameters whose turn it is not in this step
-        (see _anywhere()). Leaves out parameters whose gradients were changed last by clipping,
-        because these gradients are compared as they were before clipping.
+        Leaves out parameters that DDP ignores, and those of the groups (see _anywhere()) that
+        `check` does not compare in this step. Also leaves out parameters whose gradients have been
+        clipped and not changed since, because _judge_clipped() compares these gradients as they
+        were before clipping.
         """
         ignored = self._trained.ignored()
         clipped = self._step.clipped
@@ -327,9 +332,10 @@ class Comparer:
     def _anywhere(
         self, here: Sequence[bool], params: Sequence[torch.nn.Parameter]
     ) -> list[torch.nn.Parameter]:
-        """Returns those of `params` whose entry of `here` is True on any rank. Leaves out
-        parameters whose turn it is not: the flag --groups divides the parameters into groups, and
-        `check` compares one group after the other."""
+        """Returns those of `params` whose entry of `here` is True on any rank. With the flag
+        --groups, `check` divides the parameters into groups, and compares one group in one step,
+        the next group in a later step. Leaves out parameters of other groups than the one that this
+        step compares."""
         indices = [i for i, p in enumerate(params) if here[i] and self._turns.has(p)]
         anywhere = sorted({i for rank in self._ranks.gather(indices) for i in rank})
         if anywhere and anywhere[-1] >= len(params):
@@ -383,10 +389,10 @@ class Comparer:
     def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
         """Returns whether a gradient that differs from the mean over ranks is right, because the
         script's own code has changed gradients before the optimizer gets them. It is right if the
-        script has taken gradients away and added them back later, and the gradient is the mean over
-        ranks of all that autograd has delivered. It is also right if the script's hooks scale
-        gradients alike on all ranks, and the gradient is the mean over ranks of what these hooks
-        return.
+        script has taken gradients away (removed or zeroed them) and added them back later, and the
+        gradient is the mean over ranks of all gradients that autograd has delivered. It is also
+        right if the script's hooks scale gradients alike on all ranks, and the gradient is the mean
+        over ranks of what these hooks return.
         """
         handed = question.handed(p)
         if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):
@@ -409,8 +415,9 @@ class Comparer:
     def _changes(
         self, wrong: Sequence[torch.nn.Parameter], question: _Question, are_all: bool
     ) -> str:
-        """Returns a text about how all ranks have changed the mean alike (clipped or masked it); ""
-        if they have not, so that the gradients are wrong."""
+        """Returns a text about how all ranks have changed the mean of the gradients in the same way
+        (clipped or masked it). Returns "" if the ranks have changed it in different ways, or if the
+        change looks like a mistake."""
         own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
         gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
         changes = [[Change(**values) for values in rank] for rank in gathered]
@@ -423,11 +430,12 @@ class Comparer:
         return self._passes, self._is_divided_by_all
 
     def _judge_loss(self, where: str) -> None:
-        """Compares the loss on which the script called backward() with the mean loss. Called if the
-        optimizer's gradients are the mean over ranks of those that backward() computed. These
-        gradients can still be wrong by a factor, if the script called backward() on the mean
-        loss (over tokens, for example) times a factor other than 1. Adds a difference if a known
-        mistake explains this factor, or a note if the script may intend it."""
+        """Compares the loss on which the script called backward() with the mean of the loss over
+        all ranks' passes. Called if the optimizer's gradients are the mean over ranks of those that
+        backward() computed. These gradients can still be wrong by a factor, if the script called
+        backward() on the mean loss (over tokens, for example) times a factor other than 1. If a
+        known mistake explains this factor, adds a difference to the findings of `check`. If the
+        script may intend the factor, adds a note."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"

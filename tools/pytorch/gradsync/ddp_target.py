@@ -1,5 +1,5 @@
 """Tells the recorder about a model in DistributedDataParallel (DDP): for example, which settings
-DDP has, and why the model cannot be recorded."""
+DDP has, and, if the recorder cannot record the model, the reason."""
 
 from __future__ import annotations
 

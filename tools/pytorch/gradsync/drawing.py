@@ -22,10 +22,11 @@ ERROR_SEED = 3
 
 @dataclass(frozen=True)
 class Deviations:
-    """The random errors of predicted times in one repetition of the bootstrap, each as a number of
-    standard deviations. `link`: the error that the times of all collectives share. `replicated`:
-    the error that all simulated steps of DistributedDataParallel share. `sharded`: the error that
-    all simulated steps of FSDP2 share.
+    """The random errors of predicted times in one repetition of the bootstrap. Each error is given
+    as a multiple of its own standard deviation. `link`: one error for the times of all collectives.
+    `replicated`: one error for the simulated costs of synchronisation of all steps of
+    DistributedDataParallel. `sharded`: one error for the simulated costs of synchronisation of all
+    steps of FSDP2.
     """
 
     link: float
@@ -48,11 +49,12 @@ def deviations() -> list[Deviations]:
 
 @cache
 def row_deviations(sent: str) -> list[float]:
-    """Returns, for each repetition of the bootstrap, an error of the predicted step of one way to
-    train, as a number of standard deviations. The step has this error in addition to those of
-    Deviations. Ways that send the same collectives get the same errors. `sent`: a text that lists
-    the kinds and sizes of the collectives in a step; the seed of the random numbers is computed
-    from this text."""
+    """Returns, for each repetition of the bootstrap, a random error of the simulated cost of
+    synchronisation in a step of one way to train, such as FSDP2. Each error is given as a multiple
+    of its standard deviation. The cost has this error in addition to the error `replicated` or
+    `sharded` of class Deviations. Ways to train whose steps send the same collectives get the same
+    errors. `sent`: a text that lists the kinds and sizes of the collectives in a step; the seed of
+    the random numbers is computed from this text."""
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
 

@@ -15,7 +15,8 @@ from gradsync.torch_private import DDP
 
 
 class Elsewhere:
-    """Remembers whether the script has started other processes, in which `check` compares nothing.
+    """Remembers whether the script has started child processes. `check` compares nothing in child
+    processes.
 
     `starts_at`: FILE:LINE where the script first started a process by multiprocessing that may
     train (no daemon); empty if it has started none.
@@ -35,8 +36,9 @@ class Elsewhere:
         )
 
     def on_started(self, process: multiprocessing.process.BaseProcess) -> None:
-        """Called when the script has started `process` by multiprocessing. Sets `starts_at`, unless
-        it is set already or `process` is a daemon."""
+        """Called when the script has started `process` by multiprocessing. Sets `starts_at` to
+        FILE:LINE of the script's line that is running now, unless `starts_at` is set already or
+        `process` is a daemon."""
         if not process.daemon:  # unlike those of a DataLoader
             self.starts_at = self.starts_at or place()
 

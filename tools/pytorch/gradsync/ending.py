@@ -14,8 +14,9 @@ def end_rank(text: str, status: int, first_rank: int = 0) -> NoReturn:
     """Prints `gradsync: TEXT` to stderr, and ends this process with this exit status.
 
     This function does not raise an exception, because the script might catch it. Rank `first_rank`
-    prints and ends at once, and torchrun then ends the other ranks. Each other rank waits
-    SECONDS_TO_BE_ENDED first, and prints and ends only if torchrun has not ended it by then.
+    prints the text and ends at once, and torchrun then ends the other ranks. Each other rank waits
+    SECONDS_TO_BE_ENDED first; it prints the text and ends itself only if torchrun has not ended it
+    by then.
     """
     if os.environ.get("RANK", "0") != str(first_rank):
         time.sleep(SECONDS_TO_BE_ENDED)

@@ -19,8 +19,8 @@ class Interval:
 
     `draws`: for each launch, the values that the repetitions of a bootstrap have given, all equally
     likely; empty if there was no bootstrap, as for a measured value. Predicted steps of one
-    question share some random errors, such as those of the link. These errors cancel in the
-    difference of two steps.
+    question share some random errors, such as those of the link. The shared errors cancel in the
+    difference of two predicted steps of the same question.
     """
 
     value: float
@@ -30,8 +30,10 @@ class Interval:
 
     @classmethod
     def of(cls, value: float, draws: Sequence[Sequence[float]]) -> Interval:
-        """Returns an Interval around `value`. Its limits include the 95 % limits of the draws of
-        every launch (run of the recorded script), because a new launch may be like any of them."""
+        """Returns an Interval around `value`. `draws`: for each launch (run of the recorded
+        script), the values that the repetitions of a bootstrap have given. The Interval contains
+        the 95 % limits of the draws of every launch, because a new launch may be like any of
+        them."""
         limits = [_limits(own) for own in draws]
         return cls(value, min(low for low, _ in limits), max(high for _, high in limits), draws)
 
@@ -73,8 +75,8 @@ class Estimate:
 
 
 def trimmed_mean(values: Sequence[float]) -> float:
-    """Returns the mean without the smallest fifth and the largest fifth of the values, each rounded
-    down to a whole number of values. So a few disturbed steps hardly change the mean."""
+    """Returns the mean of the values without the smallest fifth and the largest fifth of them. The
+    number of values in a fifth is rounded down. So a few disturbed steps hardly change the mean."""
     kept = _kept(values)
     return sum(kept) / len(kept)
 
@@ -91,8 +93,8 @@ def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
     `launches`: for each launch its values; there must be at least one value. The interval is Yuen's
     (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If launches
     differ by more than the variation of their values explains (at the 10 % level), each launch
-    counts as one value. Launches are not tested for such a difference if they have fewer than two
-    values on average.
+    counts as one value. Launches are not tested for such a difference if there are, on average,
+    fewer than two values per launch.
     """
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)
@@ -109,8 +111,9 @@ def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
 def _variance_of_mean(
     launches: Sequence[Sequence[float]], mean: float, kept: Sequence[float]
 ) -> tuple[float, int]:
-    """Returns the variance of the trimmed mean, and the degrees of freedom of this estimated
-    variance."""
+    """Returns an estimate of the variance of the trimmed mean, and the degrees of freedom of this
+    estimate. `mean`: the trimmed mean. `kept`: the values that trimming leaves, in increasing
+    order."""
     count = sum(map(len, launches))
     scale = count / len(kept)
     # How much each value moves the trimmed mean: those that are left out as much as the outermost.

@@ -68,14 +68,14 @@ class Listener:
 
     def on_prepare(self, reducer: Any) -> bool:
         """Called in DDP's forward, when DDP is about to prepare this reducer to average gradients
-        in the next backward pass. Returns whether DDP may prepare the reducer. If a listener
-        returns False, the reducer averages nothing in that pass."""
+        in the next backward pass. Returns whether DDP may prepare the reducer. If on_prepare() of
+        any listener returns False, the reducer averages nothing in that pass."""
         return True
 
     def on_losses(self, tensors: Any, gradients: Any = None) -> None:
-        """Called when the script begins an outermost backward pass by torch.autograd.backward()
-        with these arguments, or by Tensor.backward(). For the same pass, on_backward() is called
-        after on_losses() of all listeners."""
+        """Called when the script begins an outermost backward pass by
+        torch.autograd.backward(tensors, gradients), which Tensor.backward() calls too. For the same
+        pass, on_backward() is called after on_losses() of all listeners."""
 
     def on_backward(self) -> None:
         """Called when an outermost backward pass begins. (The pass of a checkpoint is not
@@ -87,8 +87,8 @@ class Listener:
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call | None:
-        """Called when an optimizer's step() begins. Returns other arguments for step(), or None to
-        keep these arguments.
+        """Called when an optimizer's step() begins. Returns a pair (args, kwargs) with other
+        arguments for step(), or None to leave the arguments `args` and `kwargs` as they are.
         """
         return None
 
@@ -101,7 +101,8 @@ class Listener:
 
 
 def script_lines(error: BaseException | None = None) -> list[str]:
-    """Returns FILE:LINE of all lines of the call stack that are not in a library, innermost first.
+    """Returns FILE:LINE of all lines of the current call stack that are not in a library, innermost
+    first.
 
     With `error`, uses the call stack at which this exception was raised instead of the current one.
     """
@@ -132,12 +133,12 @@ def _is_scripts(frame: FrameType) -> bool:
 
 
 def place(error: BaseException | None = None, otherwise: str = "") -> str:
-    """Returns FILE:LINE of the innermost running line that is in the script or in other code
-    outside of libraries.
+    """Returns FILE:LINE of the innermost line of the current call stack that is in the script or in
+    other code outside of libraries.
 
-    With `error`, returns the innermost such line of the call stack at which this exception was
-    raised. If there is no such line, as in a thread of autograd, returns `otherwise` or, if that is
-    empty, the script's name.
+    With `error`, searches the call stack at which this exception was raised instead of the current
+    one. If the call stack has no line outside of libraries, as in a thread of autograd, returns
+    `otherwise` or, if that is empty, the script's name.
     """
     lines = script_lines(error)
     return lines[0] if lines else otherwise or sys.argv[0]
@@ -157,8 +158,9 @@ def _tell_forward(model: torch.nn.Module) -> None:
 
 
 def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
-    """From now on, until `patches` are undone, tells listeners about outermost calls of modules of
-    the class `kind`. Calls in code that torch.compile has compiled are not seen."""
+    """From now on, until `patches` are undone, tells listeners about calls of modules of the class
+    `kind`, except calls within another call of a module of this class. Calls in code that
+    torch.compile has compiled are not seen."""
     inside = False
 
     def told_call(
@@ -216,9 +218,10 @@ class _StepHook:
     function that registers the hook with PyTorch. `tell`: the function that the hook calls to tell
     the listeners.
 
-    PyTorch iterates over a dictionary of such hooks, and during the iteration only the last hook
-    can be removed. If listening ends while this hook runs and other hooks follow it, this hook
-    stays registered without effect, and is removed by a later call at which it is the last hook.
+    To call the hooks before or after step(), PyTorch iterates over a dictionary of them, and during
+    the iteration only the last hook can be removed. If remove() is called while this hook runs and
+    other hooks follow it in the dictionary, this hook stays registered without effect. A later call
+    of this hook removes it, if it is then the last hook.
     """
 
     def __init__(self, register: Callable[[StepHook], RemovableHandle], tell: StepHook) -> None:
@@ -322,8 +325,8 @@ def stop_listening(listener: Listener) -> None:
 
 
 def in_backward() -> bool:
-    """Returns whether a pass of torch.autograd.backward() that began while there were listeners is
-    running."""
+    """Returns whether a pass of torch.autograd.backward() is running that began while at least one
+    Listener was registered by listen()."""
     return _backward.depth > 0
 
 

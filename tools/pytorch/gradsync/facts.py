@@ -94,8 +94,9 @@ class Facts:
 
     def _parameters(self, update: Update) -> dict[str, str]:
         """Returns texts about the update: the name of its optimizer, and the shapes, dtypes and
-        names of the parameters that it trains. The names are missing if one of these parameters is
-        in no model that this rank has called with gradients enabled."""
+        names of the parameters that it trains. The names of the parameters are left out if one of
+        these parameters is in no model that the script has called with gradients enabled on this
+        rank."""
         trained = [p for p in parameters_of(update.updater) if p.requires_grad]
         names = [self._trained.name_of(p) for p in trained]
         known = {"names of what trains": str(names)} if all(names) else {}
@@ -103,9 +104,9 @@ class Facts:
         return {"optimizer": update.name, "what trains": str(shapes), **known}
 
     def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
-        """Returns, by names, digests of the weights in `params`, which the update changes. Also
-        returns digests of the weights that the step uses and no optimizer has. Leaves out weights
-        that DDP ignores.
+        """Returns a dictionary from the names of weights to their digests. The weights are
+        `params`, which the update changes, and those that the step uses and no optimizer has.
+        Leaves out weights that DDP ignores.
 
         Weights that no optimizer has are, for example, those of frozen modules, teachers and
         reference models.

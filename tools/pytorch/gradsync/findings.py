@@ -94,11 +94,13 @@ class Findings:
         return max(statuses, default=Status.SAME)
 
     def notes(self) -> list[str]:
-        """Returns the texts of all notes, ordered by when a topic first got a finding."""
+        """Returns the texts of all notes, in the order in which their topics (such as Topic.LOSS)
+        first got a note."""
         return [one.text for one in self._by_topic.values() if one.status == Status.SAME]
 
     def differences(self) -> list[str]:
-        """Returns the texts of all differences, ordered by when a topic first got a finding."""
+        """Returns the texts of all differences, in the order in which their topics (such as
+        Topic.LOSS) first got a note or a difference."""
         return [one.text for one in self._by_topic.values() if one.status == Status.DIFFERS]
 
 

@@ -16,8 +16,9 @@ class FlatBuffer:
 
     `slots`: for each parameter a view of its gradient in the buffer, with the parameter's shape.
     `parts`: for each dtype a flat view of the gradients of this dtype; complex numbers are pairs of
-    real numbers. `wire`: a flat view of the whole buffer, with the dtype of the largest of `parts`;
-    the recorder measures the times of collectives by sending pieces of it.
+    real numbers. `wire`: a flat view of the whole buffer, with the dtype of the part, among
+    `parts`, that has the most bytes; the recorder measures the times of collectives by sending
+    pieces of it.
     """
 
     def __init__(
@@ -63,9 +64,10 @@ class FlatBuffer:
         torch.mul(gradient, self.share, out=self.slots[i])
 
     def fill(self, is_there: Sequence[bool]) -> None:
-        """Copies the gradients that put() has not copied yet to the buffer, divided by the number
-        of ranks, and writes zeros for parameters without a gradient. `is_there`: for each
-        parameter, whether put() has already copied its gradient.
+        """For each parameter without a gradient, writes zeros to the buffer. Copies all other
+        gradients, divided by the number of ranks, to the buffer, except those that put() has
+        already copied. `is_there`: for each parameter, whether put() has already copied its
+        gradient.
         """
         for i, param in enumerate(self.params):
             if param.grad is None:

@@ -42,8 +42,8 @@ def usable_cores() -> int:
 
 
 def waited_for_cpu_ns() -> int:
-    """Returns for how many nanoseconds since its start the main thread of this process was ready to
-    run, but waited for a CPU; 0 if the system does not tell."""
+    """Returns for how many nanoseconds the main thread of this process, since the process started,
+    was ready to run, but waited for a CPU; 0 if the system does not tell."""
     try:
         return int(SCHEDSTAT.read_text().split()[1])
     except (OSError, IndexError, ValueError):

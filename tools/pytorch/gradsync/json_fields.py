@@ -71,14 +71,14 @@ class JsonObject:
         return _integer(self._values[name], self._inside(name), least, most)
 
     def number(self, name: str, least: float, most: float, default: float | None = None) -> float:
-        """Returns the number in this field, which may be an integer or have a fraction."""
+        """Returns the number in the field `name`, which may be an integer or have a fraction."""
         if self._is_missing(name, default):
             return default or 0
         return _number(self._values[name], self._inside(name), least, most)
 
     def choice(self, name: str, choices: type[E]) -> E:
-        """Returns the member of the enumeration whose value is the text in this field. Raises
-        Refused if no member has this value."""
+        """Returns the member of the enumeration `choices` whose value is the text in the field
+        `name`. Raises Refused if no member has this value."""
         text = self.text(name)
         try:
             return choices(text)
@@ -105,15 +105,15 @@ class JsonObject:
     def each(
         self, name: str, read: Callable[[object, str], T], is_optional: bool = False
     ) -> tuple[T, ...]:
-        """Returns read(value, place) for each element of the list in this field. `place` says where
-        the element is, such as "ranks[3]"."""
+        """Returns read(value, place) for each element of the list in the field `name`. `place` says
+        where the element is, such as "ranks[3]"."""
         inside = self._inside(name)
         values = self._list(name, is_optional)
         return tuple(read(value, f"{inside}[{i}]") for i, value in enumerate(values))
 
     def optional(self, name: str, read: Callable[[object, str], T]) -> T | None:
-        """Returns read(value, place) of the value in this field, or None if the field is missing or
-        an empty object."""
+        """Returns read(value, place) of the value in the field `name`, or None if the field is
+        missing or its value is an empty object."""
         self._read.add(name)
         value = self._values.get(name)
         if name not in self._values or value == {}:

@@ -39,8 +39,9 @@ class Log:
 
 @dataclass(frozen=True)
 class Spanning:
-    """JSON documents that begin on one line and end on another, and the index of the line after
-    them. `has_end`: False if `documents` is empty because the log ends before the document does."""
+    """JSON documents that begin on one line of a log and end on a later line. `after`: the index of
+    the line after these documents or, without documents, after the line on which the search began.
+    `has_end`: False if `documents` is empty because the log ends within a document."""
 
     documents: list[Any]
     after: int
@@ -49,7 +50,8 @@ class Spanning:
 
 def log_of(text: str, is_measurement: IsMeasurement) -> Log:
     """Returns the lines of a log, and its JSON documents for which `is_measurement` returns True.
-    Texts in other JSON documents, such as Docker's log lines, are searched like the log."""
+    A text within another JSON document, such as a log line in JSON of Docker, is read like the log:
+    its lines and its JSON documents are returned too."""
     log = Log()
     _add(text, is_measurement, log, DEEPEST)
     return log
@@ -126,10 +128,10 @@ def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
 
 
 def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int | None:
-    """Returns the index of the line after a JSON document that begins on line `first`, at the index
-    `column`. If a line before the document's end is not JSON, returns the index of that line.
-    Returns None if the lines end before the document. `cut`: the number of characters to skip at
-    the beginning of each later line, such as those of a launcher's prefix."""
+    """Returns the index of the line after a JSON document that begins on line `first`, at the
+    character with the index `column`. If a line before the document's end is not JSON, returns the
+    index of that line. Returns None if the lines end before the document. `cut`: the number of
+    characters to skip at the beginning of each later line, such as those of a launcher's prefix."""
     depth = 0
     for place in range(first, len(lines)):
         change = _depth_change(lines[place][column if place == first else cut :])

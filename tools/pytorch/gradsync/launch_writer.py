@@ -21,9 +21,10 @@ AGREE = ("parameters", *AGREEING_FIELDS)  # what all launches of one file agree 
 
 class LaunchWriter:
     """The recording of one launch, to which calls of start(), set_passes() and write(), in this
-    order, add data. All ranks must call these methods together; rank 0 reads and writes the file.
-    On rank 0, start() and set_passes() raise UnusableFile if the launch cannot be added to the
-    file, for example if the file holds launches of another script or machine."""
+    order, add data. All ranks must call start(), set_passes() and write() together; only rank 0
+    reads and writes the file. On rank 0, start() and set_passes() raise UnusableFile if the launch
+    cannot be added to the file, for example if the file holds launches of another script or
+    machine."""
 
     def __init__(self, path: str, launch: Launch, world: World) -> None:
         self.launch = launch
@@ -33,8 +34,8 @@ class LaunchWriter:
 
     def start(self, optimizers: str) -> None:
         """Called after the first step, when `optimizers`, the names of the model's optimizers, are
-        known. Adds the names of the optimizers and of the hosts to the launch, and checks whether
-        the file can take the launch."""
+        known. Adds the names of the optimizers and of the hosts to the launch. Raises UnusableFile
+        on rank 0 if the launches in the file do not allow this launch to be added."""
         hosts = gathered(platform.node(), self._world.device)
         self.launch = dataclasses.replace(self.launch, hosts=tuple(hosts), optimizer=optimizers)
         self._check(field for field in AGREE if field != "passes")

@@ -87,13 +87,15 @@ class Curve:
         return self._along(min(max(size, self.sizes[0]), self.sizes[-1]))
 
     def time_at(self, size: float) -> float:
-        """Returns a quantity that is a time (a latency plus bytes divided by a rate) at this size.
+        """Returns the value of this curve at `size` bytes, if the curve describes a time (a latency
+        plus bytes divided by a rate).
 
-        Above the largest known size, the time is that of the largest size times the ratio of the
-        two sizes. If only one size is known, the time of every size is computed from it in this
-        way. Below the smallest known size, the time is the larger of two: the one on the line
-        through the first two points, and that of the smallest size times the ratio of the two
-        sizes. So the time is never negative.
+        Above the largest known size, the time is that of the largest known size times `size`,
+        divided by the largest known size. If only one size is known, the times of all sizes are
+        proportional to the size. Below the smallest known size, the time is the larger of two
+        times. The first lies on the line through the points of the two smallest known sizes. The
+        second is the time of the smallest known size times `size`, divided by the smallest known
+        size. So the time is never negative.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:
@@ -194,8 +196,9 @@ class LinkCosts:
         return any(self._of(Operation.ALL_REDUCE).processor.values)
 
     def seconds(self, size: float, kind: Operation = Operation.ALL_REDUCE) -> float:
-        """Returns the seconds that a collective takes if it runs alone. An operation without costs
-        of its own takes half as long as an all-reduce of the same size."""
+        """Returns the seconds that a collective takes if it runs alone. If the costs of the
+        operation `kind` are unknown, it is assumed to take half as long as an all-reduce of the
+        same size."""
         return self._of(kind).seconds.time_at(size) / (1 if self.has(kind) else 2)
 
     def processor(

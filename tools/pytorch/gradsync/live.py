@@ -1,8 +1,8 @@
-"""Measures the bytes of tensors that a step keeps alive, other than weights, buffers, gradients and
-the optimizer's state: mostly activations.
+"""Measures how many bytes of tensors are alive during a step, without weights, buffers, gradients
+and the optimizer's state. Most of these bytes belong to activations.
 
-The measured step must not synchronise gradients. A tensor's storage counts from the first operation
-that makes or reads it until it is freed.
+The measured step must not synchronise gradients. The bytes of a tensor's storage are counted from
+the first operation that makes or reads the storage until the storage is freed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of tensors that operations of PyTorch make or read from start() to end()."""
 
     def __init__(self, apart: Iterable[torch.Tensor]) -> None:
-        """`apart`: tensors that are not counted, such as weights."""
+        """`apart`: tensors whose bytes are not counted, such as weights."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.now = 0
         self._most = 0
@@ -78,7 +78,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._apart.discard(key)
 
     def leave_out(self, tensor: torch.Tensor) -> None:
-        """Stops counting this tensor's storage."""
+        """Stops counting the bytes of this tensor's storage."""
         storage = storage_of(tensor)
         if storage is None:
             return
@@ -119,8 +119,8 @@ class StepMemory:
         optimizers: Iterable[torch.optim.Optimizer],
         apart: Iterable[torch.Tensor],
     ) -> None:
-        """`params`: the parameters that the step trains. `apart`: the recorder's own tensors, which
-        are not counted.
+        """`params`: the parameters that the step trains. `apart`: the recorder's own tensors, whose
+        bytes are not counted.
         """
         self._params = params
         self._optimizers = list(optimizers)

@@ -20,12 +20,13 @@ def local_step(
     average_s: float,
     log_error: float,
 ) -> Interval:
-    """Returns the predicted mean time of a step of local SGD in seconds, including `average_s`.
+    """Returns the predicted mean time of a step of local SGD in seconds. This time includes
+    `average_s`, the step's share of averaging the weights.
 
     `ranks`: for each recorded rank, the seconds of its steps without synchronisation of gradients.
     `steps`: the number of steps between two averagings of the weights. `average_s`: the seconds of
-    one averaging, divided by `steps`. `log_error`: the standard deviation of the logarithm of
-    `average_s`.
+    one averaging, divided by `steps`. `log_error`: how uncertain the estimate `average_s` is: the
+    standard deviation of its logarithm.
     """
     slowest_s = trimmed_mean(_slowest(ranks, world_size, steps))
     rounds_s = [max(own) for own in zip(*ranks, strict=True)]
@@ -41,11 +42,12 @@ def local_step(
 
 
 def _slowest(ranks: Sequence[Sequence[float]], world_size: int, steps: int) -> list[float]:
-    """Draws periods, each from one averaging of the weights to the next. In a period, each of
-    `world_size` ranks takes `steps` recorded steps at random. There are at most as many periods as
-    a rank has recorded steps. Returns, for each drawn period, the mean step (in seconds) of the
-    rank whose mean is the longest. A rank that was not recorded takes all steps of a period from
-    one recorded rank, because a slow rank stays slow.
+    """Simulates periods of training, each from one averaging of the weights to the next. In a
+    period, each of `world_size` ranks takes `steps` steps that are drawn at random from recorded
+    steps. As many periods are simulated as each rank has recorded steps, or fewer if so many would
+    take too long. Returns, for each simulated period, the mean step (in seconds) of the rank whose
+    mean is the longest in this period. A rank that was not recorded takes all steps of a period
+    from one recorded rank, because a slow rank stays slow.
     """
     random = Random(DRAWING_SEED)
     affordable = MOST_RANK_ACTIONS // (world_size * steps)

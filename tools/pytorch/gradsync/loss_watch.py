@@ -1,5 +1,5 @@
-"""Finds losses that a script computes by functions of PyTorch or reduces by a collective, and the
-factor by which backward() multiplies the mean of each loss."""
+"""Finds losses that a script computes by loss functions of PyTorch or reduces over ranks by a
+collective, and the factor by which backward() multiplies the mean of each loss."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class _Loss:
         """Returns this loss, with the factor by which the backward pass multiplies the mean of the
         loss over its terms, such as tokens: 1 after mean.backward(), 0.5 after
         (mean / 2).backward(). `derivative`: the derivative, with respect to the loss, that the pass
-        has computed. `scale`: the factor of a GradScaler in `derivative`, which is divided out.
+        has computed. `scale`: a GradScaler's factor, which `derivative` contains and of_pass()
+        removes by dividing by it.
 
         If the loss has several elements, only those with a derivative other than 0 count. The
         factor is NaN if these elements have different derivatives, or if all derivatives are 0.
@@ -62,8 +63,8 @@ class Pass:
     `calls`: a text that identifies the script's call stack when the pass began. `given`: the number
     on which the script called backward(), or NaN if the script called backward() on several
     numbers. `is_divided`: whether the script has divided `given` by a number that it has summed
-    over ranks. `losses`: those losses that LossWatch has found and whose derivatives the pass has
-    computed.
+    over ranks. `losses`: those losses that LossWatch has found and whose derivatives this backward
+    pass has computed.
     """
 
     calls: str

@@ -40,18 +40,19 @@ class PassLoss:
 
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
-    """The factor by which the backward passes of a step together multiply the mean of the loss. It
-    should be 1.
+    """The factor by which the backward passes of a step together multiply the mean of the loss.
+    This factor should be 1.
 
-    `of_means`: the factor if "mean of the loss" means the mean of the means of all ranks' passes.
-    `of_tokens`: the factor if "mean of the loss" means the mean over the tokens of all ranks'
-    passes. Each of `of_means` and `of_tokens` is None if no single factor other than 0 fits all
-    passes, or if the loss of a pass is unknown or has no tokens. `rounding`: the relative error
-    that rounding may cause in `of_means` and `of_tokens`. `is_repeated`: whether, on each rank, all
-    passes began with the same call stack of the script, as in a loop. `is_reduced`: whether the
-    script has reduced the losses of all passes by a collective. `is_alone`: whether
-    PassLoss.is_alone holds for all passes. `is_whole`: whether each backward() is called on a
-    multiple of its known loss and nothing else.
+    `of_means`: the factor by which the mean of the loss is multiplied, if this mean is the mean of
+    the means of all ranks' passes. `of_tokens`: the factor by which the mean of the loss is
+    multiplied, if this mean is the mean over the tokens of all ranks' passes. Each of `of_means`
+    and `of_tokens` is None if no single factor other than 0 fits all passes, or if the loss of a
+    pass is unknown or has no tokens. `rounding`: the relative error that rounding may cause in
+    `of_means` and `of_tokens`. `is_repeated`: whether, on each rank, all passes began with the same
+    call stack of the script, as in a loop. `is_reduced`: whether the script has reduced the losses
+    of all passes by a collective. `is_alone`: whether Pass.loss() had only one loss to choose from
+    in each pass. `is_whole`: whether, in each pass, the number on which backward() is called is a
+    multiple of the loss that Pass.loss() chose, without any other term.
     """
 
     of_means: float | None = None
@@ -85,10 +86,10 @@ class LossFactor:
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
     def shown(self, factor: float | None = None) -> float:
-        """Returns the factor of the loss that `check` prints. If gradients are `factor` times the
-        mean, the result is `of_means` or `of_tokens`, whichever is nearer to 1 / `factor`. Without
-        `factor`, the result is `of_means` if that is known, else `of_tokens`. If neither is known,
-        returns 1."""
+        """Returns the number that `check` prints as the factor by which the loss is multiplied. If
+        gradients are `factor` times the mean, the result is the one of self.of_means and
+        self.of_tokens that is nearer to 1 / `factor`. Without `factor`, the result is self.of_means
+        or, if that is None, self.of_tokens. If both are None, returns 1."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))
@@ -119,13 +120,14 @@ class LossFactor:
 
 def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings) -> LossFactor:
     """Returns the factor by which the backward passes of a step together multiply the mean of the
-    loss (1 is right), computed from the losses of each rank's passes.
+    loss over all ranks' passes; 1 is right. The factor is computed from the losses of each rank's
+    passes.
 
-    If one factor fits all passes in the sense of `of_means`, but none in the sense of `of_tokens`,
-    passes have different numbers of tokens. In this case, this function adds a note to `findings`
-    about how far the mean of the means is from the mean over all tokens, unless rounding explains
-    the difference. `ranks`: for each rank, the losses of its passes; None for a pass whose loss is
-    not known.
+    If the result has a factor `of_means`, but none `of_tokens`, then passes have different numbers
+    of tokens, or ranks have different numbers of passes. In this case, this function adds a note to
+    `findings` about how far the mean of the means is from the mean over all tokens, unless rounding
+    explains the difference. `ranks`: for each rank, the losses of its passes; None for a pass whose
+    loss is not known.
     """
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):

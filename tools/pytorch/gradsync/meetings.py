@@ -30,14 +30,14 @@ PRINTING_S = 60.0  # that the rank that speaks has to print what it has found
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """What a rank has done since its last meeting, that is, since it last waited for all ranks
-    before an update.
+    """What a rank has done since its last meeting: a meeting is a wait for all ranks before an
+    update.
 
-    `meetings`: the number of all its meetings so far. `calls` and `passes`: the numbers of forward
-    and of backward passes that the rank has begun since its last meeting. `skipped`: the number of
-    updates that a GradScaler has left out since that meeting. `place`: FILE:LINE of the last of
-    these forward passes, backward passes and left-out updates. `ended`: a text about how the script
-    has ended; empty while it runs.
+    `meetings`: the number of all meetings of this rank since its script began. `calls` and
+    `passes`: the numbers of forward and of backward passes that the rank has begun since its last
+    meeting. `skipped`: the number of updates that a GradScaler has left out since that meeting.
+    `place`: FILE:LINE of the last of these forward passes, backward passes and left-out updates.
+    `ended`: a text about how the script has ended; empty while it runs.
     """
 
     meetings: int = 0
@@ -64,9 +64,10 @@ class Absence:
     """A rank that does not come to a meeting, at which ranks wait for each other before an update,
     and a text about what it does instead.
 
-    `speaker`: the rank that prints the error for all ranks. The speaker is the lowest rank that is
-    not known to be absent. The speaker is always rank 0 if another rank has ended the check, or if
-    all ranks have come and one has skipped an update before.
+    `speaker`: the rank that prints the error for all ranks. If ranks are known not to come to the
+    meeting, the speaker is the lowest of the other ranks. If another rank has ended the check, the
+    speaker is rank 0. The speaker is also rank 0 if all ranks have come to the meeting, but one has
+    skipped an update before the meeting.
     """
 
     rank: int
@@ -77,8 +78,8 @@ class Absence:
 
 class _Stalls:
     """Measures for how long other ranks have made no progress while this rank waits for them. A
-    rank makes progress if it begins a forward or backward pass, leaves out an update, comes to a
-    meeting or ends its script. All times count only seconds for which this rank has waited.
+    rank makes progress if it begins a forward or backward pass, leaves out an update or ends its
+    script. The time without progress contains only seconds in which this rank waited.
     """
 
     def __init__(self) -> None:
@@ -140,8 +141,8 @@ class Meetings:
         self._say(skipped=self._own.skipped + 1, place=place)
 
     def end(self, how: str) -> None:
-        """Called when the script of this rank ends: tells the other ranks that this rank comes to
-        no further meeting. `how`: a text about how the script has ended."""
+        """Called when the script of this rank ends: tells the other ranks that this rank will not
+        call meet() again. `how`: a text about how the script has ended."""
         self._say(ended=how)
 
     def meet(self) -> Absence | None:
@@ -157,15 +158,16 @@ class Meetings:
 
     def meet_at_end(self) -> Absence | None:
         """Waits, after end(), until the scripts of all ranks have ended. Returns an Absence if a
-        rank goes on training or does not end in time, or if another rank has ended the check; None
-        if all scripts have ended."""
+        rank goes on training, if a rank does not end in time, or if another rank has called
+        close(). Returns None if all scripts have ended."""
         return self._wait(self._running, self._why_running) if self._join() else None
 
     def close(self) -> None:
-        """Ends the check for all ranks, because this rank has printed the result.
+        """Tells all ranks that the check is over, because this rank has printed the result.
 
-        The store may be in this rank's process. So close() waits until all other ranks have read in
-        is_closed() that the check is over, but at most for about HEARING_S seconds.
+        The store by which ranks tell each other this may be in this rank's process, and ends with
+        the process. So close() waits until all other ranks have read in is_closed() that the check
+        is over, but at most for about HEARING_S seconds.
         """
         if not self._join():
             return
@@ -189,9 +191,10 @@ class Meetings:
         missing: Callable[[], list[int]],
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
-        """Waits until missing() returns no rank, and then returns None. Returns the Absence of a
-        missing rank if why() returns a reason why it will not come, if another rank has ended the
-        check, or if the timeout of the script's process group has passed."""
+        """Waits until missing() returns no rank, and then returns None. If why() returns, for
+        missing ranks, a reason why they will not come, returns the Absence of the lowest of these
+        ranks. Also returns the Absence of a missing rank if another rank has ended the check, or if
+        the timeout of the script's process group has passed."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
@@ -213,7 +216,8 @@ class Meetings:
         return None
 
     def _missing(self) -> list[int]:
-        """Returns the other ranks that have not yet called meet() for this update."""
+        """Returns the other ranks that have not yet called meet() for the update before which this
+        rank waits."""
         others = [rank for rank in range(self._size) if rank != self._rank]
         if self._has(*map(self._place_of, others)):
             return []
@@ -230,8 +234,8 @@ class Meetings:
         return self._why_stalled(rank, other, stalls)
 
     def _who_skipped(self) -> Absence | None:
-        """Returns the rank that has skipped the most updates since the last meeting, if ranks have
-        skipped different numbers; else None."""
+        """If ranks have skipped different numbers of updates since their previous meeting (see
+        Progress), returns an Absence for the rank that has skipped the most. Else returns None."""
         keys = [self._place_of(rank) for rank in range(self._size)]
         skipped = [self._get(key) for key in keys]
         if min(skipped) == max(skipped):
@@ -251,13 +255,15 @@ class Meetings:
     def _why_stalled(
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
-        """Returns a reason if the rank `rank` has stalled, else None. It has stalled if it has
-        begun more forward or backward passes than this rank since the last meeting, and then
-        neither begins a pass nor leaves out an update for GRACE_S seconds plus the time of all
-        passes of this rank.
+        """Returns a reason if the rank `rank` has stalled, else None. It has stalled if, since the
+        last meeting (see Progress), it has begun more forward or backward passes than this rank,
+        and has then made no progress (see _Stalls) for GRACE_S seconds plus the time of this rank's
+        passes. That time reaches from this rank's first pass since the last meeting until this rank
+        began to wait.
 
-        The time of all passes is added because rank `rank` may have more passes in a step than this
-        rank. Each of its passes is assumed to take at most as long as all passes of this rank.
+        The time of all passes of this rank is added because rank `rank` may have more passes in a
+        step than this rank. Each pass of rank `rank` is assumed to take at most as long as all
+        passes of this rank in the step together.
         """
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes
@@ -321,8 +327,8 @@ def _looks() -> Iterator[float]:
     """Pauses between a caller's looks at a condition. Yields the sum of the pauses so far, in
     seconds; the first value is 0. The pauses double from 1 ms to LONGEST_PAUSE_S.
 
-    If this process was stopped for a while, the sum does not contain that time, because other ranks
-    may have been stopped too.
+    If this process was stopped for a while, the sum of the pauses does not contain that time,
+    because other ranks may have been stopped too.
     """
     pause_s = 0.001
     waited_s = 0.0

@@ -1,9 +1,9 @@
 """Computes the peak memory of a rank: the largest number of bytes that all its tensors have at one
 time in a training step.
 
-The peak is computed from the tensors of one recorded step without synchronisation of gradients,
-which live.py has measured. The process needs more memory than the peak, because allocators keep
-freed memory and libraries have memory of their own.
+live.py has measured the bytes of tensors in one recorded step, which synchronised no gradients. The
+peak is computed from these bytes. The process needs more memory than the peak, because allocators
+keep freed memory and libraries have memory of their own.
 """
 
 from __future__ import annotations
@@ -97,9 +97,10 @@ class Need:
         `states`: the fraction of the optimizer's state that the rank has. `keeps`: whether all
         gradients exist all the time, as when a step accumulates several passes. `more`: further
         bytes that backward needs, such as for a bucket's copy in bf16. `batch`: the batch size as a
-        multiple of the recorded batch size. `buckets`: whether there are DDP's buckets, which exist
-        all the time. If there are buckets, and gradients were views of buckets in the recording,
-        they are views again. Otherwise gradients are tensors in addition to any buckets.
+        multiple of the recorded batch size. `buckets`: whether the rank has DDP's buckets, which
+        take memory during the whole step. If there are buckets, and gradients were views of buckets
+        in the recording, they are views again. Otherwise gradients are tensors in addition to any
+        buckets.
         """
         recorded = self._recorded
         own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
@@ -118,8 +119,8 @@ class Need:
     def sharded(
         self, units: Sequence[Unit], ranks: int, batch: float = 1, keeps: bool = False
     ) -> Peak:
-        """Returns the peak memory of a rank under FSDP2 with these units, if `ranks` ranks share
-        the parameters.
+        """Returns the peak memory of a rank under FSDP2 with these units, if the parameters are
+        divided among `ranks` ranks.
 
         `batch`: the batch size as a multiple of the recorded batch size. `keeps`: whether a rank
         keeps whole gradients between backward passes, as when a step accumulates passes without
@@ -185,13 +186,13 @@ def _by_unit(units: Sequence[Unit], sizes: Sequence[int]) -> list[int]:
 
 
 class UnitBuffers:
-    """Computes the bytes that FSDP2's units take on a rank in a step, without the rank's shards of
-    the weights.
+    """Computes how many bytes the buffers and gradients of FSDP2's units take on a rank at several
+    moments of a step. The rank's shards of the weights are not counted.
 
-    The parameters of a unit are gathered into a buffer, and then copied out of this buffer. In
-    backward, the unit whose gradients are computed next is gathered in advance. When all gradients
-    of a unit are ready, they are copied into a buffer. A reduce-scatter writes the rank's shard of
-    their sum over ranks to another buffer.
+    FSDP2 gathers the parameters of a unit into a buffer, and then copies them from this buffer into
+    whole parameters. In backward, the unit whose gradients are computed next is gathered in
+    advance. When all gradients of a unit are ready, they are copied into a buffer. A reduce-scatter
+    sums this buffer over ranks, and writes the rank's shard of the sum to another buffer.
     """
 
     def __init__(
@@ -224,8 +225,9 @@ class UnitBuffers:
 
     def in_forward(self) -> int:
         """Returns the maximum bytes of gathered parameters in forward. The units that stay gathered
-        until backward count once. The largest other unit counts twice, because it exists twice
-        while it is copied out of the buffer of its gather."""
+        until backward count once. Of the units that do not stay gathered, only the largest counts;
+        it counts twice, because it exists twice while its parameters are copied out of the buffer
+        into which they were gathered."""
         sizes = list(zip(self._units, self._sizes, strict=True))
         stay = sum(size for unit, size in sizes if not unit.reshards)
         largest = max((size for unit, size in sizes if unit.reshards), default=0)
@@ -241,9 +243,9 @@ class UnitBuffers:
 
     def held_when_reducing(self, unit: int) -> float:
         """Returns the bytes of FSDP2's buffers and of gradients on a rank while this unit's
-        gradients are copied into a buffer. This buffer replaces that of the unit's gathered
-        weights. The buffer of the previous unit's reduction does not count, because it was freed
-        before."""
+        gradients are copied into a buffer. The unit's gathered weights are not counted, because
+        FSDP2 has freed them before this moment. The buffer of the previous reduction is not counted
+        either, because FSDP2 has freed that buffer, too."""
         buffer = self._all_sizes.reduced[unit]
         return self._held_but_sent(unit) - self._gathered[unit] + buffer
 
@@ -260,7 +262,8 @@ class UnitBuffers:
         self._left[unit] -= 1
 
     def is_last(self, unit: int) -> bool:
-        """Returns whether backward has computed the gradients of all parameters of this unit."""
+        """Returns whether backward has computed the gradients of all parameters of the unit with
+        the index `unit`."""
         return self._left[unit] == 0
 
     def reduce(self, unit: int) -> None:

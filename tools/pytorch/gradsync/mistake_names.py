@@ -1,5 +1,5 @@
-"""Names the mistakes that multiply gradients or losses by a number, such as a missing division by
-the number of ranks. Needs no PyTorch."""
+"""Tells which known mistake, such as a missing division by the number of ranks, explains a factor
+by which gradients or a loss are multiplied. Needs no PyTorch."""
 
 from __future__ import annotations
 

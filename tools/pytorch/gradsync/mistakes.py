@@ -38,14 +38,14 @@ class Explanation:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """How the gradient that this rank's optimizer gets differs from the mean over ranks. Ranks
-    exchange such objects as JSON.
+    """How the gradient that this rank's optimizer gets differs from the mean over ranks. Ranks send
+    each other objects of this class as JSON.
 
     `factor`: the gradient divided by the mean; None if it is no multiple of the mean. `tolerance`:
-    the relative error of the factor that rounding explains. `mask`: a digest of the positions of
-    the gradient's elements that are 0, if all other elements equal the mean's up to rounding; else
-    empty. `kept`: the number of the gradient's elements that are not 0. `elements`: the number of
-    all its elements.
+    the largest relative error of `factor` that rounding can cause. `mask`: a digest of the
+    positions of the gradient's elements that are 0, if all other elements equal the mean's up to
+    rounding; else empty. `kept`: the number of the gradient's elements that are not 0. `elements`:
+    the number of all its elements.
     """
 
     factor: float | None
@@ -87,13 +87,13 @@ def say_of_changes(
     passes: int,
 ) -> str:
     """Returns a text about how the optimizers' gradients differ from the mean in the same way on
-    all ranks (masked or clipped); an empty text if they do not, or if the change looks like a
-    mistake.
+    all ranks (masked or clipped). The text is empty if ranks differ in how they changed the mean,
+    or if a known mistake explains the change.
 
     `changes`: for each rank, the changes of all gradients that are not the mean. `are_all`: whether
-    all other compared gradients have a mean of 0, so that none of them shows an unchanged mean.
-    `has_others`: whether some gradients are not among `changes` because they were compared before
-    clipping.
+    all compared gradients that are not in `changes` have a mean of 0. If so, no gradient is a mean
+    other than 0 that the ranks left unchanged. `has_others`: whether `changes`, the gradients that
+    differ from the mean, leaves out gradients that were compared before clipping.
     """
     first, *others = changes
     if all(change.mask for change in first) and all(
@@ -111,8 +111,9 @@ def say_of_changes(
 
 
 def _common_factor(changes: Sequence[Change]) -> _Factor | None:
-    """Returns the factor if all these gradients are the same multiple of the mean, up to their
-    tolerances; else None. The result is the factor of the gradient with the smallest tolerance."""
+    """Returns the factor if all gradients in `changes` are the same multiple of the mean, up to
+    their tolerances; else None. The result is the factor of the gradient with the smallest
+    tolerance."""
     factors = [_Factor(one.factor, one.tolerance) for one in changes if one.factor is not None]
     if not factors or len(factors) < len(changes):
         return None
@@ -128,8 +129,9 @@ def explain(
     ranks' gradients. All ranks must call this function together, because it sums over ranks.
 
     `one`: the comparison of this gradient with the mean of all ranks' gradients, on the rank that
-    calls this function. `pass_means`: for each backward pass the mean over ranks of its gradient;
-    empty if unknown. `passes`: the number of backward passes in the step.
+    calls this function. `pass_means`: for each backward pass, the mean over ranks of the gradient
+    that this pass has computed for the parameter; empty if unknown. `passes`: the number of
+    backward passes in the step.
     """
     handed = ranks.total(one.handed * (ranks.rank == rank))
     rounding = float(one.bound.norm())

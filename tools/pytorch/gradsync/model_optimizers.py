@@ -14,8 +14,9 @@ class ModelOptimizers:
     step() has been called by the script or skipped by a GradScaler.
 
     `ids`: Python's id() of each recorded parameter of the model or, under fully_shard, of this
-    rank's part of it. `stepping`: the optimizer of the model whose step() is running, if any.
-    `stepped`: how many calls of step() of these optimizers have ended in the current training step.
+    rank's shard of the parameter. `stepping`: the optimizer of the model whose step() is running,
+    if any. `stepped`: how many calls of step() of the model's optimizers have ended in the current
+    training step.
     """
 
     def __init__(self, ids: Set[int]) -> None:
@@ -25,8 +26,8 @@ class ModelOptimizers:
         self.stepped = 0
 
     def update(self, optimizer: Optimizer) -> bool:
-        """Returns whether an optimizer has a parameter of the model. If the optimizer has one, adds
-        the optimizer to `known`, unless `known` already has it."""
+        """Returns whether `optimizer` has a parameter of the model. If so, adds `optimizer` to
+        `known`, the list of the optimizers that have one, unless the list already has it."""
         if any(optimizer is other for other in self.known):
             return True
         held = {id(param) for group in optimizer.param_groups for param in group["params"]}

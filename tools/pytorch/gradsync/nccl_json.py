@@ -51,8 +51,9 @@ def is_measurement(document: Any) -> bool:
 
 
 def runs_of_documents(documents: Iterable[Any], lines: Iterable[str]) -> list[Run]:
-    """Returns the measurements of each program that has rows, from JSON documents for which
-    is_measurement() is True and from tables with commas in `lines`.
+    """Returns a Run for each program of nccl-tests or rccl-tests that has written at least one row
+    of measurements. The rows are in JSON documents for which is_measurement() is True, and in
+    comma-separated tables in `lines`.
 
     Raises LookupError, TypeError, AttributeError or ValueError (such as Refused) if a document has
     an unknown form.
@@ -122,8 +123,8 @@ def _structured_run_of(document: Any) -> Run:
 
 
 def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    """Yields the rows of rccl-tests' tables with commas in these lines, as dictionaries by column
-    name."""
+    """Yields the rows of rccl-tests' comma-separated tables in these lines, as dictionaries by
+    column name."""
     columns: list[str] = []
     for line in lines:
         words = [word.strip(' "\t') for word in line.split(",")]
@@ -137,10 +138,10 @@ def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def _runs_of_rccl(rows: Sequence[Mapping[str, Any]]) -> list[Run]:
-    """Returns the measurements of each program of rccl-tests that has printed these rows.
-    Consecutive rows with one collective and one number of ranks count as one program. If any of the
-    rows was measured in place (input and output are one buffer, as in DDP), uses only rows that
-    were measured in place.
+    """Divides `rows` among the programs of rccl-tests that printed them, and returns a Run for each
+    program. Consecutive rows with one collective and one number of ranks count as one program. If
+    any row of any of these programs was measured in place (input and output are one buffer, as in
+    DDP), uses only rows that were measured in place.
     """
     runs: list[Run] = []
     last: Measured | None = None

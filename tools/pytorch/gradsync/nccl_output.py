@@ -65,7 +65,8 @@ class OutputReader:
     def _begins_next(self, line: str) -> bool:
         """Returns whether this line begins the output of the next program. It does if the current
         program has printed rows, and the line names columns, a rank, a program or the program's
-        options. A row, or a line that says that a program has concluded, begins no output.
+        options. A row of measurements does not begin the output of a program, nor does a line that
+        says that a program has concluded.
         """
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False
@@ -118,9 +119,9 @@ class OutputReader:
         return True
 
     def _order(self, line: str) -> bool:
-        """Remembers which half of a row was measured in place (input and output are one buffer), if
-        this line has the titles of both halves (out-of-place and in-place). Returns whether the
-        line has both titles."""
+        """If this line has the titles of the two halves of a row (out-of-place and in-place),
+        remembers which half has the measurement in place (input and output are one buffer). Returns
+        whether the line has both titles."""
         if "out-of-place" not in line or "in-place" not in line:
             return False
         self._run.is_in_place_last = line.index("in-place") > line.index("out-of-place")
@@ -165,8 +166,8 @@ def program_of(line: str) -> str | None:
 
 
 def runs_of(lines: Iterable[str]) -> list[Run]:
-    """Returns the measurements of each program of nccl-tests and rccl-tests whose rows are in these
-    lines."""
+    """Returns a Run for each execution of a program of nccl-tests or rccl-tests that has printed
+    rows of measurements in these lines."""
     reader = OutputReader()
     for line in lines:
         reader.read(line)

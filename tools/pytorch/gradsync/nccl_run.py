@@ -1,4 +1,5 @@
-"""Keeps the rows that one program of nccl-tests or rccl-tests has printed, and rejects wrong rows.
+"""Keeps the rows of measurements that one program of nccl-tests or rccl-tests has printed, and
+leaves out rows whose numbers contradict each other.
 
 In a row that is used, size, time and bandwidth must agree within the printed digits. The row's bus
 bandwidth must be what nccl-tests defines for the collective and the number of ranks (its
@@ -44,7 +45,7 @@ class Units:
 @dataclass(frozen=True)
 class PrintedRow:
     """One printed row: a measurement of a collective on `size_bytes` bytes. `time`, `algbw` and
-    `busbw` have the digits that were printed."""
+    `busbw` are texts with exactly the digits that were printed."""
 
     size_bytes: int
     dtype: str
@@ -69,9 +70,10 @@ class Row:
     is_wrong: bool
 
     def bus_factors(self) -> Interval:
-        """Returns the bounds of the bus bandwidth divided by the algorithm bandwidth, that is, of
-        the bytes that a rank sends for each byte of the vector. The interval `algbw` of this row
-        must not contain 0."""
+        """Returns the bus bandwidth divided by the algorithm bandwidth, as an Interval, because
+        both bandwidths were rounded when they were printed. The quotient is the number of bytes
+        that a rank sends for each byte that the collective reduces or gathers. self.algbw, which is
+        an Interval, must not contain 0."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
     def has_bus_factor(self, factor: float) -> bool:
@@ -83,8 +85,9 @@ class Row:
 
 @dataclass(frozen=True)
 class RankPlace:
-    """The host of a rank and the group to which it belongs; None for what the program of nccl-tests
-    or rccl-tests does not print. Several groups of ranks may measure at the same time.
+    """The host of a rank, and the group to which the rank belongs. `group` or `host` is None if the
+    program of nccl-tests or rccl-tests does not print it. Several groups of ranks may measure at
+    the same time.
     """
 
     group: str | None
@@ -93,9 +96,9 @@ class RankPlace:
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """The costs of collectives, computed from the rows of a program's output whose numbers agree
-    with each other, and the number of ranks. `says`: lines for the user about the measurement, such
-    as how many rows were rejected."""
+    """The number of ranks, and the costs of collectives, computed from a program's output. Only
+    rows are used in which size, time and bandwidths agree with each other and with the number of
+    ranks. `says`: lines for the user about the measurement, such as how many rows were rejected."""
 
     ranks: int
     costs: list[Cost]
@@ -123,12 +126,13 @@ def is_wrong(text: str) -> bool:
 class Run:
     """What one program of nccl-tests or rccl-tests has printed about one collective.
 
-    `program`: the name of the collective; None if it is not printed. `places`: for each printed
-    rank its host and group. `is_elided`: whether the printed list of ranks is shortened. `failed`:
-    whether the program's own check of results failed. `is_in_place_last`: whether the second half
-    of a row is the one that was measured in place (input and output are one buffer, as in DDP).
-    `units`: the units of times and bandwidths; None if they are not printed. `unread`: the number
-    of rows that could not be read, because they lack numbers.
+    `program`: the name of the collective that the program measures; None if the program does not
+    print this name. `places`: for each printed rank its host and group. `is_elided`: whether the
+    printed list of ranks is shortened. `failed`: whether the program of nccl-tests or rccl-tests
+    says that its own check of results failed. `is_in_place_last`: whether the second half of a row
+    is the one that was measured in place (input and output are one buffer, as in DDP). `units`: the
+    units of times and bandwidths; None if they are not printed. `unread`: the number of rows that
+    could not be read, because they lack numbers.
     """
 
     program: str | None = None
@@ -142,10 +146,11 @@ class Run:
     rows: list[PrintedRow] = field(default_factory=list)
 
     def add(self, words: Sequence[str]) -> bool:
-        """Adds a row of measurements from its printed words. A row has one or two halves: one was
-        measured out of place (input and output are two buffers), the other in place (they are one
-        buffer). Uses the half in place if it has all numbers, or else the half out of place.
-        Returns False, and adds no row, if neither half has all numbers."""
+        """Adds a row of measurements. `words`: the words of the line that nccl-tests or rccl-tests
+        has printed for the row. A row has one or two halves: one was measured out of place (input
+        and output are two buffers), the other in place (they are one buffer). Uses the half in
+        place if it has all numbers, or else the half out of place. Returns False, and adds no row,
+        if neither half has all numbers."""
         halves = halves_of(self.columns)
         if self.is_in_place_last:
             halves.reverse()
@@ -170,8 +175,8 @@ class Run:
 
     def collective(self) -> str | None:
         """Returns the name of the collective as it is printed. If no name is printed, but the first
-        row has a reduction and no root, returns the name of an all-reduce. Otherwise returns
-        None."""
+        row names a reduction (such as sum) and no root rank, returns the name of an all-reduce.
+        Otherwise returns None."""
         if self.program:
             return self.program
         return Operation.ALL_REDUCE.value if self._reduces_to_all() else None
@@ -229,7 +234,7 @@ class Run:
     def _rows_of_one_type(self) -> list[PrintedRow]:
         """Returns the rows with one data type and one operation (how a collective reduces, such as
         sum). The type is float if any row has it, or else that of the first row. The operation is
-        sum if any row of this type has it, or else that of the first of these rows.
+        sum if any row of the chosen type has it, or else that of the first row of the chosen type.
         """
         types = [row.dtype for row in self.rows]
         dtype = "float" if "float" in types else types[0]
@@ -250,9 +255,9 @@ class Run:
         return max(attempts, key=lambda attempt: len(attempt[0]))
 
     def _ranks(self, told: BusFactor) -> tuple[int, list[str]]:
-        """Returns the number of ranks between which each collective ran, and lines for the user
-        about this number. Raises Refused if the number is not known. `told`: the numbers of ranks
-        with which the bandwidths of one row agree."""
+        """Returns how many ranks took part in each measured collective, and lines for the user
+        about this number. Raises Refused if the number is not known. `told`: the quotient of the
+        two bandwidths of one row, with the numbers of ranks that explain the quotient."""
         is_whole = sorted(self.places) == list(range(len(self.places)))
         if not self.places or self.is_elided or not is_whole:
             require(
@@ -278,7 +283,8 @@ class Run:
 
 class BusFactor:
     """The bus bandwidth of one row divided by its algorithm bandwidth. `fitting`: the numbers of
-    ranks, up to MOST_RANKS, that give this factor within the printed digits."""
+    ranks, up to MOST_RANKS, that explain this quotient within the rounding of the two printed
+    bandwidths."""
 
     def __init__(self, row: Row, kind: Operation) -> None:
         self._factors = row.bus_factors()
@@ -300,9 +306,10 @@ def _imprecision_of_busbw(row: Row) -> float:
 
 
 def agreeing(rows: Sequence[PrintedRow], units: Units) -> tuple[list[Row], list[str]]:
-    """Returns the rows whose size, time and bandwidth agree, if the numbers are in `units`. For
-    each row whose numbers do not agree, also returns a text that says so. A row that agrees, but
-    has size 0 or a printed bandwidth of 0.00, is in neither list."""
+    """Takes the numbers in `rows` to be in `units`, and returns the rows whose size, time and
+    algorithm bandwidth agree. For each row in which they do not agree, also returns a text that
+    says so. A row in which they agree, but with size 0 or a printed bandwidth of 0.00, is left out
+    of both returned lists."""
     good = []
     bad = []
     for printed in rows:

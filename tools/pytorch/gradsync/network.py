@@ -27,7 +27,8 @@ class Algorithm(str, Enum):
 
     A ring passes data from rank to rank. A tree sends data up to one rank and down again; with
     TREE, all-gathers use a ring. HIERARCHICAL runs a ring within each host, and then rings between
-    hosts. BEST is, for each collective, the fastest of these three for its bytes.
+    hosts. BEST uses, for each collective, the one of RING, TREE and HIERARCHICAL that is the
+    fastest for its number of bytes.
     """
 
     BEST = "best"
@@ -173,8 +174,8 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
 
     If FSDP2's collectives took longer in `recorded` than other collectives, the difference is
     assumed to be the time of FSDP2's copies. The copies are assumed to take the same time over
-    every link. A reduce-scatter without copies is assumed to take as long as an all-reduce over
-    gloo, and as long as an all-gather over other backends.
+    every link. A reduce-scatter, without the time of FSDP2's copies, is assumed to take as long as
+    an all-reduce over gloo, and as long as an all-gather over other backends.
     """
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
     more = {}
@@ -209,10 +210,10 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
     `recorded`: the costs that were measured in a recording, or None; they tell how far CPUs that
     move data lower the link's rate. In the returned costs, collectives use no CPU time.
 
-    Gathers run only among the ranks of a group. Gradients are summed within a group, and then
-    all-reduced between the ranks that have the same part of the parameters in each group. This
-    all-reduce goes over the links between hosts if there are several hosts. The link of each host
-    then carries the parts of all its ranks.
+    Parameters are gathered only among the ranks of one group. Gradients are summed within a group,
+    and then all-reduced between the ranks that have the same part of the parameters in each group.
+    This all-reduce goes over the links between hosts if there are several hosts. In that case, the
+    link of each host carries the gradients that all ranks of the host exchange in this all-reduce.
     """
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
@@ -262,7 +263,7 @@ def _ring_seconds(network: Network, kind: Operation, size: float) -> float:
 def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> float:
     """Returns the seconds of a ring within each host, and then of rings between hosts. There are as
     many rings between hosts as a host has ranks. These rings share the host's link, which carries
-    all bytes.
+    the bytes of all of them.
     """
     within_s = _half_ring_seconds(_ranks_on_host(network), network.within, size)
     between_s = _half_ring_seconds(_hosts(network), network.between, size)

@@ -13,8 +13,8 @@ from gradsync.units_text import bytes_text, gbit_text, ranks_text, sizes_text
 
 def notes_of(question: Question) -> list[str]:
     """Returns the notes of an answer to this question, one sentence per string. If the user asked
-    for a rate or a number of ranks, the first sentence says so. The other sentences are those of
-    assumptions_of()."""
+    for a rate of the link or a number of ranks, the first sentence repeats what was asked for. The
+    other sentences, from assumptions_of(), say what the prediction assumes, and why it may err."""
     link = question.link
     asked = []
     if isinstance(link, NamedLink):

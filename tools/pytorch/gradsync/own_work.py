@@ -1,5 +1,5 @@
-"""Runs code of `check` within the script that it checks. Ends the process of a rank if this code
-fails, or if the rank cannot be checked."""
+"""Runs code of `check` within the script that it checks. Ends the process of a rank if this code of
+`check` raises an exception, or if `check` cannot compare what the rank does."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from gradsync.findings import Status
 
 
 class OwnWork:
-    """A context for code of `check` that runs within the script. `check` does not observe what this
-    code calls in PyTorch. If this code raises an Exception, the process of the rank ends.
+    """A context for code of `check` that runs within the script. `check` does not observe what its
+    own code calls in PyTorch. If the code of `check` in this context raises an Exception, the
+    process of the rank ends.
 
     If the exception is Refused, the rank ends with the exit status UNKNOWN; any other Exception is
-    a fault of `check`, and the exit status is FAULT. If `check` has already found a difference,
-    such as a wrong gradient, the exit status is DIFFERS instead. `found`: a function that returns
-    DIFFERS if `check` has found a difference so far, else SAME.
+    a fault of `check`, and the exit status is FAULT. Whatever the exception is, the exit status is
+    DIFFERS if `check` has already found a difference, such as a wrong gradient. `found`: a function
+    that returns DIFFERS if `check` has found a difference so far, else SAME.
 
     `place`: FILE:LINE of the script, for texts of errors that happen while no line of the script is
-    running, as in a thread of autograd. `spent_ns`: the nanoseconds that code in this context has
-    taken so far.
+    running, as in a thread of autograd. `spent_ns`: the nanoseconds that code of `check` has taken
+    so far in all uses of this context.
     """
 
     def __init__(self, found: Callable[[], Status] = lambda: Status.SAME) -> None:

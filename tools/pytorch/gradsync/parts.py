@@ -23,12 +23,12 @@ class StepParts:
     add up to the step's time, because `computation_s` is what the other parts leave.
 
     `computation_s`: the time of the slowest rank's computation. If ranks wait for each other
-    several times in a step, the rank that is slowest between two waits counts for that time.
-    `copies_s`: the time of copies of gradients into and out of buckets, their casts, and their
-    addition to gradients of earlier passes. `slowed_s`: how much longer backward takes because of
-    concurrent communication. `exposed_s`: the time in which ranks only wait for gradients or
-    weights to arrive. `broadcasts_s`: the time of ZeroRedundancyOptimizer's broadcasts of updated
-    weights.
+    several times in a step, computation_s is a sum: for each part of the step between two waits,
+    the time of the rank that is slowest in this part. `copies_s`: the time of copies of gradients
+    into and out of buckets, their casts, and their addition to gradients of earlier passes.
+    `slowed_s`: how much longer backward takes because of concurrent communication. `exposed_s`: the
+    time in which ranks only wait for gradients or weights to arrive. `broadcasts_s`: the time of
+    ZeroRedundancyOptimizer's broadcasts of updated weights.
     """
 
     computation_s: float
@@ -44,16 +44,17 @@ class Variation:
     waiting for slower ranks.
 
     `rank_s`: the mean time for which a rank computes in a step, without copies of gradients and
-    broadcasts of weights. `equal_step_s`: the time of a step if all ranks were equally fast: the
-    trimmed mean over rounds of recorded steps, each simulated as if all ranks took it.
-    `varying_step_s`: the predicted time of a step of ranks whose computation varies like that of
-    the recorded ranks; more ranks than were recorded vary independently. `communication_part` and
-    `waiting_part`: fractions of the lost time, which is varying_step_s - rank_s. These two add up
-    to 1, and are None if no time is lost. Copies of gradients and broadcasts count as
-    communication. `correlation`: how the computation times of two recorded ranks of one host
-    correlate in the same steps: the mean over pairs of ranks. If this mean is near 1, the ranks
-    were slow in the same steps, for example because their host was busy. `correlation` is None if
-    ranks ran on several hosts or did not vary, or if there are not two ranks and two steps.
+    broadcasts of weights. `equal_step_s`: the time of a step if all ranks were equally fast: a mean
+    over simulated steps, in each of which all ranks take the same recorded step. `varying_step_s`:
+    the predicted time of a step of ranks whose computation varies like that of the recorded ranks.
+    Ranks that were not recorded are assumed to vary independently of all others.
+    `communication_part` and `waiting_part`: fractions of the lost time, which is varying_step_s -
+    rank_s. These two add up to 1, and are None if no time is lost. In communication_part, copies of
+    gradients and broadcasts of weights count as communication. `correlation`: how the computation
+    times of two recorded ranks of one host correlate in the same steps: the mean over pairs of
+    ranks. If this mean is near 1, the ranks were slow in the same steps, for example because their
+    host was busy. `correlation` is None if ranks ran on several hosts, if fewer than two ranks or
+    two steps were recorded, or if the computation times of ranks do not vary from step to step.
     """
 
     rank_s: float

@@ -69,13 +69,13 @@ class Patches:
         self._handles: list[Removable] = []
 
     def replace(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
-        """From now on, a call of owner.name(*args, **kwargs) calls around(own, *args, **kwargs).
+        """From now on, a call of owner.name(*args, **kwargs) calls around(own, *args, **kwargs)
+        instead, where `own` is the function that owner.name was before.
 
-        `owner` is a class, a module or an object with a __dict__; `own` is the function that the
-        attribute had before. If the owner is a class, `args` begins with the object whose method is
-        called. `undo` restores the attribute. If other code has replaced the attribute meanwhile,
-        `undo` leaves the other code's replacement in place, and calls that come through that
-        replacement go straight to `own`.
+        `owner` is a class, a module or an object with a __dict__. If the owner is a class, `args`
+        begins with the object whose method is called. undo() restores owner.name. If other code has
+        replaced owner.name meanwhile, undo() leaves the other code's replacement in place. A call
+        that comes through that replacement then calls `own`, no longer `around`.
         """
         own = getattr(owner, name)
         patch = _Patch(owner, name, before=vars(owner).get(name, _ABSENT))

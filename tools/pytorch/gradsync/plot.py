@@ -52,10 +52,11 @@ def check_can_draw(path: str | os.PathLike[str]) -> None:
 
 
 def save(curve: Curve, path: str | os.PathLike[str]) -> None:
-    """Draws a curve of two or more numbers of ranks, and writes it to a file (.svg or .png).
+    """Draws the predictions in `curve`, for two or more numbers of ranks, and writes the picture to
+    a file (.svg or .png).
 
-    Raises NoMatplotlib if matplotlib is missing. Raises Refused if there is only one number of
-    ranks, if the file's name has another ending, or if the file cannot be written.
+    Raises NoMatplotlib if matplotlib is missing. Raises Refused if `curve` has only one number of
+    ranks, if the file's name does not end in .svg or .png, or if the file cannot be written.
     """
     check_can_draw(path)
     if len({point.world_size for point in curve.points}) < 2:
@@ -95,8 +96,8 @@ def _picture(curve: Curve, form: str) -> bytes:
 
 
 def _draw(figure: Any, curve: Curve) -> None:
-    """Draws the two panels of the picture, step times and speed-ups, and the legend. `figure` is
-    matplotlib's Figure, whose types are not declared."""
+    """Draws the two panels of the picture, step times and speed-ups, and the legend. `figure` is a
+    Figure of matplotlib."""
     what = step_text(curve, curve.units)
     figure.suptitle(f"Predicted: {what}", x=0.01, ha="left", fontsize=10, fontweight="bold")
     grid = figure.add_gridspec(2, 2, height_ratios=(5, 1))
@@ -165,8 +166,9 @@ def _draw_measured(steps: Any, speeds: Any, points: Sequence[MeasuredPoint]) -> 
 
 
 def _draw_legend(axes: Any, panels: Sequence[Any]) -> None:
-    """Draws a legend with one mark for each name of a curve or point. The marks of
-    intervals and of equally fast ranks are grey, because each stands for all links."""
+    """Draws a legend with one mark for each name of a curve or point. Curves of different links
+    have different colours. The marks of intervals and of equally fast ranks are grey, because each
+    stands for the curves of all links."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
