@@ -69,8 +69,8 @@ class _Changes:
     `backward_s`: how many seconds longer backward takes, because of casts and additions of
     gradients. `casts_s`: the seconds of casts back from bf16 after the last collective.
     `broadcasts_s`: the seconds of ZeroRedundancyOptimizer's broadcasts. `optimizer_part`: the
-    factor by which the optimizer's time on a rank changes. `sent_bytes`: for each bucket, the bytes
-    of its all-reduce.
+    factor by which a rank's recorded optimizer time is multiplied. `sent_bytes`: for each bucket,
+    the bytes of its all-reduce.
     """
 
     sent_bytes: list[float]
@@ -375,7 +375,7 @@ class Predictor:
 
     def _rank_step(self, ready: _ReadyStep, earlier_s: float, changes: _Changes) -> RankStep:
         """Returns a recorded step, with its times changed by `changes`. `earlier_s`: the seconds of
-        the passes that come before the recorded ones if a step accumulates more."""
+        further passes, which gradient accumulation adds before the recorded ones."""
         pace, step = self.question.pace, ready.step
         backward_s = NS * step.backward_ns
         # What backward takes longer is distributed over it.
@@ -401,8 +401,7 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns each rank's steps in the recorded rounds where _is_like_ddp() accepts rank 0's step.
-    """
+    """Returns each rank's steps in recorded rounds where _is_like_ddp() accepts rank 0's step."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -493,8 +492,8 @@ def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:
     ZeroRedundancyOptimizer. `numels`: the number of elements of each parameter.
 
     ZeroRedundancyOptimizer assigns the largest parameters first, each to the rank that has the
-    fewest so far (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters).
-    """
+    fewest elements so far (torch/distributed/optim/zero_redundancy_optimizer.py,
+    _partition_parameters)."""
     held = [0] * world_size
     for numel in sorted(numels, reverse=True):
         held[held.index(min(held))] += numel

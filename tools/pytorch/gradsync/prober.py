@@ -116,8 +116,8 @@ class Prober:
 
     def _gather_and_reduce_units(self, sent: CollectiveMarks) -> Callable[[], None]:
         """Returns a function that runs FSDP2's collectives, unit by unit: it all-gathers the
-        parameters of a unit, and then reduce-scatters their gradients. The units are the prober's
-        own, with the shapes of those in `units`."""
+        parameters of a unit, and then reduce-scatters their gradients. A unit has new parameters
+        with the shapes of those that FSDP2 would gather together."""
         params = self._buffer.params
         if not self._groups:
             self._groups = [group_like([params[i] for i in own]) for own in self._units]

@@ -222,7 +222,7 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
     the script uses fully_shard, from its own units.
 
     `processor`: the CPU-seconds that large all-reduces used on a rank in each second of their
-    duration. FSDP2's gathers and reductions are assumed to use as many."""
+    duration. FSDP2's gathers and reductions are assumed to use as many CPU-seconds per second."""
     gathers, reductions = [], []
     for launch in launches:
         units = [unit_bytes(launch.parameters, launch.units, kind) for kind in SENT]
@@ -242,8 +242,8 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
 def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
     """Returns the nanoseconds of a rank's gathers and those of its reductions in FSDP2. Each of the
     two lists has one value for every unit: in a probe of FSDP2 for the prober's units, in other
-    steps for the units of the script's own fully_shard. Both lists are empty if neither was
-    measured in the step."""
+    steps for the units of the script's own fully_shard. Both lists are empty if the recorder
+    measured no unit's times in the step."""
     probe = step.collectives
     if probe and probe.kind is CollectiveKind.FULLY_SHARD:
         return probe.in_ns, probe.out_ns

@@ -84,9 +84,10 @@ class Recording:
     @cached_property
     def ready_order(self) -> list[int]:
         """The numbers of the parameters in the order in which their gradients became ready on rank
-        0 in the first launch. A gradient's time is its median over the probes, the steps that copy
-        gradients into a buffer as DDP does. After its first step, DDP fills its buckets in this
-        order. Raises Refused if rank 0 has no step of the mode PROBE in the first launch."""
+        0 in the first launch. The time at which a gradient became ready is the median over the
+        probes, the steps that copy gradients into a buffer as DDP does. After its first step, DDP
+        fills its buckets in this order. Raises Refused if rank 0 has no step of the mode PROBE in
+        the first launch."""
         ready = [ready_of(step) for step in self.first.ranks[0] if step.mode is StepMode.PROBE]
         if not ready:
             raise Refused(f'{self.path}, line 1: no steps of mode "probe"')

@@ -161,8 +161,8 @@ class Transfer:
 @dataclass(frozen=True)
 class Schedule:
     """The moments of a simulated round (a step of all ranks) at which its collectives are issued
-    and their results are needed. They are seconds after the earliest rank begins the step, as if
-    communication neither delayed nor slowed down computation.
+    and their results are needed. Each moment is in seconds after the earliest rank begins the step,
+    as if communication neither delayed nor slowed down computation.
 
     `issued_s`: when the last rank issues each collective, in the order of Scenario.collectives.
     `backward_s`: when the last rank's backward ends. `needed_s`: when computation begins to wait

@@ -134,12 +134,12 @@ class Row:
     """The settings of steps in which the script itself synchronises gradients.
 
     `bucket_bytes`: the size in bytes from which on DistributedDataParallel adds no more parameters
-    to a bucket. `first_bucket_bytes`: that size for the first bucket of each dtype, which may have
-    another limit. `bf16`: whether DistributedDataParallel uses bf16_compress_hook. `zero1`: whether
-    the optimizer is a ZeroRedundancyOptimizer. `fsdp`: whether the script uses fully_shard.
-    `whole`: whether fully_shard keeps the gathered parameters of all units after forward. `passes`:
-    the number of backward passes in a step. `rebuilt_bucket_bytes`: the sizes of the buckets that
-    DistributedDataParallel made after its first step; empty if unknown.
+    to a bucket. `first_bucket_bytes`: the size in bytes from which on it adds no more parameters to
+    the first bucket of a dtype. `bf16`: whether DistributedDataParallel uses bf16_compress_hook.
+    `zero1`: whether the optimizer is a ZeroRedundancyOptimizer. `fsdp`: whether the script uses
+    fully_shard. `whole`: whether fully_shard keeps the gathered parameters of all units after
+    forward. `passes`: the number of backward passes in a step. `rebuilt_bucket_bytes`: the sizes of
+    the buckets that DistributedDataParallel made after its first step; empty if unknown.
     """
 
     name: str
