@@ -175,7 +175,7 @@ class ModelTarget:
         return False
 
     def forget_used(self) -> None:
-        """Does nothing in this class. For a model in DDP with find_unused_parameters, makes DDP
+        """Does nothing in ModelTarget. For a model in DDP with find_unused_parameters, makes DDP
         forget which parameters were used in steps that DDP did not synchronise."""
 
     def rows(self, passes: int) -> tuple[Row, ...]:
