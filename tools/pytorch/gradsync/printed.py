@@ -40,7 +40,7 @@ class Interval:
 
 def interval_of(text: str) -> Interval | None:
     """Returns the smallest and the largest value that may have been rounded to the printed number
-    `text`; None if `text` is not a number or has a minus sign.
+    `text`; None if `text` is not a number, or has a sign.
 
     A comma counts as a decimal point, as in some locales.
     """
