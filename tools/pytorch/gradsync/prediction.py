@@ -68,9 +68,9 @@ class _Changes:
 
     `backward_s`: how many seconds longer backward takes, because of casts and additions of
     gradients. `casts_s`: the seconds of casts back from bf16 after the last collective.
-    `broadcasts_s`: the seconds of ZeroRedundancyOptimizer's broadcasts. `optimizer_part`: the work
-    of a rank's optimizer as a multiple of the recorded work. `sent_bytes`: for each bucket, the
-    bytes of its all-reduce.
+    `broadcasts_s`: the seconds of ZeroRedundancyOptimizer's broadcasts. `optimizer_part`: the
+    factor by which a rank's recorded optimizer time is multiplied. `sent_bytes`: for each bucket,
+    the bytes of its all-reduce.
     """
 
     sent_bytes: list[float]
@@ -374,8 +374,8 @@ class Predictor:
         return ranks
 
     def _rank_step(self, ready: _ReadyStep, earlier_s: float, changes: _Changes) -> RankStep:
-        """Returns a recorded step, with its times changed by `changes`; `earlier_s`: the seconds of
-        the passes that the settings add before the recorded ones."""
+        """Returns a recorded step, with its times changed by `changes`. `earlier_s`: the seconds of
+        further passes, which gradient accumulation adds before the recorded ones."""
         pace, step = self.question.pace, ready.step
         backward_s = NS * step.backward_ns
         # What backward takes longer is distributed over it.
@@ -401,7 +401,7 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns, for each rank, the recorded steps like DDP's (_is_like_ddp() of rank 0's step)."""
+    """Returns each rank's steps in recorded rounds where _is_like_ddp() accepts rank 0's step."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -420,8 +420,8 @@ def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[lis
 
 
 def _is_like_ddp(step: Step, total_bytes: int) -> bool:
-    """Returns whether in this step the recorder copied gradients into a buffer (a probe), and then
-    all-reduced all of them in their own dtype or, as with one rank, sent nothing."""
+    """Returns whether the step copied gradients into a buffer (is a probe), and then all-reduced
+    all of them in their own dtype or, because only one rank was recorded, sent nothing."""
     if step.mode is not StepMode.PROBE:
         return False
     sent = step.collectives
@@ -433,8 +433,8 @@ def _is_like_ddp(step: Step, total_bytes: int) -> bool:
 def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
     """Returns the seconds by which a rank's step becomes longer if gradients are copied into
     buckets as in DistributedDataParallel. The copies take time, and the optimizer may take longer
-    to read gradients in buckets. The result is 0 if the recorded steps show no such difference.
-    """
+    to read gradients in buckets. The result is 0 if recorded steps with copies into a buffer took
+    no longer than steps without."""
     rounds = [*zip(*launch.ranks, strict=True)]
     like_ddp = [steps for steps in rounds if _is_like_ddp(steps[0], total_bytes)]
     alone = [steps for steps in rounds if steps[0].mode is StepMode.UNSYNCHRONISED]
@@ -491,9 +491,9 @@ def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:
     """Returns the largest fraction of all elements that one rank updates under
     ZeroRedundancyOptimizer. `numels`: the number of elements of each parameter.
 
-    ZeroRedundancyOptimizer assigns the largest parameters first, each to the rank with the fewest
-    elements (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters).
-    """
+    ZeroRedundancyOptimizer assigns the largest parameters first, each to the rank that has the
+    fewest elements so far (torch/distributed/optim/zero_redundancy_optimizer.py,
+    _partition_parameters)."""
     held = [0] * world_size
     for numel in sorted(numels, reverse=True):
         held[held.index(min(held))] += numel

@@ -30,7 +30,7 @@ class Interval:
         return self.high - self.low < LEAST_DIGITS * self.high
 
     def scaled(self, factor: float) -> Interval:
-        """Returns the bounds of the number times a positive factor."""
+        """Returns this interval with both bounds multiplied by `factor`, which must be positive."""
         return Interval(factor * self.low, factor * self.high)
 
     def may_be(self, value: float) -> bool:
@@ -39,8 +39,8 @@ class Interval:
 
 
 def interval_of(text: str) -> Interval | None:
-    """Returns the bounds of a printed number that is not negative; None for a text that is no such
-    number.
+    """Returns the smallest and the largest value that may have been rounded to the printed number
+    `text`; None if `text` is not a number, or has a sign.
 
     A comma counts as a decimal point, as in some locales.
     """

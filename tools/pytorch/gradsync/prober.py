@@ -27,9 +27,9 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 class Prober:
     """Sends the gradients in a buffer by several kinds of collectives, and measures how long each
-    takes. For FSDP2's kind of collectives, the prober makes FSDP2 units (parameters that FSDP2
-    gathers together), whose parameters have the shapes of the model's. `units`: for each module
-    that FSDP2 would gather, the indices of its parameters."""
+    takes. To measure FSDP2's collectives, the prober calls fully_shard with new parameters, which
+    have the shapes of the model's. `units`: for each module that FSDP2 would gather, the indices of
+    its parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
@@ -42,8 +42,8 @@ class Prober:
 
     def run(self, probe: Probe) -> CollectiveMarks:
         """Runs the collectives of this probe, and returns the clock's marks of when they begin and
-        end. All ranks must call run() at the same time, because run() does not wait for other ranks
-        before it begins."""
+        end. Before the caller calls run(), it must wait for all ranks (World.meet()), so that their
+        calls begin at almost the same time."""
         sent = CollectiveMarks(probe.kind, probe.in_flight)
         way = self._way(probe, sent)
         cpu_ns = time.process_time_ns()
@@ -55,8 +55,8 @@ class Prober:
 
     def _way(self, probe: Probe, sent: CollectiveMarks) -> Callable[[], None]:
         """Returns a function that runs the collectives of the probe. If the collectives run one by
-        one, the function marks in `sent` when each begins and ends. Preparations are made before
-        _way() returns, so that they are not measured.
+        one, the function marks in `sent` when each begins and ends. _way() itself prepares what the
+        collectives need, such as pieces of the buffer, so that run() does not measure this work.
         """
         if probe.kind is CollectiveKind.FULLY_SHARD:
             return self._gather_and_reduce_units(sent)
@@ -97,8 +97,8 @@ class Prober:
 
     def _broadcast_parameters(self, sent: CollectiveMarks) -> Callable[[], None]:
         """Returns a function that broadcasts as ZeroRedundancyOptimizer does after its update,
-        where each rank broadcasts the parameters that it has updated. The returned function sends
-        the gradients in the buffer instead of the parameters.
+        where each rank broadcasts the parameters that it has updated. The returned function
+        broadcasts gradients from the prober's flat buffer instead of parameters.
         """
         slots = self._buffer.slots
         sent.bytes = [slot.nbytes for slot in slots]
@@ -115,8 +115,9 @@ class Prober:
         return broadcast
 
     def _gather_and_reduce_units(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that, for each module that FSDP2 would gather, gathers the parameters
-        of an FSDP2 unit and reduces its gradients, as fully_shard would."""
+        """Returns a function that runs FSDP2's collectives, unit by unit: it all-gathers the
+        parameters of a unit, and then reduce-scatters their gradients. A unit has new parameters
+        with the shapes of those that FSDP2 would gather together."""
         params = self._buffer.params
         if not self._groups:
             self._groups = [group_like([params[i] for i in own]) for own in self._units]

@@ -1,9 +1,9 @@
 """Computes how long collectives take, and how much CPU time they use, from the recorded probes:
 steps whose collectives the recorder has timed.
 
-In a probe, the recorder runs collectives after backward, while nothing is computed. The collectives
-are those of DistributedDataParallel, its bf16 hook, ZeroRedundancyOptimizer or FSDP2.
-"""
+In a probe, the recorder runs collectives after backward, while nothing is computed. All collectives
+of a probe are of the same kind: those of DistributedDataParallel, of its bf16 hook, of
+ZeroRedundancyOptimizer, or of FSDP2."""
 
 from __future__ import annotations
 
@@ -79,12 +79,13 @@ class _Group:
 
 @dataclass
 class _Sample:
-    """What was measured for the collectives of one _Group. Each list has one value for each probe.
-    `seconds`: the time that `in_flight` of these collectives took together, with the casts after
-    them. `processor`: the CPU-seconds that the collectives used on one rank in each second of the
-    probe. `cast_in` and `cast_out`: the seconds per byte of the casts before and after collectives
-    that ran one by one.
-    """
+    """What was measured for the collectives of one _Group. Each list has one value for each probe,
+    a step whose collectives were timed. `seconds`: the time that as many of the group's collectives
+    as run at the same time (_Group.in_flight) took together, including the casts after them.
+    `processor`: the CPU-seconds that the group's collectives used on one rank in each second of the
+    time that they took. `cast_in` and `cast_out`: the seconds per byte of the casts to bf16 before,
+    and of the casts back after, the group's collectives; only from probes that ran their
+    collectives one after the other."""
 
     seconds: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
@@ -122,8 +123,9 @@ class _Samples:
         sample.cast_out.append(cast_out_s / size)
 
     def costs(self, kind: CollectiveKind) -> list[Cost]:
-        """Returns the costs of collectives of this kind, as a function of the sent bytes. The field
-        Cost.kind, which is no CollectiveKind, is ALL_REDUCE in each of them."""
+        """Returns the costs of collectives of this kind, as a function of the sent bytes. In all
+        returned costs, the field Cost.kind is Operation.ALL_REDUCE, whatever the CollectiveKind
+        `kind` is."""
         part = self.bf16_part if kind == CollectiveKind.BF16 else 1
         return [
             Cost(
@@ -216,11 +218,11 @@ class _UnitTimes:
 
 def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
     """Returns the costs of FSDP2's gathers of parameters and reductions of gradients, from the
-    recorded steps in which the script's own FSDP2 or a probe ran them.
+    recorded steps that have the times of these gathers and reductions: from probes of FSDP2 and, if
+    the script uses fully_shard, from its own units.
 
-    FSDP2's collectives are assumed to use `processor` CPU-seconds on a rank per second of their
-    duration, as large all-reduces do.
-    """
+    `processor`: the CPU-seconds that large all-reduces used on a rank in each second of their
+    duration. FSDP2's gathers and reductions are assumed to use as many CPU-seconds per second."""
     gathers, reductions = [], []
     for launch in launches:
         units = [unit_bytes(launch.parameters, launch.units, kind) for kind in SENT]
@@ -238,10 +240,10 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
 
 
 def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
-    """Returns the nanoseconds of a rank's gathers and those of its reductions in FSDP2. Both lists
-    have one value for every unit of the probe or of the script itself, and are empty if the step
-    has no units.
-    """
+    """Returns the nanoseconds of a rank's gathers and those of its reductions in FSDP2. Each of the
+    two lists has one value for every unit: in a probe of FSDP2 for the prober's units, in other
+    steps for the units of the script's own fully_shard. Both lists are empty if the recorder
+    measured no unit's times in the step."""
     probe = step.collectives
     if probe and probe.kind is CollectiveKind.FULLY_SHARD:
         return probe.in_ns, probe.out_ns

@@ -20,16 +20,16 @@ class Processors:
 
     @classmethod
     def of(cls, launch: Launch) -> Processors:
-        """Returns the processors of a rank in a recorded launch (a start of the script). It is
-        assumed that the ranks whose host has the name of rank 0's host share its processors
-        equally.
+        """Returns the processors of a rank in a recorded launch (a start of the script). All ranks
+        whose host has the same name as rank 0's host are assumed to share the processors of that
+        host equally.
 
         `computing`: the CPU-seconds that a rank used, or for which its main thread waited for a
-        CPU, in each second of steps without synchronisation. If a recording has no CPU times,
-        because it is older or of a GPU, `computing` is the number of rank 0's compute threads. If
-        `computing` is more than the rank's share of processors, the measured computation was
-        already slowed down. Then `available` equals `computing`, so that simulations do not slow it
-        down again.
+        CPU, in each second of steps without synchronisation. A recording has no CPU times if an
+        older gradsync wrote it, or if the model was on a GPU; then `computing` is the number of
+        rank 0's compute threads. If `computing` is more than the rank's share of processors, the
+        measured computation was already slowed down. Then `available` equals `computing`, so that
+        simulations do not slow it down again.
         """
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [
@@ -43,12 +43,12 @@ class Processors:
 
 
 def error_part(launch: Launch, used: float = 1) -> float:
-    """Returns a factor for the assumed error of a prediction; the error itself was fitted to
-    measured steps on CPUs. The factor is the fraction of a rank's processors that computation uses,
-    times the smaller of 1 and `used`, the number of processors that communication uses meanwhile.
-    So the assumed error is smaller if computation leaves processors idle for communication, because
-    such steps are predicted better. On GPUs, where the error is unknown, the factor is 1.
-    """
+    """Returns the factor by which to multiply the assumed error of a prediction, which was fitted
+    to measured steps on CPUs. The factor is the fraction of a rank's processors that computation
+    uses, times the smaller of 1 and `used`, the number of processors that communication uses
+    meanwhile. So the assumed error is smaller if computation leaves processors idle for
+    communication, because such steps are predicted better. For a launch on GPUs, where the error of
+    predictions is unknown, error_part() returns 1."""
     if launch.device != "cpu":
         return 1
     processors = Processors.of(launch)

@@ -54,7 +54,7 @@ class FileLink:
 @dataclass(frozen=True)
 class NamedLink:
     """A link for which --link gives a rate and a latency; nobody has measured it. `network`: how
-    the ranks of the question are divided among hosts, and the links between and within these
+    the ranks of the predicted step are divided among hosts, and the links between and within these
     hosts."""
 
     network: Network
@@ -206,9 +206,9 @@ def question_of(
 ) -> Question:
     """Makes a question from the arguments, and reads the files that they name.
 
-    Raises Refused if a value is out of range, if a file cannot be used, or if `at` is a recording
-    of a model with other parameters, or of steps with another number of backward passes.
-    """
+    Raises Refused if a value is out of range, or if a file cannot be used. Also raises Refused if
+    the recording `at` differs from `recording` in the sizes of the gradients, or in the number of
+    backward passes in a step."""
     (question,) = questions_of(
         recording, [options], [world_size], at, processor_percent, memory_limit_bytes
     )

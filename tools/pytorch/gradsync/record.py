@@ -22,10 +22,10 @@ recording leaves out.
 
 Each recorded start of the script (a launch) adds a line of JSON to FILE. Start the script several
 times, because steps take different times in different launches, for example because memory
-addresses differ. schema.py defines the fields of the line that a launch adds to FILE. The field
-`memory` has the number of bytes that rank 0's tensors need in one step without synchronisation.
-live.py measures this number. The field `memory` is missing if torch.compile had compiled anything
-before the step in which live.py measures.
+addresses differ. schema.py defines the fields of the line that a launch adds to FILE, the file
+named by --out. The field `memory` has the number of bytes that rank 0's tensors need in one step
+without synchronisation. live.py measures this number. The field `memory` is missing if
+torch.compile had compiled anything before the step in which live.py measures.
 """
 
 from __future__ import annotations

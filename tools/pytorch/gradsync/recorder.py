@@ -19,11 +19,11 @@ DDP decides in forward whether it will synchronise, and then prepares its reduce
 steps and probes, the recorder prevents this preparation, so DDP sends no gradients. The first round
 (a sequence of steps of all kinds) decides how many backward passes a step must have to be recorded.
 The round decides for the number n for which n times the number of the round's steps with n passes
-is largest. A later step with a number of passes other than n is not recorded, but repeated: the
-next step has the same kind. If neither DDP nor fully_shard tells which pass is the last of a step,
-the recorder counts the step's passes, and takes the nth one as the last. In the first round, n is
-the number of passes that the script's first step had. Steps whose update a GradScaler skips are not
-recorded.
+is largest. If a step of a later round has a number of passes other than n, the recorder drops its
+times, and gives the script's next step the same kind. If the model is neither in DDP nor under
+fully_shard, nothing shows which pass is the last of a step. Then the recorder counts the step's
+passes, and takes the nth one as the last. In the first round, n is the number of passes that the
+script's first step had. Steps whose update a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Recorder(Listener):
     then `done` is True.
 
     If a call of the script, such as a forward or step(), shows that the model cannot be recorded,
-    this call raises Refused. Recording then ends, and the recorder removes its hooks from the
-    model.
+    this call raises Refused. Before the call raises Refused, the recorder ends the recording and
+    removes its hooks from the model.
     """
 
     def __init__(
@@ -228,8 +228,8 @@ class Recorder(Listener):
         self.step.begin_backward(self._rounds.expected)
 
     def _ready_hook(self, i: int) -> Callable[[torch.Tensor], None]:
-        """Returns the hook that PyTorch calls whenever a backward has added to the gradient of
-        parameter `i`."""
+        """Returns the hook that PyTorch calls each time after autograd has accumulated into the
+        gradient of parameter `i`."""
 
         def on_ready(param: torch.Tensor) -> None:
             is_in_step = self.machine.state in (State.OPEN, State.PARTLY)
@@ -311,8 +311,8 @@ class Recorder(Listener):
 
     def _list_actions(self) -> dict[Action, Callable[[Mark], None]]:
         """Returns, for each action of step_machine.py, the function that performs it. Each
-        function's argument is the clock's mark of when the event happened: a moment on a CPU, or an
-        event of a GPU."""
+        function's argument tells when the event happened that causes the action: a time on a CPU,
+        or a torch.cuda.Event on a GPU."""
         return {
             Action.NOTHING: lambda moment: None,
             Action.BEGIN: self._begin,

@@ -83,9 +83,11 @@ class Recording:
 
     @cached_property
     def ready_order(self) -> list[int]:
-        """The numbers of the parameters in the order in which rank 0's gradients became ready in
-        the first launch, by the median times of its probes. After its first step, DDP fills its
-        buckets in this order. Raises Refused if rank 0 has no probes in the first launch."""
+        """The numbers of the parameters in the order in which their gradients became ready on rank
+        0 in the first launch. The time at which a gradient became ready is the median over the
+        probes, the steps that copy gradients into a buffer as DDP does. After its first step, DDP
+        fills its buckets in this order. Raises Refused if rank 0 has no step of the mode PROBE in
+        the first launch."""
         ready = [ready_of(step) for step in self.first.ranks[0] if step.mode is StepMode.PROBE]
         if not ready:
             raise Refused(f'{self.path}, line 1: no steps of mode "probe"')
@@ -97,10 +99,10 @@ class Recording:
         `row`, in the order in which the buckets are sent.
 
         When a parameter's gradient becomes ready, the parameter is added to the bucket of its dtype
-        that is being filled. A bucket is full when it has reached the size that `row` has for it
+        that is being filled. The first bucket of a dtype is full when it holds
+        row.first_bucket_bytes or more, a later bucket when it holds row.bucket_bytes or more
         (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). Buckets that
-        are not full when all gradients are ready come last in the result.
-        """
+        are not full when all gradients are ready come last in the result."""
         closed: list[list[int]] = []
         open_buckets: dict[str, list[int]] = {}
         sizes: dict[str, int] = {}

@@ -80,8 +80,8 @@ class Gradients:
     `sums`: in f64, a tensor of shape (2, *shape) with the sum of these gradients and the sum of
     their absolute values, without gradients that the script has removed or set to zero. `aside`:
     the same two sums of the gradients that the script has removed or set to zero; None if there are
-    none. `roundings`: how often an element of the two sums may have been rounded to `dtype`, the
-    gradients' dtype.
+    none. `roundings`: how many times an element of the gradient may have been rounded to `dtype`,
+    the gradient's dtype, while autograd added it up and a GradScaler unscaled it.
     """
 
     def __init__(self, like: torch.Tensor) -> None:
@@ -92,8 +92,8 @@ class Gradients:
         self.dtype = flat.dtype
 
     def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
-        """Adds gradient / scale to `sums`. `scale`: the number by which a GradScaler has multiplied
-        the gradient; 1 without a GradScaler.
+        """Adds gradient / scale and its absolute value to the two sums in `sums`. `scale`: the
+        number by which a GradScaler has multiplied the gradient; 1 without a GradScaler.
 
         The GradScaler itself later divides the script's gradient by `scale`, which may round each
         element two more times.
@@ -145,7 +145,8 @@ class Comparison:
     over ranks.
 
     `gradient`: the gradient that the optimizer gets for the parameter `p`; None if it gets none.
-    `held`: the gradients of `p` that autograd delivered on this rank; None if it delivered none.
+    `held`: the sum of the gradients that autograd delivered for `p` on this rank since the last
+    update of `p`; None if it delivered none.
 
     Three attributes are tensors in f64: `handed` is the gradient that the optimizer gets, `own` the
     sum of this rank's gradients, and `mean` the mean of all ranks' sums. `bound`: for each element,
@@ -153,8 +154,7 @@ class Comparison:
     ratio, over all elements, of the absolute difference to `bound`; if `share` is above 1 (or NaN),
     the gradient is wrong. `narrow`: if the gradient is wrong because it was apparently rounded to a
     narrow dtype before the optimizer gets it, the name of this dtype, "torch.bfloat16" or
-    "torch.float16"; else empty.
-    """
+    "torch.float16"; else empty."""
 
     def __init__(
         self,

@@ -16,8 +16,8 @@ MOST_RATIO = 1.5  # of two measurements that count as one
 
 @dataclass(frozen=True)
 class Spread:
-    """The shortest and the longest measured time of collectives that have the same operation and
-    size, and of which the same number runs at a time."""
+    """The shortest and the longest measured time of collectives that have the same operation, the
+    same size, and the same number in flight at a time."""
 
     bytes: float
     least_s: float

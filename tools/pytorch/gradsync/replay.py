@@ -91,14 +91,14 @@ class Scenario:
     `ranks`: for each recorded rank, its recorded steps, without the time of collectives in them.
     Steps of different ranks that have the same index in their ranks' lists were taken at the same
     time; together they are called a round. `collectives`: the simulated collectives of a step, in
-    the order in which ranks issue them. `costs`: how long a collective of any size takes between
-    `world_size` ranks. `log_error`: the standard deviation, over launches, of the logarithm of the
-    time of a collective. The cost of synchronisation is how much longer a step takes with
-    synchronisation than without. The simulated cost is wrong by a product of two factors: the first
-    is the same for all settings of DistributedDataParallel (or for all of FSDP2), and the second
-    differs between settings. `model_error` and `row_error`: the standard deviations of the
-    logarithms of these two factors. `copies_s`: the seconds that copying gradients takes in each
-    step of `ranks`; they count as a part of the cost of synchronisation.
+    the order in which ranks issue them. `costs`: computes how long a collective of a given size
+    takes between `world_size` ranks. `log_error`: the standard deviation, over launches, of the
+    logarithm of the time of a collective. The cost of synchronisation is how much longer a step
+    takes with synchronisation than without. The simulated cost is wrong by a product of two
+    factors: the first is the same for all settings of DistributedDataParallel (or for all of
+    FSDP2), and the second differs between settings. `model_error` and `row_error`: the standard
+    deviations of the logarithms of these two factors. `copies_s`: the seconds that copying
+    gradients takes in each step of `ranks`; they count as a part of the cost of synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -129,10 +129,10 @@ class Prediction:
     `step_s`: the time of the step, with a 95 % interval. `slowest_s`: how long the slowest rank's
     step would take if ranks exchanged no gradients. `exposed_s`: by how much waiting for
     collectives makes the step longer. `slowed_s`: how much longer backward takes because of
-    concurrent communication; 0 under `fully_shard`. `floor_s`: a lower limit of the time of the
-    step, in whatever order the collectives run. `copies_s`: how much of the step is spent on
-    copying gradients into and out of DDP's buckets, casting them, and adding them to gradients of
-    earlier passes; 0 under `fully_shard`. `broadcasts_s`: how much of the step
+    concurrent communication; 0 under `fully_shard`. `floor_s`: a lower limit of the step's time
+    that holds for every order of the collectives. `copies_s`: how many seconds of the step are
+    spent on copying gradients into and out of DDP's buckets, casting them, and adding them to
+    gradients of earlier passes; 0 under `fully_shard`. `broadcasts_s`: how many seconds of the step
     ZeroRedundancyOptimizer's broadcasts take; 0 without them. `replays`: for each recorded launch,
     a Replay with the times of its simulated rounds.
     """
@@ -160,13 +160,13 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The moments of a simulated round at which its collectives are issued and their results are
-    needed, in seconds of computation after the first rank's beginning.
+    """The moments of a simulated round (a step of all ranks) at which its collectives are issued
+    and their results are needed. Each moment is in seconds after the earliest rank begins the step,
+    as if communication neither delayed nor slowed down computation.
 
     `issued_s`: when the last rank issues each collective, in the order of Scenario.collectives.
     `backward_s`: when the last rank's backward ends. `needed_s`: when computation begins to wait
-    for each collective; empty if only the optimizer waits.
-    """
+    for each collective; empty if only the optimizer waits."""
 
     issued_s: Sequence[float]
     backward_s: float
@@ -175,9 +175,9 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Outcome:
-    """When backward and all collectives of a simulated step were done, in seconds after the first
-    rank's beginning. `computed_s`: how many seconds of computation were done at the end of the last
-    collective."""
+    """When backward and all collectives of a simulated step were done, in seconds after the
+    earliest rank began the step. `computed_s`: how many seconds of computation were done at the end
+    of the last collective."""
 
     backward_s: float
     done_s: float
@@ -247,10 +247,11 @@ def replay_step(
 def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
     """Returns the rounds to simulate; each is a list of recorded steps, which ranks take together.
     If at most as many ranks are simulated as were recorded, returns the recorded rounds of the
-    first `world_size` ranks. If more ranks are simulated than were recorded, steps drawn at random
-    from all recorded ranks and rounds are added to each recorded round; a step that is drawn twice
-    for a round is in the round's list once. If simulating that many ranks would take seconds, fewer
-    rounds are returned, but at least 12 (FEWEST_DRAWS) if as many were recorded."""
+    first `world_size` ranks. If more ranks are simulated than were recorded, each recorded round
+    gets one more step for each further rank, drawn at random from all recorded ranks and rounds. A
+    step that is drawn twice for a round is in the round's list once. If simulating all ranks of all
+    rounds would take seconds, fewer rounds are returned, but at least 12 (FEWEST_DRAWS) if as many
+    were recorded."""
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
     if world_size <= measured:
@@ -287,10 +288,10 @@ def predict(scenario: Scenario) -> Prediction:
 
 def equal_rounds(scenario: Scenario) -> list[list[tuple[float, float]]]:
     """Simulates each recorded step of the first `world_size` ranks as if every rank took this step.
-    If more than 500 such steps (MOST_EQUAL_STEPS) were recorded, simulates only those of the first
-    rounds, but of at least 12 rounds (FEWEST_DRAWS) if as many were recorded. Returns, for each
-    round and rank, the simulated seconds of the step, and the seconds that it would take without
-    collectives."""
+    If these ranks recorded more than 500 steps (MOST_EQUAL_STEPS), simulates only as many of the
+    first rounds as have at most 500 steps together, but at least 12 rounds (FEWEST_DRAWS) if as
+    many were recorded. Returns, for each round and rank, the simulated seconds of the step, and the
+    seconds that it would take without collectives."""
     transfers = _transfers(scenario)
     ranks = scenario.ranks[: scenario.world_size]
     count = min(len(ranks[0]), max(FEWEST_DRAWS, MOST_EQUAL_STEPS // len(ranks)))
@@ -406,9 +407,9 @@ def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
 
 
 def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
-    """Returns the Schedule (when collectives are issued and needed) of a round in which every rank
-    waits at each collective until the slowest rank has issued it, too. `late`: how many seconds
-    after the first rank the last rank begins."""
+    """Returns the Schedule (when collectives are issued and needed) of a simulated step in which
+    every rank waits at each collective until the slowest rank has issued it, too. `late`: how many
+    seconds after the first rank the last rank begins."""
     parts = [
         [
             end - start
@@ -443,10 +444,11 @@ def _floor_s(
     scenario: Scenario, transfers: Sequence[Transfer], slowest_s: float, first_s: float
 ) -> float:
     """Returns a lower limit of the step's time in seconds: the largest of three times. The first is
-    the slowest rank's step without synchronisation. The second is the time until the first gradient
-    plus the time of all collectives, one after the other (with DistributedDataParallel, of one
-    all-reduce of all their bytes). The third is the CPU time that computation and collectives take
-    on one rank, divided by the number of the rank's processors."""
+    the slowest rank's step without synchronisation. The second of these times is the time until the
+    first gradient plus the time of all collectives, one after the other (with
+    DistributedDataParallel, of one all-reduce of all their bytes). The third of these times is the
+    CPU time that computation and collectives take on one rank, divided by the number of the rank's
+    processors."""
     if scenario.waits is Waits.OPTIMIZER:  # at the pace of one large collective
         total = sum(one.bytes for one in scenario.collectives)
         link_s = scenario.costs.seconds(total)

@@ -10,19 +10,19 @@ from gradsync.estimates import TRIMMED
 
 @dataclass(frozen=True)
 class RoundTimes:
-    """The times of the step that all ranks take in a simulated round, in seconds.
+    """The times, in seconds, of a simulated round: a step that all ranks take together.
 
     `step_s`: the whole step. `faster_link_s` and `slower_link_s`: the whole step if the times of
-    all collectives are divided or multiplied by exp(Scenario.log_error), which is one standard
-    deviation of their error. `exposed_s`: the time from the end of the last rank's backward until
-    the results of all collectives have arrived; if computation waits for collectives, how much
-    longer these waits make the step. `faster_exposed_s` and `slower_exposed_s`: the values that
-    `exposed_s` has if the times of collectives are divided or multiplied as for `faster_link_s` and
-    `slower_link_s`. `slowed_s`: how much longer backward takes because communication uses
-    processors at the same time; 0 if computation waits for collectives. `alone_s`: how long the
-    slowest rank's step would take if ranks exchanged no gradients. `first_s`: the longest time,
-    over ranks, from a rank's beginning until its first gradient is ready.
-    """
+    all collectives are divided (faster) or multiplied (slower) by exp(Scenario.log_error), which is
+    one standard deviation of their error. `exposed_s`: the time from the end of the last rank's
+    backward until the results of all collectives have arrived; if computation waits for
+    collectives, as with FSDP2, how much longer the waits of all ranks make the round.
+    `faster_exposed_s` and `slower_exposed_s`: the values of `exposed_s` if the times of all
+    collectives are divided (faster) or multiplied (slower) by exp(Scenario.log_error). `slowed_s`:
+    how much longer backward takes because communication uses processors at the same time; 0 if
+    computation waits for collectives. `alone_s`: how long the slowest rank's step would take if
+    ranks exchanged no gradients. `first_s`: the longest time, over ranks, from the moment at which
+    a rank begins the step until its first gradient is ready."""
 
     step_s: float
     faster_link_s: float

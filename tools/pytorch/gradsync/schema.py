@@ -3,10 +3,10 @@
 
 A recording is a file of JSON lines. Each line has one `Launch`: the data of one start of the
 script. All launches of a file have the same command line, and ran on machines with the same
-processors and GPUs. The file is compressed by gzip if its name ends in .gz when it is made. The
-fields of the classes below have the same names in the file. Times are in nanoseconds: of the host's
-monotonic clock or, if the model is on a GPU, between events of the GPU; but `begin_ns` and `cpu_ns`
-are always the host's. Sizes are in bytes.
+processors and GPUs. A recording that is created under a name ending in .gz is compressed by gzip.
+The fields of the classes below have the same names in the file. Times are in nanoseconds: of the
+host's monotonic clock or, if the model is on a GPU, between events of the GPU; but `begin_ns` and
+`cpu_ns` are always the host's. Sizes are in bytes.
 
 A field with a default value may be missing in a file: it is not written if it has this value. If
 you change a field such that older versions of gradsync would misread it, increase VERSION. You need
@@ -57,9 +57,9 @@ class CollectiveKind(str, Enum):
 
     ALL_REDUCE: all-reduces of up to 128 pieces of the gradients; all but the last have the same
     size. BF16: the same all-reduces, with a cast of each piece to bf16 before its all-reduce and
-    back after it. ZERO1: the broadcasts of ZeroRedundancyOptimizer, one for each parameter.
-    FULLY_SHARD: a gather and a reduction for each block of the model, and for its other parameters
-    together, as FSDP2 would run them if the blocks were its units.
+    back after it. ZERO1: one broadcast for each parameter, as ZeroRedundancyOptimizer sends updated
+    parameters to all ranks. FULLY_SHARD: a gather and a reduction for each block of the model, and
+    for its other parameters together, as FSDP2 would run them if the blocks were its units.
     """
 
     ALL_REDUCE = "all_reduce"
@@ -134,12 +134,12 @@ class Row:
     """The settings of steps in which the script itself synchronises gradients.
 
     `bucket_bytes`: the size in bytes from which on DistributedDataParallel adds no more parameters
-    to a bucket. `first_bucket_bytes`: the same for the first bucket of each dtype. `bf16`: whether
-    DistributedDataParallel uses bf16_compress_hook. `zero1`: whether the optimizer is a
-    ZeroRedundancyOptimizer. `fsdp`: whether the script uses fully_shard. `whole`: whether
-    fully_shard keeps the gathered parameters of all units after forward. `passes`: the number of
-    backward passes in a step. `rebuilt_bucket_bytes`: the sizes of the buckets that
-    DistributedDataParallel made after its first step; empty if unknown.
+    to a bucket. `first_bucket_bytes`: the size in bytes from which on it adds no more parameters to
+    the first bucket of a dtype. `bf16`: whether DistributedDataParallel uses bf16_compress_hook.
+    `zero1`: whether the optimizer is a ZeroRedundancyOptimizer. `fsdp`: whether the script uses
+    fully_shard. `whole`: whether fully_shard keeps the gathered parameters of all units after
+    forward. `passes`: the number of backward passes in a step. `rebuilt_bucket_bytes`: the sizes of
+    the buckets that DistributedDataParallel made after its first step; empty if unknown.
     """
 
     name: str
@@ -195,15 +195,16 @@ class Memory:
     """The memory of one rank's tensors in one step without synchronisation, in bytes.
 
     Weights, the model's buffers and the optimizer's state exist during the whole step. Under
-    fully_shard, `weight_bytes` counts the whole model, and `state_bytes` and `optimizer_bytes` are
-    multiplied by the number of ranks that share the parameters. `keeps_gradients`: whether
-    gradients already exist when the step begins. All other tensors together, such as activations,
-    need at most `forward_bytes` in forward, and at most `optimizer_bytes` in the update. While
-    backward computes the gradient of parameter p, after the gradient of the parameter before p is
-    ready, these other tensors need at most `ready_bytes[p]`. When the gradient of p is ready, the
-    tensors other than weights, buffers, gradients and the optimizer's state need `held_bytes[p]`.
-    `order`: the numbers of the parameters in the order in which their gradients became ready.
-    """
+    fully_shard, where a rank holds only shards, three fields describe the whole model:
+    `weight_bytes` counts the whole weights, and `state_bytes` and `optimizer_bytes` are the bytes
+    measured on one rank times the number of ranks that share the parameters. `keeps_gradients`:
+    whether gradients already exist when the step begins. Tensors other than weights, buffers,
+    gradients and the optimizer's state, such as activations, need together at most `forward_bytes`
+    in forward, and at most `optimizer_bytes` in the update. While backward computes the gradient of
+    parameter p, after the gradient of the parameter before p is ready, these other tensors need at
+    most `ready_bytes[p]`. When the gradient of p is ready, the tensors other than weights, buffers,
+    gradients and the optimizer's state need `held_bytes[p]`. `order`: the numbers of the parameters
+    in the order in which their gradients became ready."""
 
     weight_bytes: int
     buffer_bytes: int
@@ -233,7 +234,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class HostLoad:
-    """The load of a rank's host from the beginning to the end of the recording.
+    """How busy the CPUs of a rank's host were from the beginning to the end of the recording.
 
     `steal_part`: the fraction of all CPU time that a hypervisor gave to other virtual machines.
     `busy_part`: the fraction of all CPU time in which the host ran any process, including the
@@ -261,12 +262,12 @@ class Collectives:
 
     `in_flight`: 1 if each collective ends before the next begins, 0 if all are issued at once.
     `bytes`: the bytes of each collective; in a FULLY_SHARD probe, the bytes of each unit's
-    parameters. `ns`: the time of each collective, empty if all are issued at once; in a FULLY_SHARD
-    probe, the time between a unit's gather and its reduction, which predictions do not use. `in_ns`
-    and `out_ns`: in a BF16 probe, the times of the casts before and after each collective; in a
-    FULLY_SHARD probe, the times of each unit's gather and reduction. `wall_ns`: the time from the
-    beginning of the first collective to the end of the last. `cpu_ns`: the CPU time that the
-    process uses during `wall_ns`.
+    parameters. `ns`: the time of each collective; empty if all are issued at once. In a FULLY_SHARD
+    probe, `ns` is the time from the end of each unit's gather to the beginning of its reduction;
+    predictions do not use it. `in_ns` and `out_ns`: in a BF16 probe, the times of the casts before
+    and after each collective; in a FULLY_SHARD probe, the times of each unit's gather and
+    reduction. `wall_ns`: the time from the beginning of the first collective to the end of the
+    last. `cpu_ns`: the CPU time that the process uses during `wall_ns`.
     """
 
     kind: CollectiveKind
@@ -299,21 +300,21 @@ class Step:
 
     `row`: in a step of the mode SCRIPT, the index of the step's settings in Launch.rows.
     `begin_ns`: when the step begins, on the host's monotonic clock. The parts of the step follow
-    each other: forward and all earlier passes (`before_ns`), the last backward (`backward_ns`),
-    communication, copies out of a probe's buffer (`copy_back_ns`), the script's work until the
-    optimizer begins, such as clipping (`rest_ns`), and the optimizer (`optimizer_ns`). `step_ns`:
-    the whole step, without the time in which the recorder averages gradients. `cpu_ns`: of a step
-    without synchronisation on a CPU, the sum of the process's CPU time and of the time for which
-    its main thread waited for a CPU; else 0. `between_ns`: the time from the end of the previous
-    step to the beginning of this step; 0 if unknown. `ready_ns`: for each parameter the time from
-    the beginning of the last backward until its gradient is ready; -1 if the parameter gets no
-    gradient.
+    each other: forward and all earlier passes (`before_ns`), the last backward (`backward_ns`), the
+    collectives of a probe (Collectives.wall_ns), copies out of a probe's buffer (`copy_back_ns`),
+    the script's work until the optimizer begins, such as clipping (`rest_ns`), and the optimizer
+    (`optimizer_ns`). `step_ns`: the whole step, without the time in which the recorder averages
+    gradients. `cpu_ns`: of a step without synchronisation on a CPU, the sum of the process's CPU
+    time and of the time for which its main thread waited for a CPU; else 0. `between_ns`: the time
+    from the end of the previous step to the beginning of this step; 0 if unknown. `ready_ns`: for
+    each parameter the time from the beginning of the last backward until its gradient is ready; -1
+    if the parameter gets no gradient.
 
-    Under fully_shard, UNSYNCHRONISED steps and probes have times of each unit. For each unit,
-    `units_ns` has four times in the last pass, counted from the step's beginning: when the unit's
-    forward begins and ends, and when its backward begins and ends. For each unit, `gather_ns` has
-    the duration of its gather before the step, and `reduce_ns` that of its reduction before the
-    optimizer.
+    If the script uses fully_shard, steps of the modes UNSYNCHRONISED and PROBE also have the times
+    of each of its units. For each unit, `units_ns` has four times in the last pass, counted from
+    the step's beginning: when the unit's forward begins and ends, and when its backward begins and
+    ends. For each unit, `gather_ns` has the duration of its gather before the step, and `reduce_ns`
+    that of its reduction before the optimizer.
     """
 
     mode: StepMode
@@ -370,13 +371,13 @@ class Launch:
     in a recorded step. `views`: whether probes leave gradients as views of their buffer, as DDP
     does with gradient_as_bucket_view. `link_rate`: the rate of the link between hosts in bits per
     second, from the environment variable GRADSYNC_LINK_RATE; 0 without it. `memory`: how many bytes
-    rank 0's tensors need in a step; None if it was not measured. `units`: the units of fully_shard;
-    empty if the script does not use it. `sharing_ranks`: under HSDP, the number of ranks among
-    which each copy of the parameters is divided; else 0. `loads`: how busy each rank's host was;
-    empty if unknown. `rows`: the settings of the steps that the script itself synchronises. The
-    first row has the settings of the unchanged script; other rows are of steps with changed
-    settings. `ranks`: for each rank, the list of its steps. All ranks took the steps with the same
-    index in these lists together.
+    rank 0's tensors of different kinds need at different times of a step; None if this was not
+    measured. `units`: the units of fully_shard; empty if the script does not use it.
+    `sharing_ranks`: under HSDP, the number of ranks among which each copy of the parameters is
+    divided; else 0. `loads`: how busy each rank's host was; empty if unknown. `rows`: the settings
+    of the steps that the script itself synchronises. The first row has the settings of the
+    unchanged script; other rows are of steps with changed settings. `ranks`: for each rank, the
+    list of its steps. All ranks took the steps with the same index in these lists together.
     """
 
     device: str

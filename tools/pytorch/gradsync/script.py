@@ -52,7 +52,7 @@ class Options:
 
     `goes_on`: whether the script goes on training after enough steps are recorded (--continue).
     `number`: which of several models to record, counted from 1; None for the first that trains.
-    Each other option means the same as Recorder's argument of the same name.
+    `out`, `command`, `rounds` and `ddp` mean the same as Recorder's arguments of these names.
     """
 
     out: str
@@ -178,16 +178,16 @@ class Script(Listener):
 
     def on_backward_end(self) -> None:
         """Called when a backward pass has ended. If 20 (PATIENCE) passes have ended and no
-        optimizer of torch.optim has stepped, assumes that other code updates the model, and looks
-        for the model among the modules that the script has called."""
+        optimizer of torch.optim has stepped, assumes that code other than these optimizers updates
+        the model, and looks for the model among the modules that the script has called."""
         self._backwards += 1
         if self._backwards == PATIENCE and not self._optimizers:
             self._find(set().union(*map(_ids_with_gradients, self._called.values())))
 
     def _find(self, trained: set[int]) -> None:
         """Finds the model that has the parameters with these ids, and begins to record its steps;
-        ends the process with an error if there is no such model. Does nothing if a model is in DDP
-        or already recorded."""
+        ends the process with an error if there is no such model. Does nothing if the script has
+        wrapped any model in DDP, or if any model is already being recorded."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
         if in_backward():
@@ -265,10 +265,10 @@ class Script(Listener):
         say(f"{recorder.taken} steps of warm-up took {took_s:.0f} s, {more} times as many follow")
 
     def finished(self, recorder: Recorder) -> None:
-        """Called when the recording is written. With several processes, rank 0 calls the function
-        `answer`, which prints what `gradsync what_if` predicts from this recording; a single
-        process prints a command line that asks for a prediction. Then all ranks end or, with
-        --continue, train on."""
+        """Called after the recording has been written to its file. With several processes, rank 0
+        calls the function `answer`, which prints what `gradsync what_if` predicts from this
+        recording; a single process prints a command line that asks for a prediction. Then all ranks
+        end or, with --continue, train on."""
         out = self._options.out
         if not recorder.world.are_several:
             say(f"recorded; ask: gradsync what_if {out} --link=25Gbit,5us --world_size=8")

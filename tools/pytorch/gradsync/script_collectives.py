@@ -26,9 +26,9 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
 class ScriptCollectives:
-    """Remembers the sums over ranks that the script computes in the current step, and the first
-    collective that it calls within a forward. Collectives of tensors that PyTorch calls by itself
-    do not count.
+    """Remembers the sums over ranks that the script's own collectives compute in the current step,
+    and the first collective that the script calls within a forward. Collectives of tensors that
+    PyTorch calls by itself do not count.
 
     `on_reduced`: a function that gets each loss (one number that needs a gradient) before an
     all-reduce or a reduce changes it. `in_forward`: NAME at FILE:LINE of the script's first
@@ -44,9 +44,9 @@ class ScriptCollectives:
         self._is_forward = False
 
     def start(self, around: Callable[[Any, str, Callable[..., Any]], None]) -> None:
-        """Begins to watch collectives. For each collective, which is the function `name` of the
-        module `owner`, calls around(owner, name, call), which must replace the function
-        by `call`."""
+        """Begins to watch collectives. Calls around(owner, name, call) for each function of PyTorch
+        that runs a collective: owner.name. `around` must replace owner.name by a function that
+        calls call(own, ...), where `own` is the replaced function."""
         for name in (*REDUCTIONS, *GATHERS):
             around(dist, name, self._on_call)
         around(dist, "all_gather_object", self._on_objects)
@@ -61,8 +61,8 @@ class ScriptCollectives:
         self._is_forward = False
 
     def begin_step(self) -> None:
-        """Called when a step begins: forgets the sums of the last step, so that divides() does not
-        look for them."""
+        """Called when a step begins. Forgets the sums over ranks of the step before, so that
+        divides() does not take a divisor of this step's loss for one of them."""
         self._sums.clear()
         self._unread.clear()
 
@@ -110,9 +110,9 @@ class ScriptCollectives:
 
     def _look_at(self, name: str, tensor: object) -> None:
         """Called before the collective `name` sends this tensor. Passes the tensor to `on_reduced`
-        if it is a loss that is reduced. Sets `in_forward`, unless it is already set, if the
-        collective is called within a forward, or if the tensor needs a gradient and is not one
-        number."""
+        if it is a loss that is reduced. Stores the name and place of the collective in
+        `in_forward`, unless it has those of an earlier one, if the collective is called within a
+        forward, or if the tensor needs a gradient and is not one number."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
@@ -123,16 +123,16 @@ class ScriptCollectives:
     def _keep(self, tensors: Any, is_gather: bool) -> None:
         """Keeps the result of a collective, which may not be complete yet, until _read() adds it to
         the sums of this step. Leaves out results of more than 16 numbers (MOST_NUMBERS).
-        `is_gather`: whether the tensors have the numbers of all ranks, which _read() still has to
-        add up."""
+        `is_gather`: whether the collective is a gather, whose result has the numbers of all ranks
+        one by one, so that _read() has to add them up."""
         made = [one.detach() for one in tensors_of(tensors)]
         numbers = sum(one.numel() for one in made)
         if 0 < numbers <= MOST_NUMBERS and not made[0].is_complex():
             self._unread.append((torch.cat([one.flatten() for one in made]), is_gather))
 
     def _read(self) -> list[float]:
-        """Returns the numbers that the script has summed over ranks in this step, without the
-        numbers of results that _keep() has left out."""
+        """Returns the sums over ranks that the script has computed in this step, without those in
+        results of more than 16 numbers, which _keep() has left out."""
         unread, self._unread = self._unread, []
         for numbers, is_gather in unread:
             own = [float(number) for number in numbers.tolist()]
@@ -150,10 +150,11 @@ def _is_called_by_torch() -> bool:
 
 
 def _divisors(root: torch.Tensor) -> list[float]:
-    """Follows autograd's graph from this tensor back through up to 200 operations (MOST_NODES).
-    Returns a number for each of these operations, except for operations that multiply or divide by
-    a single number. The returned number is the absolute value of the number by which the
-    operation's result was divided on its way to the tensor; 1 if it was divided by no number."""
+    """Follows autograd's graph from the tensor `root` back through up to 200 operations
+    (MOST_NODES). Returns one divisor for each of these operations, except for operations that
+    multiply or divide by a single number. An operation's divisor is the absolute value of the
+    number by which later operations on the way to `root` divided the operation's result; 1 if none
+    divided it."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):

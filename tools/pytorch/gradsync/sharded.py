@@ -155,8 +155,8 @@ class ShardedTarget(ModelTarget):
 
     def parameters(self) -> tuple[Parameter, ...]:
         """Returns, for each recorded parameter, its name, sizes and dtype, as a recording stores
-        them. The bytes in `bytes` are those in the parameters' own dtype, in which optimizers have
-        them."""
+        them. The field `bytes` counts the parameter's bytes in its own dtype, in which the
+        optimizer updates it."""
         return tuple(
             dataclasses.replace(
                 parameter,
@@ -205,9 +205,9 @@ class ShardedTarget(ModelTarget):
         return f"{NOT_RECORDED} with set_manual_backward_finalization: leave it out"
 
     def before_step(self, turn: Turn) -> None:
-        """Before a probe, or a step without synchronisation, gathers all units, and makes FSDP2
-        keep them whole after forward. Before other steps, only deletes the clock's marks of when
-        units were called in the last step."""
+        """Before a probe, or a step without synchronisation, gathers the parameters of all units,
+        and makes FSDP2 keep them gathered after forward. Before other steps, only deletes the
+        clock's marks of when units were called in the last step."""
         self._forget_calls()
         if turn.is_scripts_own:
             return
@@ -227,7 +227,8 @@ class ShardedTarget(ModelTarget):
         not change FSDP2's flags. In other steps, a pass that the script does not synchronise only
         accumulates this rank's whole gradients. In a pass that the script synchronises, FSDP2's
         flags still tell it to reduce, because with an mp_policy these flags change the dtype of
-        gradients. The reduction itself is delayed until deliver() is called."""
+        gradients. But the recorder delays the reduction itself: deliver() runs it after the last
+        backward."""
         self._script_flags = [SyncFlags.of(group) for group in self.groups]
         synchronises = all(flags.reduce_grads for flags in self._script_flags)
         if not turn.is_scripts_own:
@@ -245,8 +246,8 @@ class ShardedTarget(ModelTarget):
             own.apply(group)
 
     def keep(self, buffer: FlatBuffer) -> None:
-        """Does nothing, because deliver() reduces the parameters' own gradients, which no probe
-        overwrites."""
+        """Does nothing under fully_shard, where gradients need no copy: the collectives of a probe
+        do not overwrite the parameters' own gradients, which deliver() reduces later."""
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
         """Reduces the gradients of all units, one unit after the other from the last to the first,

@@ -67,8 +67,8 @@ def repeated_blocks(names: Sequence[str]) -> list[Unit]:
 
 
 def reshard(units: Sequence[Unit], resharding: Resharding) -> list[Unit]:
-    """Returns these units with `reshards` (whether they free parameters after forward) set as
-    `resharding` says."""
+    """Returns a new list of the units, in which the field `reshards` (whether a unit frees its
+    gathered parameters after forward) is set as `resharding` says."""
     if resharding is Resharding.AS_RECORDED:
         return list(units)
     return [
@@ -145,10 +145,10 @@ def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[Pl
     """Returns the recorded steps without synchronisation, each with the collectives that
     `fully_shard` would issue in it: for each round the steps of all ranks.
 
-    In every step, ranks issue the same collectives, in the order of rank 0's first step without
-    synchronisation, but at the step's own moments. Raises Refused, naming the launch's `place` (its
-    file and line), if the launch has no steps without synchronisation.
-    """
+    In every step, all ranks issue the same collectives in the same order, which is computed from
+    rank 0's first step without synchronisation. The moments at which a rank issues them are
+    computed from the times of the rank's own step. Raises Refused, naming the launch's `place` (its
+    file and line), if the launch has no steps without synchronisation."""
     rounds = [
         steps
         for steps in zip(*launch.ranks, strict=True)
@@ -160,8 +160,8 @@ def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[Pl
 
 
 def plan_of(launch: Launch, units: Sequence[Unit], place: str) -> Sequence[UnitCollective]:
-    """Returns the collectives that fully_shard would issue in rank 0's first step without
-    synchronisation, in their order."""
+    """Returns, in their order, the collectives that fully_shard would issue in rank 0's first step
+    of the mode UNSYNCHRONISED if it synchronised this step."""
     return rounds_of(launch, units, place)[0][0].plan
 
 

@@ -105,8 +105,8 @@ class Transition:
 
 @dataclass(frozen=True)
 class Refusal:
-    """The reason why an event cannot be recorded, in one line. `{name}` stands for a parameter's
-    name."""
+    """One line of text that tells why a call of the script, such as a forward or an optimizer's
+    step(), cannot be recorded. `{name}` stands for a parameter's name."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""Measures how long the parts of a model's training steps take, one step after the other."""
+"""Measures how long forward, backward and the other parts of a model's training steps take."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from gradsync.world import World
 
 class StepRecorder:
     """Measures how long the parts of a model's current training step take. The Recorder calls the
-    methods of this class when parts of the step begin and end. The time of each event is a mark of
-    the clock: a moment on a CPU, or an event of a GPU.
+    methods of this class when parts of the step begin and end. Each beginning and end is stored as
+    a mark of the clock: a time on a CPU, or a torch.cuda.Event on a GPU.
 
     `turn`: the kind of the current step, such as a probe (a step whose collectives are timed).
     `passes`: the number of backward passes so far in the step that have computed gradients.
     `is_prepared`: whether the current backward pass synchronises gradients (in DDP, already known
     after forward). `arrivals`: when gradients became ready in the current or last backward pass.
-    `buffer`: the flat buffer of gradients, whose contents probes send; None before the first step
-    has ended, and after close().
+    `buffer`: the flat buffer into which a probe copies gradients, and from which it sends them;
+    None before the first step has ended, and after close().
     """
 
     def __init__(self, target: ModelTarget, world: World, clock: Clock) -> None:
@@ -166,9 +166,9 @@ class StepRecorder:
             self._memory.on_update()
 
     def note_unseen_update(self, moment: Mark) -> None:
-        """Called at the next forward if code other than an optimizer of torch.optim updates the
-        model. The update is taken to last from the end of synchronise(), or from the `end` of
-        end_backward_unseen(), until `moment`."""
+        """Called at the first forward after an update, if the recorder has noticed that code other
+        than an optimizer of torch.optim updates the model. The update is taken to last from the end
+        of synchronise(), or from the `end` of end_backward_unseen(), until `moment`."""
         rest = self._step_marks().rest
         assert rest is not None
         self._update_begin = rest
@@ -181,8 +181,9 @@ class StepRecorder:
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
-        """Called if the script has trained another model since the last update of the recorded one.
-        The time between this update and the next step then counts as unknown."""
+        """Called if the script has trained another model since the last update of the recorded
+        model. The time from that update of the recorded model to its next step then counts as
+        unknown."""
         self._updated = None
 
     def abandon(self) -> None:

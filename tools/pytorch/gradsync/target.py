@@ -35,13 +35,13 @@ def other_gradient_dtype(name: str) -> str:
 
 class ModelTarget:
     """A model whose gradients only the recorder synchronises, such as a model that one process
-    trains. Also the base class for models in DDP and under fully_shard.
+    trains. The classes for models in DDP and under fully_shard are derived from ModelTarget.
 
     `named`: the parameters that train, each with its name. `roots`: the modules whose call begins a
-    step. `views`: whether gradients stay views of the buffer from which a probe has sent them.
-    `units`: the modules with which the script has called fully_shard; empty if it has not called
-    it. `sharing_ranks`: under HSDP, the number of ranks among which each copy of the parameters is
-    divided; else 0.
+    step. `views`: whether gradients stay views of a probe's flat buffer after its collectives, and
+    so need no copy back. `units`: the modules with which the script has called fully_shard; empty
+    if it has not called it. `sharing_ranks`: under HSDP, the number of ranks among which each copy
+    of the parameters is divided; else 0.
     """
 
     kind = Target.PLAIN
@@ -81,8 +81,8 @@ class ModelTarget:
         self.clock = clock
 
     def watch(self, patches: Patches) -> None:
-        """Does nothing in this class. ShardedTarget watches the calls of FSDP2's functions until
-        `patches` are undone."""
+        """Does nothing in ModelTarget. In the derived class ShardedTarget, watch() observes the
+        calls of FSDP2's functions until `patches` are undone."""
 
     def parameters(self) -> tuple[Parameter, ...]:
         """Returns, for each recorded parameter, its name, size and dtype, as a recording stores
@@ -126,9 +126,9 @@ class ModelTarget:
         return False
 
     def before_step(self, turn: Turn) -> None:
-        """Called before a step of the kind `turn` begins, to prepare the model for it. The time of
-        this call is not counted in the step's time. All ranks must make the call, but need not make
-        it at the same moment."""
+        """Called before a step of the kind `turn` begins, to prepare the model for it. The time
+        that before_step() takes is not counted in the step's time. All ranks must call
+        before_step(), but need not call it at the same moment."""
 
     def after_call(self, turn: Turn) -> None:
         """Called whenever the model's forward is called in a step, before the forward runs. For a
@@ -153,9 +153,10 @@ class ModelTarget:
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
         """Called after the last backward of a step without synchronisation, or after the
-        collectives of a probe. Copies a probe's gradients back out of the buffer, unless they are
-        views of it; the time of these copies is measured. Then averages gradients over all ranks,
-        so that the optimizer gets the mean; the step's time leaves this out."""
+        collectives of a probe. After a probe, copies the gradients from `buffer` back into the
+        parameters' gradients, unless these are views of `buffer`; the time of these copies is
+        measured. Then averages gradients over all ranks, so that the optimizer gets the mean; the
+        step's time leaves this out."""
         if turn.is_probe and not self.views:
             begin = self.clock.mark()
             buffer.copy_back()
@@ -174,12 +175,13 @@ class ModelTarget:
         return False
 
     def forget_used(self) -> None:
-        """Does nothing in this class. For a model in DDP with find_unused_parameters, makes DDP
+        """Does nothing in ModelTarget. For a model in DDP with find_unused_parameters, makes DDP
         forget which parameters were used in steps that DDP did not synchronise."""
 
     def rows(self, passes: int) -> tuple[Row, ...]:
-        """Returns the settings of the script's DDP or fully_shard, as a recording stores them; an
-        empty tuple for other models."""
+        """Returns the settings with which the script's DDP or fully_shard synchronises gradients,
+        such as DDP's bucket sizes; an empty tuple if the model uses neither. `passes`: the number
+        of backward passes in a step."""
         return ()
 
     def memory(self, own: Memory) -> Memory:

@@ -134,7 +134,8 @@ def _part(ms: str, name: str) -> str:
 
 def _variation(answer: Answer) -> list[str]:
     """Returns lines that tell how much longer communication and waiting for slower ranks make a
-    step; no line if the waiting is unknown, or takes less than 1 % of the step (TOLD)."""
+    step; no line if the time of waiting for slower ranks is unknown, or is less than 1 % of the
+    step (the constant TOLD)."""
     variation = answer.variation
     step_s, rank_s = variation.varying_step_s, variation.rank_s
     waiting_s = step_s - variation.equal_step_s
@@ -173,9 +174,9 @@ def _assumed(answer: Answer) -> str:
 
 
 def _shared_noise(answer: Answer) -> list[str]:
-    """Returns a line that warns if the recorded ranks were slow in the same steps (correlation of
-    0.5 or more), because ranks on other hosts may be slow in other steps. Returns no line if the
-    question has no more ranks than were recorded."""
+    """If the recorded ranks were slow in the same steps (correlation of 0.5 or more), returns one
+    line that says so, because further ranks on other hosts may be slow in other steps. Returns no
+    line if the question has no more ranks than were recorded."""
     correlation = answer.variation.correlation
     is_larger = answer.world_size > answer.recorded_world_size
     if not is_larger or correlation is None or correlation < TOGETHER:

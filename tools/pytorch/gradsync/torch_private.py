@@ -1,8 +1,8 @@
 """Gives access, with types, to private and untyped names of PyTorch.
 
-The names that this module uses were tried with PyTorch 2.3 to 2.15, and those of fully_shard with
-2.7 to 2.15. If a version of PyTorch lacks a name, a function that uses it returns a default value
-or raises an exception such as AttributeError.
+The names that this module uses were tried with PyTorch 2.3 to 2.15; its names of attributes and
+functions of fully_shard were tried only with 2.7 to 2.15. If a version of PyTorch lacks a name, a
+function that uses it returns a default value or raises an exception such as AttributeError.
 """
 
 from __future__ import annotations
@@ -345,8 +345,9 @@ def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
 
 def keeps_root_whole(root: torch.nn.Module) -> bool:
     """Returns whether the root module's own parameters stay gathered after forward although other
-    units free theirs. In PyTorch 2.7 they always stay gathered; in later versions only if the
-    script does not set reshard_after_forward for the root. Requires is_sharded(root)."""
+    units free theirs. In PyTorch 2.7, the root's own parameters always stay gathered; in later
+    versions, only if the script does not set reshard_after_forward for the root. Requires
+    is_sharded(root)."""
     return bool(getattr(sharded_state(root), "_auto_reshard_after_forward", True))
 
 
@@ -358,8 +359,9 @@ def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:
 
 
 def make_whole_parameters(module: torch.nn.Module) -> None:
-    """Gathers the parameters of a module and frees them again. From then on, whole_parameter() does
-    not return None for these parameters. Requires is_sharded(module)."""
+    """Gathers the parameters of a module and frees them again. After this call, whole_parameter()
+    returns a tensor for each of these parameters; before FSDP2 first gathers them, it returns None.
+    Requires is_sharded(module)."""
     cast("Any", module).unshard()
     cast("Any", module).reshard()
 

@@ -38,9 +38,9 @@ class Turns:
     A parameter's group follows from its number, which it gets when `check` first registers a hook
     on the tensor that gets its gradient. `check` needs further checked updates of an optimizer
     until each of the optimizer's parameters was in at least STEPS (2) times as many checked updates
-    as there are groups. Checked updates of a parameter by other optimizers count, too. Parameters
-    that have never required a gradient are ignored, and so are parameters that `check` can no
-    longer compare (see count()).
+    as there are groups. A parameter's checked updates count no matter which optimizer made them. An
+    optimizer needs no checked updates of parameters that have never required a gradient, or that
+    `check` can no longer compare (see count()).
     """
 
     def __init__(self, groups: int) -> None:
@@ -56,16 +56,17 @@ class Turns:
         return len(self._parameters)
 
     def add(self, p: torch.nn.Parameter) -> None:
-        """If the parameter has no number yet, gives it the next one, which decides its group, and
-        notes that it has required a gradient."""
+        """If the parameter has no number yet, gives it the next number, and notes that it has
+        required a gradient. The number modulo `groups` is the number of the parameter's group."""
         if id(p) not in self._numbers:
             self._numbers[id(p)] = len(self._parameters)
             self._parameters.append(p)
             self._trainable.add(id(p))
 
     def expect(self, owner: Updater) -> None:
-        """Called when an optimizer is made, or an engine is first called: notes its parameters that
-        require gradients, whose updates have to be checked."""
+        """Called when an optimizer is made, or when a DeepSpeed engine is first called. Notes which
+        parameters of this optimizer or engine, `owner`, require gradients; updates of these
+        parameters have to be checked."""
         self._trainable.update(id(p) for p in parameters_of(owner) if p.requires_grad)
 
     def number_of(self, p: torch.nn.Parameter) -> int | None:
@@ -73,8 +74,9 @@ class Turns:
 
     def has(self, p: torch.nn.Parameter) -> bool:
         """Returns whether `check` compares this parameter's gradient in the next checked update.
-        Parameters of the first group are compared in their first STEPS (2) checked updates, those
-        of the second group in their third and fourth, and so on."""
+        Turns divides parameters into groups: parameters of the first group are compared in their
+        first STEPS (2) checked updates, those of the second group in their third and fourth, and so
+        on."""
         if id(p) in self._exempt:
             return False
         return (self.number_of(p) or 0) % self.groups == self._checked.get(id(p), 0) // STEPS
@@ -150,8 +152,8 @@ class Trained:
         return is_new
 
     def be_inner(self, updater: Updater) -> None:
-        """Remembers that this optimizer steps within the step of another optimizer, which is
-        checked instead.
+        """Remembers that the optimizer `updater` steps within the step of another optimizer.
+        `check` then checks only the steps of that outer optimizer.
         """
         if id(updater) in self.made:
             self.made[id(updater)].is_inner = True
@@ -229,9 +231,9 @@ class Step:
     by_pass: dict[int, list[torch.Tensor]] = dataclasses.field(default_factory=dict)
 
     def deliver(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called when autograd delivers a gradient of `p`, which a GradScaler multiplied by `scale`
-        (1 without one): divides it by `scale`, and adds it to the parameter's sum in `gradients`.
-        """
+        """Called when autograd delivers `gradient`, a gradient of `p` that is `scale` times too
+        large because of a GradScaler (1 without one). Divides the gradient by `scale`, and adds it
+        to the sum of `p` in `gradients`."""
         if id(p) not in self.gradients:
             self.gradients[id(p)] = Gradients(gradient)
         self.gradients[id(p)].add(gradient, scale)
@@ -245,9 +247,10 @@ class Step:
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
         """Returns whether to keep this gradient of one backward pass, and those of later passes for
-        the same parameter. Gradients of single passes may explain why the sum over all passes is
-        wrong. Until `check` has found a wrong gradient, it keeps such gradients for up to 100
-        parameters, each with two or more dimensions and at most 4096 elements."""
+        the same parameter. The gradients of single passes may explain why the parameter's gradient,
+        their sum, is not the mean over ranks. Until `check` has found a wrong gradient, it keeps
+        such gradients for up to 100 parameters, each with two or more dimensions and at most 4096
+        elements."""
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
@@ -260,9 +263,9 @@ class Step:
 
     def begin_pass(self, one: Pass) -> None:
         """Called when the backward pass `one` begins. If the script has removed or zeroed a
-        parameter's gradient since the last pass, moves the sum of its delivered gradients from
-        Gradients.sums to Gradients.aside: the script may have dropped these gradients, or may add
-        them back later."""
+        parameter's gradient since the pass before, moves the sum of the gradients that autograd has
+        delivered for the parameter from Gradients.sums to Gradients.aside: the script may have
+        dropped these gradients, or may add them back later."""
         self.passes.append(one)
         self.running = one
         for number in self.had_gradient & self.gradients.keys():

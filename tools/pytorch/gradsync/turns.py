@@ -26,10 +26,10 @@ class Probe:
 
 @dataclass(frozen=True)
 class Turn:
-    """A kind of step that the recorder takes. `mode`: what happens to the step's gradients (see
-    StepMode); None for the script's first step, which the recorder does not change. `probe`: the
-    collectives that the recorder measures in a step of the mode PROBE. It is None for other modes,
-    and also if there is only one process, which sends nothing."""
+    """A kind that the recorder gives to training steps of the script. `mode`: what happens to the
+    step's gradients (see StepMode); None for the script's first step, which the recorder does not
+    change. `probe`: the collectives that the recorder measures in a step of the mode PROBE. It is
+    None for other modes, and also if there is only one process, which sends nothing."""
 
     mode: StepMode | None
     probe: Probe | None = None
@@ -63,10 +63,10 @@ def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
 
 
 def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
-    """Returns the kinds of the steps of a round, in their order in the first round: a step without
-    synchronisation, steps with about half of the probes, another step without synchronisation, and
-    steps with the other probes. If `with_own_steps`, the last step is one in which the script
-    itself synchronises gradients."""
+    """Returns the kinds of the steps of a round, in the order of the first round (each later round
+    begins with another of them): a step without synchronisation, steps with about half of the
+    probes, another step without synchronisation, and steps with the other probes. If
+    `with_own_steps`, the last step is one in which the script itself synchronises gradients."""
     turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
     half = len(turns) // 2
     alone = Turn(StepMode.UNSYNCHRONISED)
@@ -90,8 +90,8 @@ class Rounds:
     """Determines the kind of each step that the recorder takes, and whether to keep its times. In
     each of `rounds` rounds, the recorder takes one step for each Turn in `plan`. The script's first
     step, which the recorder does not change, belongs to no round. The first round is warm-up: its
-    times are not kept, and it shows how many backward passes a step has. `taken`: the number of
-    steps of all rounds that have ended so far, without those that had to be repeated; -1 until the
+    times are not kept, and it shows how many backward passes a step has. `taken`: how many steps
+    have ended so far in all rounds together, without steps that had to be repeated; -1 until the
     script's first step has ended.
 
     `expected`: the number of backward passes that a step must have for its times to be kept; None
@@ -107,15 +107,16 @@ class Rounds:
         self._others = 0  # steps since the last one that was kept
 
     def start(self, passes: int) -> None:
-        """Called when the script's first step has ended. During the first round, `expected` is
-        `passes`, the number of backward passes of this first step."""
+        """Called when the script's first step has ended. Until the first round has ended,
+        `expected`, the number of backward passes that steps should have, is `passes`, the number of
+        passes in the script's first step."""
         self.taken = 0
         self.expected = passes
 
     def turn(self) -> Turn:
-        """Returns the kind of the next step, from `plan`. Each round begins with the kind that
-        follows in `plan` on the first kind of the round before it, so rounds do not all begin with
-        the same kind."""
+        """Returns the kind of the next step: an element of `plan`. Each round takes the elements of
+        `plan` in cyclic order, and begins one element later than the round before it, so rounds do
+        not all begin with the same kind."""
         length = len(self.plan)
         return self.plan[(self.taken + self.taken // length) % length]
 
@@ -138,8 +139,8 @@ class Rounds:
         return Verdict.REPEAT if self._others <= len(self.plan) else Verdict.REFUSE
 
     def are_warmed_up(self) -> bool:
-        """Returns whether all steps of the first round have ended, and the times of no later step
-        have been kept yet."""
+        """Returns whether the first round has ended, but no step of the second round yet, apart
+        from steps that have to be repeated."""
         return self.taken == len(self.plan)
 
     def are_over(self) -> bool:

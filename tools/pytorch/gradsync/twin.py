@@ -64,19 +64,19 @@ def _is_part(value: torch.Tensor, p: torch.Tensor) -> bool:
 def step_of_twin(
     optimizer: Updater, compared: Sequence[Comparison], alone: dist.ProcessGroup | None
 ) -> list[Weights]:
-    """Returns, for each parameter, the weights after a step of a copy of this optimizer with the
+    """Returns, for each parameter, the weights after a copy of `optimizer` has stepped with the
     gradients' means over ranks.
 
     `compared`: for each parameter, the Comparison that has its mean gradient and the bound of its
     rounding error. `alone`: a process group that contains only this rank. This group is the default
     group while copies of the optimizer step, so that the copies average nothing over ranks. Three
-    copies of the optimizer step: one with the mean gradients, and two with mean gradients to which
-    the bound of the rounding error is added with random signs. The copies lack attributes that the
-    script has added to the optimizer, because only its defaults, state and param_groups are copied.
+    copies of the optimizer step: one with the mean gradients, one with each of their elements
+    changed by the bound of its rounding error, up or down at random, and one with each element
+    changed in the opposite direction. The copies lack attributes that the script has added to the
+    optimizer, because only its defaults, state and param_groups are copied.
 
     Raises Refused if copying the optimizer or a copy's step raises an exception, because a copy may
-    run code of the script.
-    """
+    run code of the script."""
     params = parameters_of(optimizer)
     exactly, up, down = (
         _step_of_copy(optimizer, compared, alone, direction) for direction in (0, 1, -1)

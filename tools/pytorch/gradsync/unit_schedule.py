@@ -88,10 +88,11 @@ class _Schedule:
 
     def _pre_forward(self, event: Event) -> None:
         """Adds a gather of a unit's parameters to `planned`, unless they are still gathered. The
-        gather is issued when the unit's module is called. If the host runs ahead of a GPU, the
+        gather is issued when the forward of the unit begins. If the host runs ahead of a GPU, the
         gather is issued earlier: when the forward of an earlier unit begins. The earlier unit is
-        the last but one for which a gather was added in this pass, or the only one. When the
-        forward of this earlier unit begins, the buffer that the new gather needs becomes free."""
+        the last but one of the units for which a gather has been added in this pass so far, or the
+        only one. When the forward of this earlier unit begins, the buffer that the new gather needs
+        becomes free."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s
@@ -153,9 +154,9 @@ def collectives(
 ) -> list[UnitCollective]:
     """Returns FSDP2's collectives of a step, in the order in which they are issued.
 
-    `events`: the calls of FSDP2's methods, ordered by time. `overlaps`: whether the host runs ahead
-    of the device, as with a GPU. `empty`: the numbers of units without parameters, which FSDP2
-    ignores.
+    `events`: the calls of FSDP2's methods, ordered by time. `overlaps`: whether the host issues
+    work before the device has done the work issued earlier, as with a GPU. `empty`: the numbers of
+    units without parameters, which FSDP2 ignores.
     """
     schedule = _Schedule(units, overlaps)
     for event in events:
@@ -172,7 +173,7 @@ def events_of(
 
     `ready`: the seconds from the beginning of the last backward until each parameter's gradient is
     ready. A recording has the times of the last pass only. Earlier passes are assumed to have the
-    same calls, but to reduce no gradients.
+    same calls as the last pass, but to reduce no gradients.
     """
     if step.units_ns:
         last = _recorded_events(step)

@@ -130,8 +130,8 @@ class Watch(Listener):
 
     def finish(self) -> None:
         """Stops watching, restores the replaced functions, and prints the report on one rank. The
-        other ranks print it only if that rank does not do so within about 60 s. Then calls `on_end`
-        on each rank."""
+        other ranks print it only if that rank does not do so within about 60 s. At the end of
+        finish(), each rank calls its own `on_end`."""
         with self.own_work():
             self._stop()
             self._note_unchecked()
@@ -167,8 +167,8 @@ class Watch(Listener):
 
     def _around(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
         """Replaces owner.name by a function that calls call(own, ...), where `own` is the replaced
-        function. Within `check` itself, and while torch.compile traces code, this function calls
-        only `own`. finish() restores `own`."""
+        function. If code of `check` itself calls the new function, or while torch.compile traces
+        code, the new function calls only `own`. finish() restores `own`."""
 
         def around(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling() or self.own_work.is_running:
@@ -205,8 +205,8 @@ class Watch(Listener):
 
     def _on_register_hook(self, own: Callable[..., Any], tensor: torch.Tensor, hook: Any) -> Any:
         """Registers the script's hook on a parameter between two hooks of `check`, which see the
-        gradient before and after the script's hook. `check` needs both, because the script's hook
-        may itself average the gradient."""
+        gradient before and after the script's hook. `check` needs the gradient from before and from
+        after the script's hook, because this hook may itself average the gradient over ranks."""
         with self.own_work():
             self._watch_leaf(tensor, tensor)
         handle = own(tensor, hook)
@@ -216,8 +216,8 @@ class Watch(Listener):
         return handle
 
     def _watch_behind(self, leaf: Any) -> None:
-        """Registers a hook of `check` on `leaf` that runs after all hooks of the script on `leaf`.
-        The hook sees the gradient that the script's hooks return."""
+        """Registers on `leaf` a hook of the command `check`, which runs after all hooks of the
+        script on `leaf`. The hook sees the gradient that the script's hooks return."""
         if id(leaf) in self._behind_hooks:
             self._behind_hooks[id(leaf)].remove()
 
@@ -243,8 +243,7 @@ class Watch(Listener):
         """Called instead of a clipping function of torch.nn.utils: copies gradients before the
         function clips them, and remembers a digest of each clipped gradient. Before the optimizer's
         update, `check` compares the copies with the gradients' means over ranks. `check` does not
-        compare a gradient that is still as the clipping function has left it: a gradient with the
-        remembered digest."""
+        compare the clipped gradient itself, which it recognises at the update by the digest."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -314,8 +313,9 @@ class Watch(Listener):
 
     def _watch_leaves(self) -> None:
         """Registers hooks on the parameters of the script's optimizers and of DeepSpeed's engines,
-        and on the whole parameters of called models under fully_shard. Any of these parameters may
-        get a gradient in the pass that begins."""
+        and on the gathered (unsharded) parameters of models under fully_shard that the script has
+        called. Any parameter with one of these hooks may get a gradient in the backward pass that
+        begins."""
         for updater in self._trained.updaters():
             for p in parameters_of(updater):
                 self._watch_leaf(p, p)
@@ -384,10 +384,10 @@ class Watch(Listener):
         self._stepped.discard(id(optimizer))
 
     def _compare(self, update: Update) -> None:
-        """Compares the gradients of an update with their means over ranks, unless `check` needs no
-        further checked update of the update's optimizer. If the optimizer calls a closure several
-        times in an update, compares only after its first call, because ranks may call it different
-        numbers of times."""
+        """Compares the gradients of an update with their means over ranks, unless enough updates of
+        the update's optimizer have already been checked (see Turns). If the optimizer calls a
+        closure several times in an update, compares only after its first call, because ranks may
+        call it different numbers of times."""
         if self._is_met or not self._turns.is_pending(update.updater):
             return
         if self._meet(update):
@@ -396,8 +396,9 @@ class Watch(Listener):
                 self._is_checked = self._comparer.before_update(update)
 
     def _meet(self, update: Update) -> bool:
-        """Waits until all other ranks are about to take this update. Returns False if a rank does
-        not take it; finish() has then ended the check."""
+        """Waits until all other ranks are about to make the same update of weights. Returns False
+        if a rank does not come to this update; _meet() has then called finish(), which ends the
+        check."""
         with self.own_work():
             self._ranks.find()
             absence = self._meetings.meet()
@@ -416,8 +417,8 @@ class Watch(Listener):
         the gradients with their means over ranks before step(), because gradients cannot be read
         after step().
 
-        `check` treats the engine as the optimizer, because DeepSpeed's optimizers do not update the
-        parameters themselves, but flat copies of parts of them.
+        `check` treats a DeepSpeed engine as an optimizer, because DeepSpeed's optimizers do not
+        update the parameters themselves, but flat copies of parts of them.
         """
         if engine.is_gradient_accumulation_boundary():
             with self.own_work():
@@ -445,9 +446,9 @@ class Watch(Listener):
             self._give_up(update)
 
     def _end_checked(self, update: Update) -> bool:
-        """Called after an update for which all ranks have waited for each other in _meet(). Returns
-        whether the check must end: because no rank needs further checked updates, or because ranks
-        train different parameters."""
+        """Called after an update before which all ranks have waited for each other in _meet().
+        Returns whether the check must end: because no rank needs further checked updates, or
+        because ranks train different parameters."""
         is_last_of_its = self._comparer.after_update(update)
         if self._is_checked:
             self._turns.count(update.updater, is_last_of_its)
@@ -456,8 +457,8 @@ class Watch(Listener):
         return self._comparer.agree(not waits)
 
     def _give_up(self, update: Update) -> None:
-        """Ends the check because an optimizer has stepped very often (see are_too_long()), although
-        `check` may need further checked updates."""
+        """Ends the check because an optimizer has stepped at least 50 times (see are_too_long()),
+        although `check` may need further checked updates."""
         if not self._meet(update):
             return
         if not self.has_compared():
@@ -470,8 +471,8 @@ class Watch(Listener):
 
 def _full_gradients(engine: Any) -> dict[int, torch.Tensor | None]:
     """Returns the gradients that DeepSpeed's optimizer will get, by the id() of the parameter, for
-    all parameters of the engine that require gradients. Raises Refused if DeepSpeed cannot tell
-    them."""
+    all parameters of the engine that require gradients. Raises Refused if DeepSpeed's
+    safe_get_full_grad() raises an exception."""
     full_gradient_of = sys.modules["deepspeed"].utils.safe_get_full_grad
     try:
         return {id(p): full_gradient_of(p) for p in parameters_of(engine) if p.requires_grad}

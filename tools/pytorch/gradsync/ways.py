@@ -27,10 +27,10 @@ MemoryOfBatch = Callable[[float], Peak]  # of a rank, with this multiple of the 
 class PredictedWay:
     """A way to train, with the predicted time of a step in seconds (`step_s`).
 
-    `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
-    same weights as DistributedDataParallel. `memory`: a function that returns a rank's peak memory
-    for a multiple of the recorded batch; None if the recording has no memory figures.
-    """
+    `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether training in this way
+    computes the same weights as with DistributedDataParallel. `memory`: a function of a number x
+    that returns a rank's peak memory for a batch x times as large as the recorded one; None if the
+    recording has no memory figures."""
 
     name: str
     step_s: Interval
@@ -66,8 +66,8 @@ class UnknownWay:
 
 class Ways:
     """Computes the predictions of all ways to train for one question of `what_if`. `base`: the
-    settings of DDP in the first way, without bf16_compress_hook and ZeroRedundancyOptimizer, which
-    some of the other ways add."""
+    settings of the first of these ways, which is DDP without bf16_compress_hook and
+    ZeroRedundancyOptimizer; some of the other ways add these two."""
 
     def __init__(self, predictor: Predictor, base: Row) -> None:
         self._predictor = predictor
@@ -106,12 +106,12 @@ class Ways:
         state_part: float = 1,
         more_bytes: float = 0,
     ) -> PredictedWay:
-        """Returns a way to train: DistributedDataParallel with the settings in `row`. If `row` has
-        more backward passes in a step than `base`, times and sent bytes are scaled down to the
-        number of passes of `base`.
+        """Returns a way to train: DistributedDataParallel with the settings in `row`. If a step has
+        more backward passes by `row` than by `base` (the first way's settings), the way's times and
+        sent bytes are scaled down to those of as many passes as `base` has.
 
-        Each rank holds the fraction `state_part` of the optimizer's state, and needs `more_bytes`
-        bytes of memory in backward in addition to DDP's.
+        `state_part`: the fraction of the optimizer's state that each rank holds. `more_bytes`: the
+        bytes of memory that a rank needs in backward in addition to those of plain DDP.
         """
         part = self._base.passes / row.passes  # of a step, for as many passes as the base has
         prediction = self._predictor.step(row)
@@ -131,15 +131,15 @@ class Ways:
 
     def _memory(self, peak: Callable[[Need, float], Peak]) -> MemoryOfBatch | None:
         """Returns a function that computes a rank's memory for a multiple of the recorded batch;
-        None if no memory was recorded. The function calls `peak` with the recorded memory figures
-        (Need) and the multiple."""
+        None if no memory was recorded. The returned function computes the memory by calling `peak`
+        with the recorded memory figures (Need) and the multiple."""
         need = self._need
         return (lambda batch: peak(need, batch)) if need else None
 
     def _replicated_bytes(self, row: Row) -> float:
-        """Returns the bytes that a rank sends in a step of DistributedDataParallel with these
-        settings. bf16_compress_hook changes the bytes of the gradients, and ZeroRedundancyOptimizer
-        adds the bytes of its broadcasts."""
+        """Returns the bytes that a rank sends in a step of DistributedDataParallel with the
+        settings in `row`. bf16_compress_hook changes the bytes of the gradients, and
+        ZeroRedundancyOptimizer adds the bytes of its broadcasts."""
         total = self._recording.total_bytes
         sent = total * sent_part(Operation.ALL_REDUCE, self._world_size)
         if row.bf16:
@@ -168,7 +168,8 @@ class Ways:
     def _is_told(self, measured: object) -> bool:
         """Returns whether the time of the collectives that a way needs is known. If the question's
         link is a recorded one, the recording must have measured this time: `measured`, the measured
-        value, must be neither None nor 0. For other links, the time is computed."""
+        value, must be neither None nor 0. If the question's link is not a recorded one, the time of
+        the collectives is computed, and so always known."""
         return bool(measured) or not isinstance(self._question.link, RecordedLink)
 
     def _sharded(self, name: str, resharding: Resharding) -> PredictedWay:
@@ -289,8 +290,8 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
 def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
     """Returns, by the name of a way to train, the largest multiple of the recorded batch with which
     the way fits into a rank's memory of `limit_bytes`. A multiple is at most 2**20, and may be up
-    to 0.1 % smaller than the largest that fits. Leaves out ways that do not fit, or are not known
-    to fit, with the recorded batch."""
+    to 0.1 % smaller than the largest that fits. Leaves out ways to train that need more than
+    `limit_bytes` with the recorded batch, or whose memory is unknown."""
     found = {}
     for way in ways:
         if isinstance(way, PredictedWay) and way.fits(limit_bytes):

@@ -1,4 +1,4 @@
-"""Notices when code other than an optimizer of torch.optim updates a model."""
+"""Detects that code other than an optimizer of torch.optim has changed a model's parameters."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class World:
         self._clock.settle()
 
     def have_other(self, number: int) -> bool:
-        """Returns whether the ranks pass different values of `number`. All ranks must call this
+        """Returns whether any two ranks pass different values of `number`. All ranks must call this
         function together."""
         if not self.are_several:
             return False

@@ -78,20 +78,22 @@ class Aligned:
     def is_sure(self) -> bool:
         """Returns whether the collective ends on all ranks at almost the same time, as it must if
         the traces' collectives were matched correctly. The ends may differ by up to 1 ms plus a
-        quarter of `pure_s`."""
+        quarter of `pure_s`, the collective's time without waiting."""
         return self.spread_s <= AGREEING_S + AGREEING_PART * self.pure_s
 
 
 @dataclass(frozen=True)
 class Alignment:
     """The result of align(): which collectives of several ranks' traces are the same. `sure`:
-    collectives that end together on all ranks that took part; the list begins with those of the
-    first rank, in the order of the first rank's calls. `unsure`: the number of collectives that do
-    not end together on all ranks that took part. `unmatched`: the number of collectives that are in
-    the traces of some ranks, but not of all ranks that may belong to their group; each is counted
-    once for each trace that has it. `is_usable`: whether at least half of the collectives that were
-    found on all their ranks end together, so that the matching is credible. `offsets_s`: for each
-    rank, the seconds to add to its times, to get times of the first rank's clock."""
+    collectives that end at almost the same time on all ranks that took part (Aligned.is_sure). The
+    list begins with the collectives in which the first rank took part, in the order of its calls.
+    `unsure`: the number of collectives that do not end at almost the same time on all ranks that
+    took part. `unmatched`: the number of collectives that some ranks' traces have, but not the
+    trace of every rank that belongs, or may belong, to the collective's process group. Each of them
+    is counted once for each trace that has it. `is_usable`: whether the matching is credible,
+    because at least half of the collectives that were found on all ranks of their group end there
+    at almost the same time. `offsets_s`: for each rank, the seconds to add to its times, to get
+    times of the first rank's clock."""
 
     sure: list[Aligned]
     unsure: int
@@ -106,8 +108,8 @@ class Alignment:
 @dataclass(frozen=True)
 class RankCollectives:
     """The collectives and steps in one rank's trace. `host`: the name of the rank's host; empty if
-    unknown. `origin_s`: the moment at which this rank's times are 0. This moment is a time of the
-    clock of the rank's host, in seconds after the earliest such moment of all ranks."""
+    unknown. `origin_s`: the time of the host's clock at which this rank's times are 0, in seconds
+    after the time at which those of the earliest rank are 0."""
 
     rank: int
     host: str
@@ -125,8 +127,8 @@ def step_of(called: float, windows: Sequence[Window]) -> int | None:
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
     """Finds each collective in the traces of several ranks, by its Place. Leaves out a collective
-    if only one trace has it, or if a rank may belong to its group, but has no such collective in
-    its trace."""
+    if only one trace has it, or if the trace of a rank that belongs, or may belong, to its process
+    group lacks it."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():

@@ -115,8 +115,8 @@ def bus_factor(kind: str, ranks: int) -> float:
 
 
 def input_bytes(facts: Mapping[str, Any]) -> int | None:
-    """Returns the bytes of an event's input tensors, without tensors of unknown dtypes; None if
-    there are none, or if the trace lacks shapes or dtypes."""
+    """Returns the total bytes of an event's input tensors of known dtypes; None if this total is 0,
+    or if the trace lacks the tensors' shapes or dtypes."""
     dims, types = facts.get("Input Dims"), facts.get("Input type")
     if not isinstance(dims, list) or not isinstance(types, list):
         return None
@@ -138,8 +138,8 @@ def collectives_of(trace: Trace) -> list[Collective]:
 
 
 def unsent(trace: Trace) -> list[str]:
-    """Returns the kind of each collective in the trace whose group has one rank, so that it sends
-    nothing."""
+    """Returns, for each collective in the trace that sends nothing because its process group has
+    only one rank, the collective's kind."""
     alone = [record for record in trace.records if _whole(record.facts, "Group size") == 1]
     kinds = [kind_of(record.facts.get("Collective name")) for record in alone]
     return [kind for kind in kinds if kind != OTHER]  # such as the setting up of a group
@@ -153,10 +153,10 @@ class _Calls:
         self._own = [_by_thread(own) for own in (trace.records, trace.transports, trace.calls)]
 
     def around(self, kernel: Device) -> list[Host]:
-        """Returns the host's events during which the kernel was launched: PyTorch's record of the
+        """Returns the host's events that enclose the launch of the kernel: PyTorch's record of the
         collective (record_param_comms), the annotation such as nccl:all_reduce, and the c10d
-        operator. Any of the three may be missing; the list is empty if the trace lacks the
-        launch."""
+        operator. Any of the three may be missing; the list is empty if the trace lacks the launch.
+        """
         if not kernel.launch_known:
             return []
         found = (_last(own.get(kernel.launcher, []), kernel.launched) for own in self._own)

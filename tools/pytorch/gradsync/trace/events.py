@@ -98,10 +98,10 @@ class Trace:
 
     `world_size` is 0 and `host`, `backend` and `device_name` are empty if the trace does not tell
     them. `operators`: for each thread, when PyTorch's operators ran in it. `synchronisations`: when
-    calls of the host waited for the GPU. `transports`: annotations of collectives. Those of gloo,
-    such as gloo:..., are in gloo's own threads, where the collective runs; those of NCCL, such as
-    nccl:..., are in the thread of the host that launches the collective. `nodes`: events of
-    autograd's nodes in backward.
+    calls of the host waited for the GPU. `transports`: named ranges in the trace, each of which
+    marks a collective. Those of gloo, such as gloo:..., are in gloo's own threads, where the
+    collective runs; those of NCCL, such as nccl:..., are in the thread of the host that launches
+    the collective. `nodes`: events of autograd's nodes in backward.
     """
 
     path: str
@@ -133,9 +133,10 @@ class Trace:
         return bool(self.device)
 
     def main_thread(self) -> Hashable:
-        """Returns the thread of the profiler's steps. Without steps, returns the thread of the
-        optimizers' steps or, without these, that of DDP's forwards. If the trace has none of these
-        events, returns the thread with most operators; None if it has no operators."""
+        """Returns the thread of the profiler's step events (ProfilerStep#N). If the trace has none,
+        returns the thread of the optimizers' steps or, without these, that of DDP's forwards. If
+        the trace has no events of these three kinds, returns the thread with most operators; None
+        if the trace has no operators."""
         for own in (self.steps, self.optimizers, self.forwards):
             if own:
                 return own[0].thread
@@ -311,8 +312,9 @@ class _Reader:
 
     def _join_launches(self) -> None:
         """Finds out for each event of the GPU when and by which thread it was launched, and for
-        each kernel whether it belongs to a collective. Then sorts the GPU's events by their
-        launches, and most lists of the host's events by their beginnings."""
+        each kernel whether it belongs to a collective. Then sorts the GPU's events by the times of
+        their launches. Also sorts the lists of the host's events by their beginnings, except
+        `forwards` and `records`."""
         trace = self.trace
         records = {one.external_id: one for one in trace.records if one.external_id >= 0}
         for one in trace.device:

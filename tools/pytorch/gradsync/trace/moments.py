@@ -13,17 +13,18 @@ from gradsync.trace.steps import launched_within
 
 
 class Moments:
-    """Tells when work that the host starts is executed. This class is for training on a CPU, where
-    the main thread executes work immediately."""
+    """Converts moments at which the host starts work to the moments at which a device executes this
+    work. This class is for training on a CPU, where the main thread executes work immediately."""
 
     is_of_gpu = False
 
     def at(self, moment: float) -> float:
-        """Returns when the device reaches the work that the host starts at this moment."""
+        """Returns the moment at which the device begins work that the host starts at `moment`."""
         return moment
 
     def done(self, moment: float) -> float:
-        """Returns when the device has done all work that the host started before this moment."""
+        """Returns the moment at which the device has done all work that the host started before
+        `moment`."""
         return moment
 
     def spans_of(self, events: Sequence[Host]) -> Spans:

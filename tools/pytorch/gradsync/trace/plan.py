@@ -186,7 +186,8 @@ def _refuse_what_cannot_be_rebuilt(rank: Rank) -> None:
 def _whole_steps(rank: Rank) -> list[StepEvents]:
     """Returns the steps in which gradients were accumulated, nodes of backward ran and an optimizer
     stepped. Leaves out the first of these steps, in which the profiler starts, if at least 3 others
-    remain. Raises Refused if the trace has fewer than 3 steps with all of these events."""
+    remain. Raises Refused if fewer than 3 steps have accumulations, nodes of backward and a step of
+    an optimizer."""
     trace = rank.trace
     steps = [_step_events(rank, window) for window in rank.windows if window.number is not None]
     whole = [one for one in steps if one.accumulations and one.nodes and one.optimizers]
@@ -217,8 +218,9 @@ def _step_events(rank: Rank, window: Window) -> StepEvents:
 
 
 def _plan_of(trace: Trace, events: StepEvents) -> Plan:
-    """Returns the Plan of one step's gradients. Raises Refused if backward has no all-reduce, if
-    sizes of gradients are unknown, or if they do not add up to the sizes of the all-reduces."""
+    """Returns the Plan of one step: the gradients of its last backward pass, and how many of them
+    each all-reduce sends. Raises Refused if backward has no all-reduce, if sizes of gradients are
+    unknown, or if they do not add up to the sizes of the all-reduces."""
     where = f"{trace.path}, step {events.window.number}"
     reductions = [one for one in events.collectives if one.kind == "all_reduce"]
     if not reductions:
@@ -241,9 +243,9 @@ def _plan_of(trace: Trace, events: StepEvents) -> Plan:
 
 def _gradients(trace: Trace, events: StepEvents) -> list[Gradient]:
     """Returns the gradients of all passes of a step in the order in which autograd accumulated
-    them, with sizes from recorded shapes. Without shapes, returns those that a GPU copied out of
-    buckets, in the order of the copies. Returns an empty list if the sizes of the gradients are
-    still unknown."""
+    them, with their sizes in bytes, computed from the shapes in the trace. Without shapes, returns
+    those that a GPU copied out of buckets, in the order of the copies. Returns an empty list if the
+    sizes of the gradients are still unknown."""
     by_shape = [(input_bytes(one.facts), _dtype(one)) for one in events.accumulations]
     if all(size is not None for size, _ in by_shape):
         return [Gradient(size or 0, dtype) for size, dtype in by_shape]
@@ -275,9 +277,9 @@ def _name_of(dtype: str) -> str:
 
 
 def _last_pass(gradients: Sequence[Gradient], total: int) -> list[Gradient]:
-    """Returns the gradients of the last backward pass. Takes gradients from the end of the list
-    until they have together at least `total` bytes, which is the size of all all-reduces of the
-    step."""
+    """Returns those of a step's gradients that belong to its last backward pass. Takes gradients
+    from the end of `gradients` until they have together at least `total` bytes, which is the size
+    of all all-reduces of the step."""
     for i in range(len(gradients) - 1, -1, -1):
         total -= gradients[i].bytes
         if total <= 0:

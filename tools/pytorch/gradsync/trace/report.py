@@ -31,9 +31,9 @@ SHARED = 0.05  # of communication: more overlaps with other communication
 @dataclass(frozen=True)
 class RankReport:
     """The times of the steps in one rank's trace. `numbers`: the number that the profiler gives
-    each step. A trace without steps counts as one step, and `numbers` is then [None]. `steps`: the
-    times of each step's parts. `mean`: the means of these times over the steps that are not skipped
-    (see Report.skipped)."""
+    each step. A trace without steps counts as one step, and `numbers` is then [None]. `steps`: for
+    each step, how long it and its parts, such as computation, take. `mean`: the means of these
+    times over the steps that are not skipped (see Report.skipped)."""
 
     rank: int
     path: str
@@ -51,12 +51,12 @@ class SizeReport:
     `count`: the number of these collectives, in all these steps together, on the rank that has most
     of them. `mean_s`: the mean time that such a collective takes on a rank, including the time for
     which the rank waits in it for the rank that begins it last. `pure_s`: the mean time without
-    this waiting. If none of these collectives could be matched between ranks' traces, `is_limit` is
-    True. In this case `pure_s` is the shortest time that one of the collectives takes, which is an
-    upper limit of the time without waiting; None if the size is unknown. `waiting_s`: the mean time
-    for which a rank waits in such a collective for the rank that begins it last; None if unknown.
-    `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if unknown.
-    """
+    this waiting. If none of the collectives of this kind, group and size could be matched between
+    ranks' traces, `is_limit` is True. If `is_limit` is True, `pure_s` is the shortest time that one
+    of these collectives takes on a rank, which is an upper limit of the time without waiting; it is
+    None if `bytes` is None. `waiting_s`: the mean time for which a rank waits in a collective of
+    this kind, group and size for the rank that begins it last; None if `is_limit` is True.
+    `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if unknown."""
 
     kind: str
     group: str
@@ -90,11 +90,12 @@ class CollectiveReport:
 @dataclass(frozen=True)
 class WaitingReport:
     """How long ranks wait for slower ranks, in the steps that are not skipped (see Report.skipped).
-    `by_rank_s`: for each rank, how long it waits in a step, as a mean over these steps.
-    `for_rank_s`: for each rank, how long all other ranks together wait for it in a step, as a mean
-    over the steps that are not skipped. `last_counts`: the number of collectives that each rank
-    began last, without ranks that began none last. `collectives`: the number of collectives that
-    could be matched between ranks' traces, in the steps that are not skipped."""
+    `by_rank_s`: for each rank, how long it waits in a step, as a mean over the steps that are not
+    skipped. `for_rank_s`: for each rank, how long all other ranks together wait for it in a step,
+    as a mean over the same steps as `by_rank_s`. `last_counts`: for each rank, the number of
+    collectives that it began later than all other ranks; ranks that began no collective last are
+    missing. `collectives`: the number of collectives that could be matched between ranks' traces,
+    in the steps that are not skipped."""
 
     by_rank_s: dict[int, float]
     for_rank_s: dict[int, float]
@@ -108,8 +109,8 @@ class WaitingReport:
 
     @property
     def share(self) -> float:
-        """Returns which fraction of the waiting of all ranks is for the rank `awaited`; 0 if no
-        rank waits."""
+        """Returns the fraction of all ranks' waiting time in which they wait for the rank
+        `awaited`; 0 if no rank waits."""
         total = sum(self.for_rank_s.values())
         return self.for_rank_s[self.awaited] / total if total else 0.0
 
@@ -123,9 +124,10 @@ class Report:
     """The result of `gradsync trace`, in seconds. `skipped`: the number of the first step that all
     ranks' traces have. Means over steps leave out this step and the steps before it. If `skipped`
     is None, means use all steps. `collectives`: the collectives that could be matched between
-    ranks' traces; empty if there is only one rank, or if the matching is not credible (see
-    Alignment.is_usable). `waiting`: how long ranks wait in these collectives, without those in
-    skipped steps; None if there are no such collectives."""
+    ranks' traces; empty if there is only one rank, or if fewer than half of the matched collectives
+    end at almost the same time on all their ranks. `waiting`: how long ranks wait in those of
+    `collectives` that are in steps after `skipped`; None if there are no collectives in these
+    steps."""
 
     ranks: list[RankReport]
     has_gpu: bool
@@ -205,8 +207,8 @@ def report_of(ranks: Sequence[Rank]) -> Report:
 def _skipped(ranks: Sequence[Rank]) -> int | None:
     """Returns the number of the first step that all traces have. Means over steps must leave this
     step out: the profiler starts at different times on different ranks, so the step may contain
-    seconds of waiting that training does not have. Returns None if fewer than 2 later steps remain
-    on a rank, or if a trace has no steps."""
+    seconds of waiting that training does not have. Returns None if a rank's trace has fewer than 2
+    steps after this first common step, or if a trace has no steps."""
     numbers = [[window.number for window in rank.windows] for rank in ranks]
     known = [[number for number in own if number is not None] for own in numbers]
     if not all(known):
@@ -262,8 +264,8 @@ Key = tuple[str, Group, int | None]
 
 
 def _parts(rank: Rank, skipped: int | None) -> dict[Key, list[Collective]]:
-    """Returns the collectives of a rank in the steps that means over steps use, by their kind,
-    group and size."""
+    """Returns, by kind, group and size, the collectives of a rank in all steps after `skipped`, or
+    in all steps if `skipped` is None."""
     counts = set(rank.counted(skipped))
     result: defaultdict[Key, list[Collective]] = defaultdict(list)
     for part in rank.collectives:

@@ -30,8 +30,8 @@ def union(spans: Iterable[Span]) -> Spans:
 
 
 def clipped(spans: Spans, span: Span) -> Spans:
-    """Returns the moments of a set that are in a span. Finds them by bisection, because sets may be
-    long."""
+    """Returns the parts of `spans`, a sorted set of moments, that are in `span`. Finds the first
+    and last of them by bisection, because `spans` may be long."""
     first = bisect.bisect_right(spans, span[0], key=lambda one: one[1])
     last = bisect.bisect_left(spans, span[1], key=lambda one: one[0])
     return both(spans[first:last], [span])

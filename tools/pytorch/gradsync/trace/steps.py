@@ -42,8 +42,8 @@ class StepTimes:
     waits. `between_s`: on a GPU, copies of gradients out of DDP's buckets, and the launches of
     these copies; on a CPU, copies of gradients into and out of buckets, and calls of collectives.
     `idle_s`: time in which a GPU has no work, because the host has not launched the next kernel; 0
-    on a CPU. `rest_s`: all other time without computation. These four parts and `computation_s` add
-    up to `step_s`.
+    on a CPU. `rest_s`: all other time without computation. `lengthens_s`, `between_s`, `idle_s`,
+    `rest_s` and `computation_s` add up to `step_s`.
     """
 
     step_s: float
@@ -70,15 +70,16 @@ class DeviceClock:
         self._ends = list(accumulate((one.end for one in own), max))
 
     def done(self, moment: float) -> float:
-        """Returns when the GPU has done all work that was launched before this moment; the moment
-        itself, if that is later."""
+        """Returns the moment at which the GPU has done all work that was launched before `moment`,
+        or `moment` itself if the GPU has done this work earlier."""
         i = bisect.bisect_left(self._launched, moment)
         return max(moment, self._ends[i - 1]) if i else moment
 
 
 def windows_of(trace: Trace) -> list[Window]:
-    """Returns when each step of a trace begins and ends. A trace without steps counts as one step,
-    from the first to the last event of the GPU or operator of the main thread."""
+    """Returns when each step of a trace begins and ends. A trace without steps counts as one step.
+    This step lasts from the beginning of the first to the end of the last of two sorts of events:
+    the GPU's events, and the main thread's operators."""
     clock = DeviceClock(trace.device)
     main = trace.main_thread()
     result = []
@@ -97,9 +98,9 @@ def windows_of(trace: Trace) -> list[Window]:
 
 
 def computation_of(trace: Trace) -> Spans:
-    """Returns when a rank computes. With a GPU, it computes while a kernel runs that does not
-    communicate. Without a GPU, it computes while its main thread is in an operator, but not in one
-    of c10d or of DDP's reducer."""
+    """Returns when a rank computes. With a GPU, a rank computes while a kernel runs that does not
+    communicate. Without a GPU, a rank computes while its main thread is in an operator other than
+    those of c10d and of DDP's reducer."""
     if trace.has_gpu:
         return union(one.span for one in trace.device if one.work is Work.COMPUTATION)
     operators = trace.operators.get(trace.main_thread(), [])
@@ -153,9 +154,9 @@ class Accountant:
         return self._shares(window, without([window.span], computation))[0]
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides `gaps`, a step's time without computation. Returns when computation waits for
-        communication, when copies of gradients (on a CPU also calls of collectives) run, and when
-        the GPU is idle."""
+        """Divides `gaps`, a step's time without computation. Returns three sets of moments: when
+        computation waits for communication, when copies of gradients (on a CPU also calls of
+        collectives) run, and when the GPU is idle."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
         return self._gaps_of_cpu(window, gaps)
@@ -191,10 +192,10 @@ class Accountant:
         return self._kernels[i].launched
 
     def _last_gradient(self, window: Window) -> float:
-        """Looks at the nodes of autograd, the accumulations of gradients and the copies into
-        buckets in a step, and returns when the last of these events ends on the host's clock. If
-        the step has no such event, returns when the optimizer begins or, without an optimizer, when
-        the step ends."""
+        """Returns the moment on the host at which the last of a step's autograd nodes,
+        accumulations of gradients and copies into buckets ends. If the step has no event of these
+        three kinds, returns the moment at which the optimizer begins or, without an optimizer, the
+        end of the step."""
         ends = [
             one.end
             for events in (self._trace.nodes, self._trace.accumulations, self._trace.into_buckets)
@@ -214,9 +215,10 @@ class Accountant:
         return hull([*on_host, *(one.span for one in self._device_copies[first:last])])
 
     def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides the main thread's time without computation. Returns when computation waits for
-        communication, when the main thread copies gradients into or out of buckets or calls
-        collectives, and an empty set, because there is no GPU that is idle."""
+        """Divides the main thread's time without computation. Returns three sets of moments: when
+        computation waits for communication; when the main thread copies gradients into or out of
+        buckets, or calls collectives; and, in place of the moments when a GPU is idle, an empty
+        set."""
         between = both(clipped(self._transport, window.span), gaps)
         waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
         communication = clipped(self._communication, window.span)
