@@ -47,6 +47,11 @@ class LossesTest(unittest.TestCase):
             self.assertEqual(notes, [text])
         self.assertEqual(judged([(1, 2, 3)], [(1, 6, 3)])[1], [])  # the means are equal
 
+    def test_numbers_of_passes_that_differ_are_noted(self):
+        _, notes = judged([(1 / 2, 8, 1), (1 / 2, 8, 1)], [(1, 8, 2)])
+        text = "ranks have 8 to 16 tokens, and the loss is +12.50% off the mean over all of them"
+        self.assertEqual(notes, [text])
+
     def test_what_is_unknown_is_no_factor(self):
         for losses in ([None], [(2, 4, 1), None], [(2, 0, 0)], []):
             loss, notes = judged([(2, 4, 1)], losses)

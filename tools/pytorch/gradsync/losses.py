@@ -168,12 +168,14 @@ def _note_tokens(
     rounding: float,
     findings: Findings,
 ) -> None:
-    tokens = [loss.tokens for loss in known]
+    owners, tokens = "passes", [loss.tokens for loss in known]
+    if len(set(tokens)) == 1:  # ranks have different numbers of passes
+        owners, tokens = "ranks", [sum(loss.tokens for loss in rank if loss) for rank in ranks]
     by_pass = [loss.mean / len(rank) / len(ranks) for rank in ranks for loss in rank if loss]
     over_tokens = sum(loss.tokens * loss.mean for loss in known) / sum(tokens)
     if abs(sum(by_pass) - over_tokens) > rounding * abs(over_tokens) > 0:
         findings.note(
             Topic.NORMALISATION,
-            f"passes have {min(tokens)} to {max(tokens)} tokens, and the loss is "
+            f"{owners} have {min(tokens)} to {max(tokens)} tokens, and the loss is "
             f"{sum(by_pass) / over_tokens - 1:+.2%} off the mean over all of them",
         )

@@ -11,7 +11,6 @@ from torch.optim import Optimizer
 
 from gradsync.calls import Calls
 from gradsync.loss_watch import Pass
-from gradsync.losses import PassLoss
 from gradsync.reference import Gradients, exact
 from gradsync.torch_private import DDP, ignored_tensors, part_of, reduced_parameters
 
@@ -297,11 +296,6 @@ class Step:
         zero."""
         ids = {id(p) for p in params}
         return [one for one in self.passes if one.delivered_to & ids]
-
-    def losses_of(self, params: Iterable[torch.nn.Parameter]) -> list[PassLoss | None]:
-        """Returns, for each pass of passes_of(params), the loss whose gradients the pass computes
-        (see Pass.loss()); None if none is known."""
-        return [one.loss() for one in self.passes_of(params)]
 
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:
         """Returns the gradient that the optimizer gets for this parameter: `p.grad` or, if an
