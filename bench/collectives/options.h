@@ -36,8 +36,8 @@ struct AllReduceOptions {
 // Throws InvalidInput, naming the flag, if a size of --sizes is not a multiple of the size of an element. If
 // reduce_scatter or all_gather is measured, each size must be a multiple of the number of ranks times the
 // size of an element. Also throws if there are so many ranks that the dtype cannot hold the sums of the test
-// inputs exactly. For --backend=memory_limit also throws unless the flags ask for all-reduces of f32 sums,
-// one at a time, on at most kMaxMemoryLimitRanks ranks.
+// inputs exactly. --backend=memory_limit needs --collectives=all_reduce, --op=sum, --dtype=f32, --in_flight=1
+// and at most kMaxMemoryLimitRanks ranks; otherwise the function throws.
 void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world);
 // Throws TooLittleMemory if the buffers of this host's ranks need more memory, by estimate, than
 // AvailableMemoryBytes returns.

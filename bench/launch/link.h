@@ -10,8 +10,8 @@ namespace gradsync::bench {
 
 // Returns what connects the ranks of the process group `group`, for the part `link` of a record: the name and
 // kind of a network interface, or else "memory", "other" (unknown) or "none" (one rank). Also returns an
-// upper limit, in bytes per second, of the bus bandwidth that the group can reach: a measured bus bandwidth
-// above it must be wrong.
+// upper limit of the bus bandwidth of `group`, in bytes per second. A measured bus bandwidth above the limit
+// must be wrong.
 LinkFields DescribeLink(const comm::ProcessGroup& group);
 
 // Returns the kind of a network interface: "loopback", "veth", "ethernet", "infiniband" or "other".

@@ -42,9 +42,8 @@ std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& dev
 // Returns the number of ranks whose `text` equals this rank's `text`, this rank included.
 int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
-// Returns the number of ranks that compute on the same GPU as this rank, this rank included. Returns 0 if
-// this rank computes on the CPU. Recognises GPUs by their UUIDs, because one GPU may have different numbers
-// in two processes.
+// Returns the number of ranks whose GPU has the same UUID as this rank's GPU, this rank included. Returns 0
+// if this rank computes on the CPU.
 int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device);
 
 }  // namespace gradsync::bench

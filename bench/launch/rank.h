@@ -74,10 +74,10 @@ class Rank {
 
   // Opens the file into which this rank writes its records. Makes one record for each backend; RecordOf
   // returns the record of a backend. The benchmark adds what it measures to copies of these records. Each
-  // record has the values of `record`, the seed, the device, the numbers of threads, facts about the machine
-  // and the backend's process group, and an id of the launch, equal on all ranks. All ranks must call
-  // SetRecords, because rank 0 sends the id to the other ranks. Throws InvalidInput if the file cannot be
-  // made or is not empty.
+  // record has the values of `record`, and SetRecords adds the seed, the device and the numbers of threads.
+  // It also adds facts about the machine, facts about the backend's process group, and an id of the launch.
+  // All ranks must call SetRecords, because rank 0 sends the launch's id to the other ranks. Throws
+  // InvalidInput if the file for the records cannot be made or is not empty.
   void SetRecords(Record record);
   // If periods of a CPU quota have passed since the call of SetRecords, adds two numbers to `facts`: how many
   // periods passed, and in how many of them the quota was used up, so that threads had to wait.

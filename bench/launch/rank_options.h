@@ -50,8 +50,8 @@ struct RankOptions {
   int64_t num_launches() const { return repeats.value_or(choose ? 3 : precision ? 4 : 1); }
   int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
   // Adds the device and the numbers of compute and communication threads to a record's configuration. Also
-  // adds `precision`, if it is set, and the value of the environment variable GRADSYNC_LINK_RATE (the rate
-  // limit of the network link), if it is set.
+  // adds the value of the flag --precision, if the user gave this flag. Also adds the environment variable
+  // GRADSYNC_LINK_RATE (the rate limit of the network link), if it is set.
   void Describe(ConfigFields& config) const;
   // Returns the directory for records, which --out names. Without --out, returns results/<name> in the
   // workspace (under `bazel run`) or in the current directory.
@@ -70,10 +70,10 @@ class TooLittleMemory : public InvalidInput {
 // CountThreadsPerRank assumes that ranks with equal texts share the named CPUs, and that ranks with different
 // texts share none.
 std::string ReadOwnCpus();
-// Returns the number of compute threads that every rank should have. For each rank, the function computes how
-// many CPUs the rank gets if the ranks that may use the same CPUs divide these CPUs equally. It returns the
-// smallest of these numbers, rounded down, but at least 1. `cpus_of_ranks` has, for each rank, the text that
-// ReadOwnCpus returned on this rank.
+// Returns the default of the flag --threads_per_rank (number of compute threads of each rank). For each rank,
+// the function computes how many CPUs the rank gets if the ranks that may use the same CPUs divide these CPUs
+// equally. It returns the smallest of these numbers, rounded down, but at least 1. `cpus_of_ranks` has, for
+// each rank, the text that ReadOwnCpus returned on this rank.
 int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
 // Returns the CPU or, with --device=cuda, the GPU whose number is the local rank modulo the number of GPUs.

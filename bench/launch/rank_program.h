@@ -38,10 +38,9 @@ struct RankProgram {
   // lives longer than the returned object, which may keep a reference to `rank`. `prepare` throws
   // InvalidInput if an input file that the flags name (such as --weights) cannot be used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
-  // If the flags ask a question for which no ranks are needed (such as --max_memory, which asks for an
-  // estimate of memory), the function `answer` prints the answer and returns true, and the program ends
-  // without a measurement. If the flags ask no such question, `answer` returns false. A program without flags
-  // for such questions leaves `answer` empty.
+  // Only programs with the flag --max_memory, which asks for an estimate of memory, set `answer`. If the user
+  // gave --max_memory, `answer` prints the estimate and returns true, and the program ends without a
+  // measurement. If the user did not give --max_memory, `answer` returns false.
   std::function<bool(const comm::World& world)> answer = {};
 };
 
@@ -52,7 +51,7 @@ struct RankProgram {
 // lets //tools:summarize print a summary of the results that fits on one screen. If a launcher started ranks
 // on several hosts, RunRankProgram only prints the command with which the user can print this summary.
 // Returns the exit status: kDone (success), kFailed (the program or a rank failed), kBadArguments, or
-// kLacking (TooLittleMemory).
+// kLacking (the host or a GPU has too little memory).
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

@@ -33,14 +33,14 @@ Command TablesCommand(const char* argv0, const std::string& records, const std::
 // The command that PrecisionCommand returns computes confidence intervals from the latest set of launches
 // (LaunchId::set). For each strategy, there is an interval for the difference of its step time to the
 // baseline strategy's step time, and one for the difference to the step time of a strategy without
-// communication. The command exits with status kNo if the half-width of an interval is unknown, or larger
+// communication. The command exits with the status kNo (3) if any interval's half-width is unknown, or larger
 // than `precision` times the baseline strategy's step time.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
-// Returns the command that a benchmark with --choose runs after the first launch (the first start of all
-// ranks). The command prints one line with the flags --variants and --steps for the later launches, and one
-// line with the fastest variant (a strategy with options) so far. The printed --variants leaves out variants
-// that the first launch shows to be slower than some other variant in every setting (batch size, sequence
-// length, ...).
+// The command that ChoiceCommand returns reads the records of the first launch (start of all ranks) of a
+// benchmark with --choose. The command prints one line with the flags --variants and --steps for the later
+// launches, and one line that names the fastest variant (a strategy with options) of the first launch. The
+// printed --variants leaves out variants that the first launch shows to be slower than some other variant in
+// every setting (batch size, sequence length, ...).
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
 // Returns a command that runs //tools:report, which writes an HTML page with tables and figures into `file`.
 // The command exits with status kLacking if matplotlib is missing. ReportCommand throws InvalidInput if the
@@ -48,8 +48,8 @@ Command ChoiceCommand(const char* argv0, const std::string& records, const std::
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 
 // TypedAnswer and TypedNext return texts for users. The text of TypedAnswer is the command that prints the
-// results on one screen again. The text of TypedNext names the programs that make a report (//tools:report)
-// and print all tables (//tools:summarize).
+// results on one screen again. The text of TypedNext has the command that makes an HTML report with
+// //tools:report. It also names the program that prints all tables, //tools:summarize.
 std::string TypedAnswer(const std::string& records);
 std::string TypedNext(const std::string& records);
 

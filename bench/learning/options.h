@@ -54,16 +54,16 @@ struct ConvergenceOptions {
   void AddTo(FlagTable& flags);
 };
 
-// What //bench:convergence does: the variants (strategies with options) that it trains, in `training`, and
-// the settings (combinations of option values) that it tries for each variant before these trainings.
+// What //bench:convergence does: `training` lists the variants (strategies with options) that it compares.
+// `settings` lists the combinations of option values that it tries for each variant before the comparison.
 struct ConvergencePlan {
   // Throws InvalidInput if flags contradict each other, or if a variant cannot be trained with their values.
   ConvergencePlan(const ConvergenceOptions& given, const FlagTable& flags);
 
   ConvergenceOptions options;
   TrainingPlan training;
-  // For each variant, a list of its copies, one for each combination of option values that --tune tries
-  // before the measured trainings. If --tune tries no options of a variant, its list has one entry.
+  // settings[i] has copies of the variant training.variants[i], one for each combination of option values
+  // that --tune tries. If --tune tries no options of a variant, its list has one entry.
   std::vector<std::vector<TrainingVariant>> settings;
   int64_t evaluated_every = 0;  // steps
 

@@ -20,8 +20,8 @@ struct TunedOption {
   bool operator==(const TunedOption&) const = default;
 };
 
-// The largest number of settings that may be tried for a variant. The number is limited because the setting
-// with the lowest of many measured losses may have this loss only by chance.
+// The largest number of combinations of option values that --tune may try for a variant. The number is
+// limited because the lowest of many measured losses may be the lowest only by chance.
 inline constexpr size_t kMostSettings = 9;
 
 // "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9"
@@ -34,8 +34,8 @@ bool IsOpen(const TrainingVariant& variant, const std::string& option);
 // Returns the variants that --tune tries: copies of `variant`, one for each combination of values of those
 // `options` that --tune may try for `variant` (IsOpen). Returns only `variant` if --tune may try none of the
 // options. If the function returns several variants, TrainingVariant::tuned is true in each. Throws
-// InvalidInput, with a line that starts with --tune, if an option does not allow a value, or if there are
-// more than kMostSettings combinations.
+// InvalidInput, with a line that starts with --tune, if a value in `options` is not valid for its option, or
+// if there are more than kMostSettings combinations.
 std::vector<TrainingVariant> ListSettings(const TrainingVariant& variant,
                                           std::span<const TunedOption> options, size_t element_bytes);
 

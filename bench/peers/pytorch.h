@@ -49,9 +49,9 @@ struct PeerStep {
 
 // Starts the Python process that takes this rank's training steps with PyTorch, and sends it commands.
 // Weights and gradients pass between the Python process and this process in files. All ranks must make their
-// PyTorchPeer objects, and call Begin, Step and Train, in the same order. These calls throw
-// std::runtime_error if the Python process fails or does not answer in time; the constructor also throws
-// CollectiveError if rank 0 cannot send the address of its Python process to the other ranks.
+// PyTorchPeer objects, and call Begin, Step and Train, in the same order. The constructor, Begin, Step and
+// Train throw std::runtime_error if the Python process fails or does not answer in time. The constructor also
+// throws CollectiveError if rank 0 cannot send the address of its Python process to the other ranks.
 class PyTorchPeer {
  public:
   class Process;

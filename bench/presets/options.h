@@ -33,16 +33,14 @@ struct Experiment {
   std::string subdirectory;            // for the results, below the suite's output directory; may be empty
 };
 
-// A list of runs of a benchmark program, of which //bench:suite needs only one: the first for which the host
-// has enough memory. The suite starts the runs in order. If a run ends with the exit status kLacking (too
-// little memory), the suite starts the next run; otherwise the suite leaves out the remaining runs of the
-// list.
+// A list of alternative runs of a benchmark program. //bench:suite starts the first run of the list. If a run
+// ends with the exit status kLacking (too little memory), the suite starts the next run of the list. If a run
+// ends with another status, the suite leaves out the remaining runs of the list.
 using Alternatives = std::vector<Experiment>;
 
-// Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Most elements
-// of the returned vector are lists of one run. The list of a large model also has runs that need less memory.
-// The suite starts a run of such a list only if the host has too little memory for every earlier run of the
-// list.
+// Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Each element
+// of the returned vector is a list of alternative runs, or of only one run. In a list of alternative runs,
+// each run needs less memory than the run before it.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

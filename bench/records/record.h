@@ -104,7 +104,7 @@ class SampleSeries {
   }
 
   Values& operator[](Name name) { return by_name_[std::string(name.text())]; }
-  // Returns the series named `name`. Throws std::out_of_range if there is no such series.
+  // Throws std::out_of_range if no series of samples has the name `name`.
   const Values& at(Name name) const { return by_name_.at(std::string(name.text())); }
   const Values* Find(Name name) const {
     const auto found = by_name_.find(name.text());

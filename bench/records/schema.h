@@ -17,7 +17,8 @@ Scope ScopeOf(std::string_view name);
 
 // Returns a line for each value of `record` whose type the schema does not allow for its name, such as:
 // "batch_size" is a text, expected a whole number. The function checks all values except the samples: those
-// of the configuration, checks, facts, link and published figures. A name that the schema lacks adds no line.
+// of the configuration, checks, facts, link and published figures. The function returns no line for a value
+// whose name is not in the schema.
 std::vector<std::string> WrongTypes(const Record& record);
 
 // Returns a line for each series of samples that `record` lacks although the schema requires it of the

@@ -11,8 +11,8 @@ namespace gradsync::bench {
 
 // The parts of the time that one rank needs for a training step, in ns. If several steps in a row were
 // measured together, each part is a mean over these steps. Parts do not overlap, and their sum is the time of
-// the step. A part that was not measured by itself is empty. The time of an empty part, if any, is included
-// in another part.
+// the step. A part that was not measured by itself is empty (nullopt): another part includes its time, or it
+// takes no time.
 //
 // The waits of one rank may be longer than the time that communication costs, because this rank also waits
 // while another rank still computes. So tools use the times of all ranks: waits for communication lengthen a
@@ -31,15 +31,14 @@ struct StepTimes {
   // computation of the loss, and the broadcast of the buffers of batch-norm layers with the waits for it.
   Part forward{}, backward{};
   Part hooks{};  // the strategy's hooks in the last backward pass, without waits; if empty, in `backward`
-  // How long the forward pass and the backward pass waited for all-gathers, which collect weights. These two
-  // parts have values only if the CPU computes, and only for strategies of gradsync that may communicate
-  // before the last backward pass begins: in the forward pass, or in the earlier backward passes of gradient
-  // accumulation.
+  // How long the forward pass and the backward pass waited for all-gathers, which collect weights.
+  // forward_wait and backward_wait are empty if a GPU computes, and for PyTorch's strategies. They are also
+  // empty for strategies of gradsync that never communicate before a step's last backward pass begins.
   Part forward_wait{}, backward_wait{};
-  // The time from the end of backward until Strategy::Finish is done: gradients are then averaged, if the
-  // strategy averages them. For gradsync's strategies on a CPU, sync_wait also has the waits in the forward
-  // pass, the backward pass and the optimizer's update, except those for the broadcast of buffers and those
-  // that forward_wait and backward_wait count.
+  // The time from the end of backward until Strategy::Finish returns. Finish waits until the gradients are
+  // averaged, if the strategy averages gradients. For gradsync's strategies on a CPU, sync_wait also has the
+  // waits in the forward pass, the backward pass and the optimizer's update, except those for the broadcast
+  // of buffers and those that forward_wait and backward_wait count.
   Part sync_wait{};
   // The time from the end of forward until the gradients are averaged. This part has a value only for those
   // of PyTorch's strategies that wait for gradients inside the backward pass; the parts backward, hooks and
@@ -48,8 +47,8 @@ struct StepTimes {
   Part optimizer{};  // the update of the weights; for gradsync's strategies on a CPU, without its waits
 
   // Each of the next six functions returns a sum of parts of the step's time (members of StepTimes). The
-  // parts begin_step, hooks, forward_wait and backward_wait count as 0 if they are empty. If another part
-  // that a sum needs is empty, the sum is empty.
+  // parts begin_step, hooks, forward_wait and backward_wait are added as 0 if they are empty. If any part of
+  // the sum except these four is empty, the sum is empty.
   Part computed() const;  // forward and backward
   Part worked() const;    // computed(), begin_step and hooks
   Part averaged() const;  // worked() and waits()

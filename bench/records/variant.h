@@ -9,9 +9,9 @@
 namespace gradsync::bench {
 
 // A variant is one of the things that a benchmark compares: a strategy with its options, and the backend,
-// such as gloo, over which it communicates. The struct Variant reads and writes the text by which records and
-// command lines name a variant. It does not check that strategy, options and backend exist; MakeVariants
-// (bench/training/variant.h) does. The text is:
+// such as gloo, over which it communicates. The struct Variant parses and prints the text by which records
+// and command lines name a variant. Variant does not check that strategy, options and backend exist;
+// MakeVariants (bench/training/variant.h) does. The text of a variant is:
 //
 //   strategy[:option=value[,option=value...]][@backend[:option=value...]]
 //
@@ -30,8 +30,8 @@ struct Variant {
   bool compiled = false;
   bool tuned = false;  // true if --tune set some of the options; not part of the text
 
-  // Returns the variant that `text` describes. In the text, options may be separated by ':' as well as by
-  // ','. Throws InvalidInput if an option has no "=" or is given twice.
+  // Returns the variant of a text such as "core:bucket_bytes=1Mi@gloo". In `text`, options may be separated
+  // by ':' as well as by ','. Throws InvalidInput if an option has no "=" or is given twice.
   static Variant Parse(std::string_view text);
   // Splits a list of variants' texts at the commas between variants, and returns the texts. It does not split
   // at the commas between the options of one variant.
@@ -52,9 +52,9 @@ struct Variant {
   bool operator==(const Variant&) const = default;
 };
 
-// The value of Variant::backend if the variant's text names no backend. For such a text, MakeVariants makes
-// one variant for each backend that the flag --backend names. If the strategy never communicates,
-// MakeVariants instead makes variants whose backend is kNoBackend.
+// The value of Variant::backend if the variant's text names no backend. From a text without a backend,
+// MakeVariants makes variants for each backend that the flag --backend names. If the strategy never
+// communicates, MakeVariants keeps the backend kNoBackend and ignores --backend.
 inline constexpr char kNoBackend[] = "none";
 // A value of the flag --backend of //bench:all_reduce that names no backend. With this value, the program
 // measures a simple loop that computes an all-reduce in shared memory (bench/collectives/memory_limit.h). The

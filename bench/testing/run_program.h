@@ -14,8 +14,7 @@
 
 namespace gradsync::bench {
 
-// How long RunningProgram::Wait waits by default before it kills the program that it waits for. The time is
-// ten times longer in a build with AddressSanitizer or ThreadSanitizer, which slow programs down.
+// How long RunningProgram::Wait waits by default before it kills the program that it waits for.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr std::chrono::seconds kPatience{600};
 #else
@@ -42,8 +41,8 @@ class RunningProgram {
   pid_t pid() const { return child_->pid(); }
   bool has_ended() { return child_->end().has_value(); }
   // Finds a child process of the started program by a variable in the child's environment: the variable's
-  // name is, or ends with, `name`, and its value is `value`. Returns the process id of the first child with
-  // such a variable, or 0 if no child has such a variable yet.
+  // name is, or ends with, `name`, and its value is `value`. Returns the process id of a child that has the
+  // variable, or 0 if no child has it yet.
   pid_t ChildWith(const std::string& name, const std::string& value) const;
   // out returns what the program has written to its standard output so far, and err what it has written to
   // its standard error.

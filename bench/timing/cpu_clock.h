@@ -11,8 +11,8 @@ std::vector<int> ThreadIds();
 // Returns the CPU time of all threads of this process, including threads that have ended, in ns.
 int64_t ProcessCpuNs();
 
-// The CPU time that this process has used until a call of CpuClock::Read, in ns; operator- returns the CPU
-// time between two calls.
+// The CPU time in ns that this process used before a call of CpuClock::Read. The difference of two CpuTimes
+// is the CPU time between two calls of Read.
 struct CpuTimes {
   int64_t compute_ns = 0;        // of compute threads, and of communication threads that have ended
   int64_t communication_ns = 0;  // of communication threads that still exist
@@ -25,10 +25,10 @@ struct CpuTimes {
 // Reads the CPU time of this process: that of its compute threads, and that of its communication threads.
 class CpuClock {
  public:
-  // `others` is a list of thread ids in ascending order. The threads of this process that exist when the
-  // constructor is called, and are not in `others`, are communication threads. So `others` should have the
-  // threads that existed before the process groups started their threads. Threads in `others`, and threads
-  // that start later, are compute threads.
+  // `others` should have the ids, in ascending order, of the threads that existed before the process groups
+  // started their communication threads. A thread that exists when the constructor is called, and is not in
+  // `others`, counts as a communication thread. All remaining threads of this process count as compute
+  // threads: those in `others`, and those that start later.
   explicit CpuClock(const std::vector<int>& others);
 
   CpuTimes Read() const;

@@ -9,8 +9,8 @@
 // convolutions and attention. The counts are computed from the shapes of tensors. A multiplication and the
 // addition of its result count as two operations. All other operations of a model, such as elementwise ones,
 // count as zero, because memory bandwidth limits their speed. Attention is causal, so only the lower triangle
-// (with the diagonal) of its (seq, seq) matrix of pairs of positions counts. If backward computes values of
-// forward again, the second computation does not count.
+// (with the diagonal) of its (seq, seq) matrix of pairs of positions is counted. If backward computes values
+// of forward again, the floating-point operations of the second computation are not counted.
 namespace gradsync::bench {
 
 struct Flops {

@@ -45,9 +45,8 @@ struct ComputedOp {
 class OpRecorder : public model::Tracer {
  public:
   OpRecorder() = default;
-  // Makes a recorder for the ranges (TracedOp) and the operations of forward (ComputedOp) that `device`
-  // computes. Begin and End of this object also call Begin and End of the tracer `next`, unless `next` is
-  // null. `device` and `next` must outlive this object.
+  // `device` is the device that computes the training steps. Begin and End of this object also call Begin and
+  // End of the tracer `next`, unless `next` is null. `device` and `next` must outlive this object.
   explicit OpRecorder(model::Device& device, model::Tracer* next = nullptr);
 
   void Begin(std::string_view name) override;
@@ -63,8 +62,8 @@ class OpRecorder : public model::Tracer {
   // of floating-point operations, and when the device began and ended it. Blocks until the device has
   // computed these operations.
   const std::vector<ComputedOp>& computed();
-  // Removes all recorded ranges and operations. Call Clear() before the next step, when End was called for
-  // all ranges.
+  // Removes all recorded ranges and operations. Call Clear() between two training steps, when all ranges have
+  // ended.
   void Clear();
 
  private:

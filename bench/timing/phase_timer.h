@@ -28,7 +28,7 @@ struct StepMarks {
 };
 
 // Records when a device (CPU or GPU) reaches each mark (a point such as the end of forward) of a training
-// step that it computes.
+// step.
 class PhaseTimer {
  public:
   virtual ~PhaseTimer() = default;
@@ -37,8 +37,9 @@ class PhaseTimer {
   // mark kStepBegin. On a GPU, a call with kStepBegin blocks until the compute stream is idle, because Take
   // then compares the clocks of the GPU and the host. Calls with other marks never block.
   virtual void Take(Mark mark) = 0;
-  // Returns the time at which the device reached each mark of the last step, or 0 for a mark with which Take
-  // was not called in that step. Blocks until the device has reached all marks with which Take was called.
+  // Returns when the device reached each mark of the last step, in ns of the host's steady clock. The time of
+  // a mark is 0 if Take was not called with the mark in the last step. Blocks until the device has reached
+  // all marks with which Take was called.
   virtual StepMarks Read() = 0;
 };
 

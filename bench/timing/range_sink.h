@@ -31,9 +31,9 @@ class RangeSink : public model::Tracer {
   virtual uint64_t Start(RangeKind kind, std::string_view name) = 0;
   virtual void Stop(uint64_t range) = 0;
 
-  // A sink is also a model::Tracer, whose Begin pushes a range of kind kOp, and whose End pops it. If the
-  // sink is set as the tracer of the model's device, model::Backward calls Begin and End for each operation
-  // of the backward pass. The class Trainer calls Begin and End for the broadcast of the model's buffers.
+  // If a RangeSink is set as the tracer of the model's device, model::Backward calls Begin and End for each
+  // operation of the backward pass. The class Trainer calls Begin and End for the broadcast of the model's
+  // buffers.
   void Begin(std::string_view name) final { Push(RangeKind::kOp, name); }
   void End() final { Pop(); }
 };

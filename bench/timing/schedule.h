@@ -17,8 +17,8 @@ namespace gradsync::bench {
 // configurations of the same round. So, within rounds, the effects of a turn on the next one (by caches,
 // temperature) meet all configurations equally. The orders of the rounds in a block follow the design of E.
 // J. Williams, "Experimental designs balanced for the estimation of residual effects of treatments", 1949.
-// Within the limits of this design, the order is drawn at random from `seed`. Equal arguments give an equal
-// order on every rank and machine.
+// The numbering of the configurations and the order of the rounds in a block are drawn at random, with the
+// seed `seed`. Equal arguments give an equal order on every rank and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
 // Returns whether a measurement would take more than `budget_s` seconds if it measured one more block of

@@ -30,8 +30,8 @@ struct Peak {
 // time, because they also share the host's processors in training.
 Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
-// A StepProfile shows where the time of one strategy's training steps goes. It has an entry for each kind of
-// operation (such as "linear") of forward and of backward: its time and its number of floating-point
+// A StepProfile divides the time of one strategy's training steps among operations. It has an entry for each
+// kind of operation (such as "linear") of forward and of backward: its time and its number of floating-point
 // operations. Forward and backward each have an entry "other", for the rest of their time. The strategy's
 // hook OnGradReady runs within the operation of backward that completes a gradient, and its time counts in
 // the time of this operation. The time of Strategy::BeginStep counts in forward: in the entry "other" if the
@@ -53,7 +53,8 @@ class StepProfile {
   // Returns a table with a row for each entry of the profile; the entry with the longest time comes first.
   // The table's columns are the phase, the operation, the mean number of calls in a step, the mean ms in a
   // step, the percentage of the step's time, the mean GFLOP in a step, and GFLOP/s. A last line says how long
-  // the floating-point operations of a step would take at the speed `peak_flops`.
+  // the floating-point operations of a step would take at the speed of the constructor's `peak_flops`, the
+  // highest speed of the device.
   std::string ToString() const;
 
   // Writes to `record` the time of each entry of the profile in each step, in ns, as samples

@@ -18,17 +18,16 @@ namespace gradsync::bench {
 // backward, ...), a row for the operations of backward and the broadcast of buffers, a row for collectives
 // that wait in the queue, and rows for collectives in flight.
 //
-// A phase in the trace includes the times in which the rank waited for communication. On a CPU, each of these
-// times is an event `wait` inside the phase; the event's argument `sequence` is the number of the collective
-// for which the rank waited. StepTimes::waits(), the waiting time of a step, is the length of the whole phase
-// `sync_exposed`, plus the lengths of the events `wait` outside this phase whose argument `counted` is true.
-// `counted` is false for waits in Strategy::BeginStep and for the broadcast of buffers. For a GPU the trace
-// has no events `wait`, because the times of single waits are not known.
+// A phase in the trace includes the times in which the rank waited for communication. On a CPU, the trace has
+// an event `wait` for each wait, inside the phase in which the rank waited. The event's argument `sequence`
+// is the number of the collective for which the rank waited. StepTimes::waits(), the waiting time of a step,
+// is the length of the whole phase `sync_exposed`, plus the lengths of the events `wait` outside this phase
+// whose argument `counted` is true. `counted` is false for waits in Strategy::BeginStep and for the broadcast
+// of buffers. For a GPU the trace has no events `wait`, because the times of single waits are not known.
 class TraceLog {
  public:
-  // `origin` is a text about the run, such as "tiny, 2 ranks, gloo". `strategies` are the names of the
-  // variants (strategies with options) that the run measures. The trace file contains `origin` and
-  // `strategies`.
+  // `origin` is a text about the run for readers of the trace file, such as "tiny, 2 ranks, gloo".
+  // `strategies` are the names of the variants (strategies with options) that the run measures.
   TraceLog(int rank, std::string origin, std::vector<std::string> strategies);
 
   struct StepName {

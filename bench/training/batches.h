@@ -55,11 +55,11 @@ std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 
-// Returns a source of sequences at random positions of `text`, whose bytes are the token ids, as CorpusTokens
-// does for a file. The text must have more bytes than the longest sequence.
+// Returns a source of sequences at random positions of `text`, whose bytes are the token ids; the target of
+// each token is the next token of `text`. `text` must have more bytes than the longest sequence.
 std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed);
-// Fills row `row` of `batch`, which must be on the CPU, from `window`, a text of seq + 1 bytes (token ids).
-// The row's inputs are all bytes but the last, and its targets all bytes but the first.
+// Fills row `row` of `batch`, a batch on the CPU. `window` has one byte (token id) more than a row has
+// tokens. The row's inputs are all bytes of `window` but the last, and its targets all bytes but the first.
 void FillRow(std::span<const char> window, int64_t row, const model::Batch& batch);
 
 }  // namespace gradsync::bench

@@ -18,10 +18,10 @@ int64_t DistinctBytes(std::span<const model::Tensor> tensors);
 // optimizer state this rank keeps between two steps. If ranks keep the weights in shared memory, the bytes of
 // these weights are divided equally among the ranks that share the memory. DescribeMemory also adds to
 // `facts` two expected numbers, by the formulas of the ZeRO paper: the bytes that a rank keeps between steps,
-// and the bytes that it sends in a step. DescribeMemory does not add these two numbers in training with bf16,
-// or for a strategy that does not communicate or does not average exactly. Nor does it add these numbers of
-// the ZeRO paper's formulas for a strategy that sends only some rows of an embedding's gradient: those of the
-// tokens that occur in the batches. Call the function between two training steps.
+// and the bytes that it sends in a step. DescribeMemory does not add the two expected numbers in training
+// with bf16, or for a strategy that does not communicate or does not average exactly. It also leaves out the
+// two expected numbers for a strategy that sends, of an embedding's gradient, only the rows of tokens that
+// occur in the batches. Call the function between two training steps.
 void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
                     int64_t accumulation_steps, FactFields& facts);
 

@@ -11,10 +11,10 @@
 
 namespace gradsync::bench {
 
-// Returns the numbers of elements of the parameters, activations and batches for which one rank needs memory.
-// The first function is for a transformer that processes `positions` tokens in a forward and backward pass.
-// The second function is for a ResNet that processes `batch_size` images of image_size x image_size pixels in
-// these passes.
+// These two functions return how many elements the parameters, activations and batch of one rank have. The
+// first is for a transformer that processes `positions` tokens in a forward and backward pass. The second is
+// for a ResNet that processes `batch_size` images of image_size x image_size pixels in a forward and backward
+// pass.
 TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions);
 TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64_t image_size);
 
@@ -40,16 +40,16 @@ TrainingMemory EstimateMemory(const TrainingPlan& plan, const comm::World& world
 double EstimateRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
                     int64_t program_bytes);
 // Returns a table, for users, of the peak memory of one rank, as EstimateRank estimates it. The table has a
-// line for each variant. If --model names a transformer, the table has a column for each transformer that
-// --model accepts. If --model names ResNet-50, the table has one column, for ResNet-50. Estimates larger than
-// the flag --max_memory are in parentheses.
+// line for each variant (strategy with its options) of `plan`. If --model names a transformer, the table has
+// a column for each transformer that --model accepts. If --model names ResNet-50, the table has one column,
+// for ResNet-50. Estimates larger than the flag --max_memory are in parentheses.
 std::string DescribeEstimates(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes);
 
 // CheckMemory throws TooLittleMemory if the memory that EstimateMemory returns exceeds a limit in `limits`. A
 // limit that is unknown (nullopt) is not checked. CheckMemoryOfThisHost calls CheckMemory; the limits are
 // this host's available main memory and the whole memory of its first GPU. The message of TooLittleMemory is
-// one line. This line names the needed and the available memory, and changes of the command line with which
-// training needs less memory, such as --order=blocks.
+// one line with the needed and the available memory. The message also suggests flags with which training
+// needs less memory, such as --order=blocks.
 void CheckMemory(const MemoryLimits& limits, const TrainingPlan& plan, const comm::World& world);
 void CheckMemoryOfThisHost(const TrainingPlan& plan, const comm::World& world);
 

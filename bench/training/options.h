@@ -28,9 +28,9 @@ struct Sweep {
   std::vector<int64_t> buffer_elements;
   bool in_published_units = false;
 
-  // Returns the texts of the variants that //bench:compare makes of the strategies whose names are
-  // `strategies`. A strategy that has buckets gives one variant for each size in buffer_elements, and any
-  // other strategy gives one variant.
+  // Returns the texts, such as "naive" or "core:bucket_elements=1Mi", of the variants that //bench:compare
+  // measures. For a strategy of `strategies` that has buckets, there is one variant for each size in
+  // buffer_elements. For a strategy without buckets, there is one variant.
   std::vector<std::string> Variants(const std::vector<std::string>& strategies) const;
 };
 
@@ -40,8 +40,8 @@ struct TrainingOptions {
   TrainingOptions();
 
   std::string model = "tiny";
-  // The values of the flags for five sizes of a transformer. A size that is given replaces the size that the
-  // transformer named by `model` has by default.
+  // The values of the flags of the same names, which set sizes of a transformer. A size that is given
+  // replaces the size that the transformer named by `model` has by default.
   std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;
   std::optional<int64_t> width;  // channels of ResNet-50's first layer, in place of 64
   std::string weights;           // a file of weights; if empty, weights are drawn from the seed
@@ -84,10 +84,9 @@ struct TrainingOptions {
 
   PeerOptions peers;
 
-  // `learns` is true in //bench:convergence, which compares the losses of strategies and not their times.
-  // AddTo adds flags to the program's table of flags. If `learns` is true, AddTo leaves out the flags that
-  // //bench:convergence does not need, such as those about timing, checks and PyTorch. So `learns` must be
-  // set before AddTo is called.
+  // If `learns` is true, AddTo, which adds flags to the program's table of flags, leaves out those about
+  // timing, checks and PyTorch. Only //bench:convergence, which compares the losses of strategies and not
+  // their times, sets `learns` to true, before it calls AddTo.
   bool learns = false;
 
   void AddTo(FlagTable& flags);

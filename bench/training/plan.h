@@ -20,9 +20,9 @@ struct TrainingSize {
   double params = 0;       // elements of all parameters of the model
   double activations = 0;  // elements of the activations that one rank keeps for backward
   double batch = 0;        // elements of one rank's batch
-  // The strategy zero3 divides the parameters among the ranks, and gathers them in groups, such as the
-  // parameters of a transformer's block. largest_unit is the number of elements of the largest group, divided
-  // by `params`.
+  // The strategy zero3 divides the parameters among the ranks. When a rank needs parameters, it gathers a
+  // group of them, such as those of a transformer's block, from all ranks. largest_unit is the number of
+  // elements of the largest group, divided by `params`, the number of elements of all parameters.
   double largest_unit = 1;
 };
 
@@ -31,16 +31,17 @@ struct TrainingSize {
 struct TrainingPlan : TrainingOptions {
   // `given` has the values of the program's flags. `flags` is the table of these flags, which also records
   // which flags the user gave. Throws InvalidInput if an option is wrong (such as an unknown strategy), or if
-  // options contradict each other. Also throws if the directory of the file --dump_grads is missing. Except
-  // in //bench:convergence, it also throws if the file --corpus cannot be read, is too short, or is given for
-  // a vocabulary of fewer than 256 tokens.
+  // options contradict each other. Also throws InvalidInput if the directory of the file that --dump_grads
+  // names does not exist. Except in //bench:convergence, it also throws if the file that --corpus names
+  // cannot be read, is too short, or is given for a vocabulary of fewer than 256 tokens.
   TrainingPlan(const TrainingOptions& given, const FlagTable& flags);
 
   // All variants that are compared: gradsync's strategies first, then PyTorch's.
   std::vector<TrainingVariant> variants;
 
-  // Sets the variant of `record`, and fields of the record's configuration, such as the dtype and the
-  // variant's optimizer. Leaves out the fields that depend on the setting (batch size, sequence length, ...).
+  // Sets the variant of `record`. Also sets the fields of the record's configuration that follow from flags
+  // and `variant` alone, such as the dtype and the optimizer's name. Leaves out the fields that depend on the
+  // setting (batch size, sequence length, ...).
   void Describe(const TrainingVariant& variant, Record& record) const;
 
   // Returns the sizes of the tensors that one rank needs if it trains with the largest batch size, the
@@ -53,13 +54,14 @@ struct TrainingPlan : TrainingOptions {
   model::ResNetConfig resnet_config() const;
   int64_t longest_seq_len() const;
   // Returns, without repetitions, the backends (with options) over which variants of gradsync communicate. If
-  // no variant of gradsync communicates, returns only the first value of --backend. The benchmark also uses
-  // the first returned backend for its own barriers and checks.
+  // no variant of gradsync communicates, returns only the first value of --backend. The benchmark's own
+  // barriers and checks communicate over the first returned backend.
   std::vector<std::string> GroupBackends() const;
 
   // is_alone returns whether at most one variant exists in memory at a time, because there is only one or
   // --order=blocks is set. restarts returns whether the initial weights are needed again after the first
-  // steps: for a check, a second variant, a second setting, or --dump_grads.
+  // steps: to check results, to train a second variant, to train with a second batch size or sequence length,
+  // or for --dump_grads.
   bool is_alone() const { return variants.size() == 1 || !interleaved(); }
   bool restarts() const {
     return verify || variants.size() * batch_sizes.size() * accumulation_steps.size() * seq_lens.size() > 1 ||

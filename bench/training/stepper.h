@@ -26,24 +26,24 @@ class Stepper {
   const Setting& setting() const { return setting_; }
   const TrainingVariant& variant() const { return variant_; }
 
-  // Takes one turn, which is one measurement of the variant on `batch`: for most variants, it is one training
-  // step. Returns the times of this step. If the turn has several steps (TrainingVariant::turn_steps), the
-  // times are means over its timed steps. If `tracer` is not null, and the strategy is one of gradsync,
-  // `tracer` gets the operations of forward and backward in the timed steps, as in Trainer::Step. When Step
-  // returns, and the strategy is one of gradsync, the trainer's parameters have the gradients of the last
-  // timed step, unless the strategy keeps only a part of the gradients on each rank.
+  // Takes one turn, which is one measurement of the variant on `batch`. A turn has
+  // TrainingVariant::turn_steps() timed training steps, for most variants one. Returns the mean times of the
+  // turn's timed steps. If `tracer` is not null, and the strategy is one of gradsync, `tracer` gets the
+  // operations of forward and backward in the timed steps, as in Trainer::Step. When Step returns, and the
+  // strategy is one of gradsync, the trainer's parameters have the gradients of the last timed step, unless
+  // the strategy keeps only a part of the gradients on each rank.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
   // Returns the factor by which the trainer multiplies the loss before backward (Strategy::loss_scale), or 1
   // for a strategy of PyTorch.
   virtual double loss_scale() const = 0;
-  // Sets the weights to rank 0's initial weights, and then takes one or several training steps. For one of
-  // PyTorch's own strategies (such as DistributedDataParallel), StepFromStart takes one step. For a strategy
-  // of gradsync, it takes variant().period() steps: k steps if the strategy averages weights every k steps,
-  // else one step. When StepFromStart returns, the trainer's parameters have the whole gradients and the
-  // whole new weights, so that the caller can check them. Call StepFromStart after at least one call of Step:
-  // a strategy may change its buckets after its first step, and the check should cover the changed buckets.
+  // Sets the weights to rank 0's initial weights, and then trains from these weights. For one of PyTorch's
+  // own strategies (such as DistributedDataParallel), StepFromStart takes one step. For a strategy of
+  // gradsync, it takes variant().period() steps: k steps if the strategy averages weights every k steps, else
+  // one step. When StepFromStart returns, the trainer's parameters have the whole gradients and the whole new
+  // weights, so that the caller can check them. Call StepFromStart after at least one call of Step: a
+  // strategy may change its buckets after its first step, and the check should cover the changed buckets.
   virtual void StepFromStart(const model::Batch& batch) = 0;
   // Takes variant().period() training steps from the current weights (k steps if the strategy averages
   // weights every k steps, else one step), so that the caller can check these steps. When StepOn returns, the
@@ -60,7 +60,8 @@ class Stepper {
   // its buckets. For a strategy of gradsync, these facts include how many bytes of weights, gradients and
   // optimizer state this rank keeps between steps.
   virtual void Introduce(Record& record) const = 0;
-  // Adds to `facts` how much memory the variant's steps so far have used, such as the peak of bytes in use.
+  // Adds to `facts` the peak memory in bytes of the variant's steps so far on this rank's device. For a
+  // strategy of gradsync, also adds the memory in use directly before and after the optimizer's update.
   virtual void Describe(FactFields& facts) const = 0;
 
  private:

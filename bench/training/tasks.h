@@ -15,8 +15,8 @@
 
 namespace gradsync::bench {
 
-// A setting has what is equal for all strategies that are compared with each other: the shape of their
-// batches, and the configuration in their records.
+// A Setting has what is equal for all strategies that are compared with each other, such as the shape of
+// their batches.
 struct Setting {
   std::string name;                // name for users: "batch 2, sequence 128"
   BatchShape batch;                // the batch of one rank in a step

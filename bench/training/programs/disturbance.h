@@ -35,14 +35,14 @@ class Disturbance {
   const std::set<std::string>& cpus() const { return cpus_; }
 
   // Returns this rank's term, in ns, of a sum over the ranks of its host. The sum is the CPU time that other
-  // programs have used on cpus() since the system's start. A rank's term is the CPU time of its process with
-  // a minus sign; the first rank of a host adds to it the time that cpus() have been busy.
+  // programs have used on cpus() since the system's start. A rank's term is minus the CPU time of its own
+  // process. The first rank of a host adds to its term the CPU time of all programs on cpus().
   int64_t ReadNs();
 
   // Returns the CPU time in ns that other programs used on this host's cpus() in each step. Returns an empty
   // vector if /proc/stat could not be read. For each step, `terms_ns` has one number: what ReadNs returned on
-  // this rank after the step minus what it returned before the step. All ranks must call GatherOthersNs
-  // together, for equally many steps, because it exchanges these numbers.
+  // this rank after the step minus what it returned before the step. All ranks must call GatherOthersNs, with
+  // `terms_ns` of the same length, because it is a collective.
   std::vector<int64_t> GatherOthersNs(const std::vector<int64_t>& terms_ns);
 
  private:

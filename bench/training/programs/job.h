@@ -17,22 +17,22 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // For each setting (batch size, sequence length, ...), the program times the strategies. With
 // --order=interleaved (the default), every strategy takes one turn in each round. With --order=blocks, one
 // strategy takes all its turns before the next strategy begins. For most strategies a turn is one training
-// step. On each rank, all strategies of gradsync train the same copy of the model.
+// step. Each rank has one copy of the model, which all strategies of gradsync train in turn.
 //
-// After the turns, the program checks the strategies, unless --verify=false. The check compares a strategy's
-// gradients with those of one process that trains on the batches of all ranks, and its new weights with those
-// that the optimizer computes from the strategy's own gradients. A strategy of gradsync that compresses
-// gradients, or averages weights only every few steps, is compared with the equation in its paper instead. A
-// strategy of PyTorch is not checked if its ranks do not update with the mean gradient. In training on images
-// in bf16, the program checks no strategy of PyTorch. For some strategies the check fails by design, such as
-// for `none`, which does not communicate. If the check of any other strategy fails, the program exits with an
-// error after its last measurement.
+// After the timed training steps, the program checks the results of the strategies, unless --verify=false.
+// The check compares a strategy's gradients with those of one process that trains on the batches of all
+// ranks, and its new weights with those that the optimizer computes from the strategy's own gradients. A
+// strategy of gradsync that compresses gradients, or averages weights only every few steps, is compared with
+// the equation in its paper instead. Strategies of PyTorch whose ranks do not update their weights with the
+// mean gradient of all ranks are not checked. In training on images in bf16, the program checks no strategy
+// of PyTorch. For some strategies the check fails by design, such as for `none`, which does not communicate.
+// If the check fails for a strategy that should pass it, the program exits with an error after its last
+// measurement.
 //
-// The program draws at random some timed turns of gradsync's strategies. After each of these turns, the ranks
-// compare their gradients with each other. If the strategy divides the optimizer's state among ranks, the
-// ranks compare their weights instead of their gradients. If the compared gradients or weights differ between
-// ranks, the program ends immediately with an error, unless the strategy lets the ranks' weights differ by
-// design.
+// After some timed turns of gradsync's strategies, which the program draws at random, the ranks compare their
+// gradients with each other. If the strategy divides the optimizer's state among ranks, the ranks compare
+// their weights instead of their gradients. If the compared gradients or weights differ between ranks, the
+// program ends immediately with an error, unless the strategy lets the ranks' weights differ by design.
 //
 // The time of a step covers Strategy::BeginStep, forward, backward, synchronisation and optimizer. Before
 // each turn, the ranks make their batches, remove old gradients, and wait for each other. What the ranks do
