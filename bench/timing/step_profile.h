@@ -53,8 +53,8 @@ class StepProfile {
   // Returns a table with a row for each entry of the profile; the entry with the longest time comes first.
   // The table's columns are the phase, the operation, the mean number of calls in a step, the mean ms in a
   // step, the percentage of the step's time, the mean GFLOP in a step, and GFLOP/s. A last line says how long
-  // the floating-point operations of a step would take at the speed of the constructor's `peak_flops`, the
-  // highest speed of the device.
+  // the floating-point operations of a step would take at the highest speed that MeasureFlops measured on the
+  // device.
   std::string ToString() const;
 
   // Writes to `record` the time of each entry of the profile in each step, in ns, as samples

@@ -28,8 +28,8 @@ struct Sweep {
   std::vector<int64_t> buffer_elements;
   bool in_published_units = false;
 
-  // Returns the texts, such as "naive" or "core:bucket_elements=1Mi", of the variants that //bench:compare
-  // measures. For a strategy of `strategies` that has buckets, there is one variant for each size in
+  // Returns the variants (strategies with options) that //bench:compare measures, as texts in the format of
+  // --variants. For a strategy of `strategies` that has buckets, there is one variant for each size in
   // buffer_elements. For a strategy without buckets, there is one variant.
   std::vector<std::string> Variants(const std::vector<std::string>& strategies) const;
 };
@@ -84,9 +84,9 @@ struct TrainingOptions {
 
   PeerOptions peers;
 
-  // If `learns` is true, AddTo, which adds flags to the program's table of flags, leaves out those about
-  // timing, checks and PyTorch. Only //bench:convergence, which compares the losses of strategies and not
-  // their times, sets `learns` to true, before it calls AddTo.
+  // If `learns` is true, AddTo leaves out the flags that //bench:convergence does not need, such as those
+  // about timing, checks and PyTorch. Only //bench:convergence, which compares the losses of strategies and
+  // not their times, sets `learns` to true, before it calls AddTo.
   bool learns = false;
 
   void AddTo(FlagTable& flags);
