@@ -49,11 +49,10 @@ struct StepResult {
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
-// Returns a benchmark record with the measurements of `step`, one turn (training steps of one strategy). The
-// record has a sample of each part of the step's time (such as that of forward), and samples of begin_ns,
-// comm_busy_ns and the CPU times. A value that is nullopt in `step` has no sample. One more sample is
-// `position`: how many turns with timed steps, of any strategy, this rank took before the turn that `step`
-// describes.
+// Returns a benchmark record with the measurements in `step`, those of one turn (some training steps of one
+// strategy). The record has a sample of each part of the step's time (such as that of forward), and samples
+// of begin_ns, comm_busy_ns and the CPU times. A value that is nullopt in `step` has no sample. One more
+// sample is `position`: how many turns with timed steps, of any strategy, this rank took before this turn.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
@@ -115,8 +114,8 @@ class Trainer {
   // Removes all gradients. If a strategy has moved the weights into its own memory, BeginGradients makes the
   // parameters use the trainer's memory for weights again. The trainer's memory still has the values from
   // before the strategy moved the weights, because nothing is copied. BeginGradients also allocates the
-  // trainer's memory for gradients, unless it is already allocated. Backward then overwrites this memory with
-  // its gradients.
+  // trainer's memory for gradients, unless it is already allocated. The next backward pass overwrites this
+  // memory with its gradients.
   void BeginGradients();
   // Does what BeginGradients does, except that it never allocates the trainer's memory for gradients.
   void ResetGradients();
@@ -193,9 +192,9 @@ class Trainer {
   void Enter(std::string_view phase, Mark mark);
   void TakeValuesBack();
   void AllocateGradients();
-  // Divides `batch` into equal parts (gradient accumulation). Runs forward and backward of each part except
-  // the last, and only forward of the last part. Returns the loss of the batch's last part, times loss_scale
-  // / accumulation_steps.
+  // Divides `batch` into `accumulation_steps` equal parts. Runs forward and backward of each part except the
+  // last, and only forward of the last part. Returns the loss of the batch's last part, times loss_scale /
+  // accumulation_steps.
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
   // Takes one step, from Strategy::BeginStep to Strategy::Update. If `communicates` is true, sends rank 0's

@@ -75,10 +75,10 @@ void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tun
 
 // Runs the all-reduce of backend `gloo_own`: gloo's own ring algorithm, which PyTorch's gloo backend also
 // uses, over the connections of `mesh`. RunOwnAllReduce exists so that benchmarks can compare gloo's
-// all-reduce with that of RunCollective. The ring algorithm rounds the sum of an element after each rank's
-// value that is added. If a connection breaks within a message, this rank may notice the break only when the
-// timeout has passed. If communication fails, throws PeerError, which names no rank. Backend `gloo_own` runs
-// its collectives other than all-reduce with RunCollective.
+// all-reduce with that of RunCollective. gloo's algorithm rounds an element's sum each time that it has added
+// the value of one more rank. If a connection breaks within a message, this rank may notice the break only
+// when the timeout has passed. If communication fails, throws PeerError, which names no rank. Backend
+// `gloo_own` runs its collectives other than all-reduce with RunCollective.
 void RunOwnAllReduce(GlooMesh& mesh, const Request& request);
 
 }  // namespace gradsync::comm

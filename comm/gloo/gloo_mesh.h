@@ -110,8 +110,7 @@ class GlooMesh {
   void Connect(const std::vector<std::string>& notes, size_t head_bytes);
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
   // Returns the text between `name` and the next `end` in gloo's description of its network device; empty if
-  // the description lacks `name`. From "tcp, pci=, iface=lo, speed=-1", FromDevice("iface=", ",") returns
-  // "lo".
+  // the description lacks `name`. From "iface=lo, speed=-1", FromDevice("iface=", ",") returns "lo".
   std::string FromDevice(std::string_view name, std::string_view end) const;
   // Returns a gloo buffer over the memory `data`, for messages from rank `from` to rank `to`; this rank is
   // one of the two.

@@ -53,9 +53,9 @@ class Verifier {
   // A ReferenceKey has all values on which the expected gradients in reference_ depend. If the next
   // strategy's check has an equal key, it uses the gradients in reference_ again. If the key differs, the
   // check computes the expected gradients anew. `loss_scale` is Stepper::loss_scale(), the factor by which
-  // the loss is multiplied before backward. But if the number of ranks is a power of two, the key's
-  // `loss_scale` is always 1. Strategies multiply the loss by 1 or by 1 / (number of ranks), and neither then
-  // causes rounding errors.
+  // the loss is multiplied before backward. But if the number of ranks n is a power of two, the key's
+  // `loss_scale` is always 1: multiplying the loss by a strategy's factor, which is 1 or 1 / n, then causes
+  // no rounding errors.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
@@ -76,9 +76,9 @@ class Verifier {
 // ranks must call CheckEquation. Each rank takes all its steps on its own `batch`.
 //
 // For a strategy that changes gradients, compares the gradients of each step with those that the paper's
-// equation gives. Compares its final weights with what the optimizer makes of its gradients. For a strategy
-// that averages weights, compares the change of the weights, initial minus final, with the change that the
-// paper's equation gives.
+// equation gives. Compares this strategy's final weights with those that the optimizer computes from this
+// strategy's gradients. For a strategy that averages weights, compares the change of the weights, initial
+// minus final, with the change that the paper's equation gives.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
 // In a round, every variant that is being measured takes one turn. Returns whether ranks compare their
