@@ -51,8 +51,8 @@ struct BackendTraits {
   bool is_within_host = false;   // all ranks must be on one host
   bool has_host_groups = false;  // with several hosts there is a ProcessGroup::host_group
   bool has_threads = true;       // GroupOptions::num_threads has an effect
-  // The torch.distributed backend for PyTorch's strategies when a benchmark compares them with gradsync
-  // strategies over the backend with these traits: "nccl" for backend nccl, else "gloo".
+  // The torch.distributed backend for PyTorch's strategies in benchmarks that compare them with gradsync's.
+  // It is "nccl" for gradsync's backend nccl, and "gloo" for all other backends of gradsync.
   std::string_view pytorch_backend = "gloo";
 };
 // Throws InvalidInput if `backend`, or the backend that an option such as "inner" names, is unknown.

@@ -114,10 +114,10 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
 std::string PeerBackend(std::span<const TrainingVariant> variants);
 // Returns the PyTorch strategies with which `variants` can be compared (Traits::pytorch_twin), in all
 // `modes`: eager, compiled or both. Each combination of strategy, bucket size and mode occurs once. The
-// result has no strategy for a variant whose Traits::pytorch_twin is empty, or that sets an option whose
-// Option::keeps_twin is false (PyTorch's strategy lacks this option). Throws InvalidInput, with a message
-// that begins with --with_peers, if a variant that has a strategy in the result sets clip_norm or
-// learning_rate: bench/peers/pytorch_training.py supports neither option.
+// result has no strategy for a variant whose Traits::pytorch_twin is empty. Nor does it have one for a
+// variant that sets an option that PyTorch's strategy lacks (Option::keeps_twin is false). Throws
+// InvalidInput, with a message that begins with --with_peers, if a variant that has a strategy in the result
+// sets clip_norm or learning_rate: bench/peers/pytorch_training.py supports neither option.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);
 

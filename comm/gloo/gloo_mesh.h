@@ -54,8 +54,8 @@ class GlooMesh {
   // secret, of this rank's number and a random number that the receiver published at the rendezvous. The
   // signal SIGPIPE is blocked in the threads that gloo starts. The constructor throws CollectiveError if
   // ranks cannot connect; this error names the rank that failed first if that rank is known. The constructor
-  // throws InvalidInput if the interface or address is unknown, if gloo cannot use it, or if it is loopback
-  // and the ranks are on several hosts.
+  // throws InvalidInput if the interface or address is unknown or gloo cannot use it. It also throws
+  // InvalidInput if gloo would use loopback although the ranks are on several hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();

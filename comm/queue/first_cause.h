@@ -68,8 +68,8 @@ class PeerClosed : public PeerError {
 // store of rank 0 does not answer. Ranks that have not joined a job (World::job is null) have no store, so
 // each of them reports only the failure that it has seen itself.
 //
-// Thread-safe. On each rank of backend hierarchical, three process groups share one FirstCause object: the
-// hierarchical group, its inner group (within the host) and its outer group (between hosts).
+// Thread-safe. On each rank of backend hierarchical, the whole group, the group within the host and the group
+// between hosts share one FirstCause object.
 class FirstCause {
  public:
   // `patience` is added to the time for which Read waits for notes of other ranks. A rank that still waits
@@ -100,10 +100,10 @@ class FirstCause {
   // Call FindSilent if this rank's note blames another rank whose number is unknown. FindSilent sets the
   // member first_, the text of the first cause. It reads the other ranks' notes in the order of the ranks'
   // numbers. If a note blames no rank, first_ becomes "rank N failed: " and the cause in this note of rank N.
-  // If no such note exists, FindSilent blames the lowest-numbered rank N without a note: if the cause in this
-  // rank's own note starts with "another rank" (kAnotherRank), first_ becomes this cause with "rank N" in
-  // place of "another rank". FindSilent throws JobFailed if a rank has called Store::Fail, and
-  // std::runtime_error if rank 0 cannot be reached.
+  // If no such note exists, FindSilent looks for the lowest-numbered rank N without a note. If there is such
+  // a rank N, and this rank's own cause starts with "another rank" (kAnotherRank), first_ becomes this cause
+  // with "rank N" in place of "another rank". FindSilent throws JobFailed if a rank has called Store::Fail,
+  // and std::runtime_error if rank 0 cannot be reached.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

@@ -53,9 +53,9 @@ class Verifier {
   // A ReferenceKey has all values on which the expected gradients in reference_ depend. If the next
   // strategy's check has an equal key, it uses the gradients in reference_ again. If the key differs, the
   // check computes the expected gradients anew. `loss_scale` is Stepper::loss_scale(), the factor by which
-  // the loss is multiplied before backward. But if the number of ranks n is a power of two, the key's
-  // `loss_scale` is always 1: multiplying the loss by a strategy's factor, which is 1 or 1 / n, then causes
-  // no rounding errors.
+  // the loss is multiplied before backward. But if the number of ranks is a power of two, the key's
+  // `loss_scale` is always 1. A strategy's factor is 1 or 1 / (number of ranks), and multiplying by a power
+  // of two causes no rounding errors.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
