@@ -33,26 +33,26 @@ void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
 // Properties of a backend of collectives, such as "gloo", that are known before it makes a process group.
 struct BackendTraits {
-  // If reduces_in_rank_order is true, a collective with this backend that computes sums adds the ranks'
-  // values of an element in rank order. If it is true, this backend computes sums of bf16 elements in f32,
-  // and rounds the sums to bf16. A mean is the sum divided by the number of ranks; means of f32 elements are
+  // If the member reduces_in_rank_order is true, the backend's collectives add the ranks' values of an
+  // element in the order of the ranks. If it is true, they also compute sums of bf16 elements in f32, and
+  // round the sums to bf16. A mean is the sum divided by the number of ranks; means of f32 elements are
   // computed in f64 and then rounded to f32. For a sum, backend hierarchical first adds the elements of each
   // host's ranks, and then adds the hosts' sums. For a mean, it first computes the mean over each host's
   // ranks, and then the mean of these means.
   //
   // reduces_in_rank_order is false for backends gloo_own, mpi and nccl, and for backend hierarchical if it
-  // uses one of them. At least in their all-reduces, a library chooses the order of the additions, and may
-  // round after each addition. In an all-reduce of gloo_own or mpi, a mean is the rounded sum divided by the
-  // number of ranks. NCCL instead multiplies each element by the rounded reciprocal of the number of ranks
-  // before it adds.
+  // uses one of them. In all-reduces of gloo_own, mpi and nccl, a library (gloo, Open MPI or NCCL) chooses
+  // the order of the additions, and may round after each addition. In an all-reduce of gloo_own or mpi, a
+  // mean is the rounded sum divided by the number of ranks. NCCL instead multiplies each element by the
+  // rounded reciprocal of the number of ranks before it adds.
   bool reduces_in_rank_order = true;
   bool needs_mpirun = false;     // mpirun or srun must start the ranks
   bool shares_memory = false;    // the ranks of a host can share tensors (AllocateShared)
   bool is_within_host = false;   // all ranks must be on one host
   bool has_host_groups = false;  // with several hosts there is a ProcessGroup::host_group
   bool has_threads = true;       // GroupOptions::num_threads has an effect
-  // The backend of torch.distributed over which PyTorch's strategies communicate when benchmarks compare them
-  // with strategies of gradsync over this backend.
+  // The torch.distributed backend for PyTorch's strategies in benchmarks that compare them with gradsync's.
+  // It is "nccl" for gradsync's backend nccl, and "gloo" for all other backends of gradsync.
   std::string_view pytorch_backend = "gloo";
 };
 // Throws InvalidInput if `backend`, or the backend that an option such as "inner" names, is unknown.
@@ -63,10 +63,11 @@ std::vector<std::pair<std::string, std::string>> BackendLibraries();
 
 // Connects the ranks of options.world, and makes their process group. All these ranks must call
 // MakeProcessGroup, which returns when they are connected. If the environment variable
-// GRADSYNC_NCCL_SHARE_GPU is 1, backend nccl accepts more ranks than GPUs. NCCL then sends over sockets, so
-// this mode is for tests and not for measurements of speed. Throws InvalidInput if CheckBackend would throw
-// it, and for other wrong values in `options`. Throws CollectiveError if ranks do not arrive at the
-// rendezvous within the timeout (the text names these ranks), or if ranks disagree on the number of ranks.
+// GRADSYNC_NCCL_SHARE_GPU is 1, backend nccl accepts more ranks than GPUs. With this setting NCCL always
+// sends over sockets, so use it for tests and not for measurements of speed. Throws InvalidInput if
+// CheckBackend would throw it, and for other wrong values in `options`. Throws CollectiveError, which names
+// the missing ranks, if ranks do not arrive at the rendezvous within the timeout. Also throws CollectiveError
+// if World::size is not equal on all ranks.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm

@@ -41,9 +41,9 @@ struct GroupOptions {
 class FirstCause;  // comm/queue/first_cause.h
 
 // The type of the functions that make process groups; each backend has one such function. The argument
-// `first_cause` is an object that, after a failure, finds the rank that failed first. Backend hierarchical
-// passes its own FirstCause if it makes both an inner and an outer group. In all other cases `first_cause` is
-// null, and the function makes a FirstCause if it needs one. The function returns when the ranks are
+// `first_cause` is an object that, after a failure, finds the rank that failed first. If `first_cause` is
+// null, the function itself makes a FirstCause if its backend needs one. Backend hierarchical passes its own
+// FirstCause if it makes both an inner and an outer group. A function of this type returns when the ranks are
 // connected. It throws InvalidInput for bad options, and CollectiveError if ranks are missing. It does not
 // check whether the backend supports the device; MakeProcessGroup does so before it calls the function.
 using GroupMaker = std::unique_ptr<ProcessGroup>(const GroupOptions& options, const model::DevicePtr& device,

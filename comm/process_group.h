@@ -23,9 +23,9 @@ enum class Collective { kAllReduce, kBroadcast, kReduceScatter, kAllGather, kBar
 std::string_view Name(Collective collective);  // "all_reduce", "broadcast", ...
 
 // The argument `waits` of a collective tells when the caller will call Work::Wait for the collective: later
-// or at once. All ranks must pass the same value for one collective. kAtOnce promises that the caller calls
-// Work::Wait directly after it has issued the collective. A backend may then run the collective on the thread
-// that calls Work::Wait; backend shm may also do so with kLater.
+// or at once. All ranks must pass the same value for one collective. kAtOnce promises that Work::Wait is the
+// next thing that the caller does after it has issued the collective. So with kAtOnce, a backend may run the
+// collective on the thread that calls Work::Wait.
 enum class Waits { kLater, kAtOnce };
 
 // An Interval has the start and the end of a collective on this rank, in nanoseconds on the clock that Now()
@@ -100,12 +100,12 @@ struct Request {
   model::Tensor input{};
   model::Tensor output{};
   // The backend runs the request when the earlier collective `after` has ended; if `after` has failed, the
-  // request fails too. `prepare` and `conclude` are functions that, for example, convert or wait for a
-  // tensor. The thread that runs the request calls `prepare` immediately before it runs the request, and
-  // `conclude` immediately after the request has succeeded. `prepare` and `conclude` may be empty functions,
-  // and `after` may be Work{}, for which the request does not wait. Backend hierarchical divides a collective
-  // into several requests, and sets `after`, `prepare` and `conclude` in each request that needs them.
-  // Backend gloo sets `prepare` to a function that waits for the GPU if the tensor is on a GPU.
+  // request fails too. The thread that runs the request calls the function `prepare` immediately before it
+  // runs the request, and the function `conclude` immediately after the request has succeeded. `prepare` and
+  // `conclude` may be empty functions, and `after` may be Work{}, for which the request does not wait.
+  // Backend hierarchical divides a collective into several requests, and sets `after`, `prepare` and
+  // `conclude` in each request that needs them. Backend gloo sets `prepare` to a function that waits for the
+  // GPU if the tensor is on a GPU.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
@@ -125,8 +125,8 @@ struct GroupFacts {
   std::string interface = {};       // name of the network interface; empty if unknown
   // `limit_per_second` is a bus bandwidth, in bytes per second, that no collective of this group can reach.
   // The tables of benchmark results warn if a measured bus bandwidth is higher than this number, because the
-  // measurement is then wrong. The default value is for ranks that exchange data in the memory of their host;
-  // backends gloo and nccl set other values.
+  // measurement is then wrong. The default value is for ranks on one machine that exchange data through its
+  // main memory; backends gloo and nccl set other values.
   double limit_per_second = 400e9;
   std::vector<std::pair<std::string, std::string>> more = {};  // more facts, as names and values
 };
@@ -203,8 +203,8 @@ class ProcessGroup {
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
   // Makes all unfinished and later collectives of this group fail, on this rank and on the other ranks. Abort
-  // does nothing in a process group of backend nccl, and in a HostGroup. With backend mpi, the collectives of
-  // the other ranks fail only at their timeout. Abort may be called from any thread.
+  // does nothing in a process group of backend nccl, and in a HostGroup. With backend mpi, Abort ends no
+  // collective of other ranks: these fail when their timeout has passed. Abort may be called from any thread.
   virtual void Abort() {}
 
   // Starts the collective that `request` describes, without a check of its arguments. AllReduce, Broadcast,
@@ -257,11 +257,11 @@ class GroupDecorator : public ProcessGroup {
 
 // A HostGroup is the process group of the ranks on this rank's host, made from the process group of all
 // ranks. A sharding strategy divides vectors, such as the parameters, among the ranks of its group. With a
-// HostGroup, each host has a whole copy of these vectors, and each rank of the host stores one part of the
-// copy. ReduceScatter reduces over the ranks of all hosts: first within each host, then between the ranks of
+// HostGroup, the ranks of each host together store a whole copy of these vectors: each rank stores an equal
+// part. ReduceScatter reduces over the ranks of all hosts: first within each host, then between the ranks of
 // different hosts that have the same part. ReduceScatter rounds the sums of bf16 tensors over a host's ranks
-// to bf16 before it reduces them between hosts. The other functions, AllReduce, Broadcast, AllGather and
-// Barrier, exchange data only between the ranks of one host.
+// to bf16 before it reduces them between hosts. AllReduce, Broadcast, AllGather and Barrier of a HostGroup
+// exchange data only between the ranks of one host.
 class HostGroup : public ProcessGroup {
  public:
   // `all` is the process group of all ranks, which must outlive this object; all.host_group() must not be

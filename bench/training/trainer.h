@@ -49,10 +49,10 @@ struct StepResult {
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
-// Returns a benchmark record with the measurements of one turn. The record has a sample of each part of the
-// step's time (such as that of forward), and samples of begin_ns, comm_busy_ns and the CPU times. It lacks
-// samples for the values that `step` lacks. One more sample is `position`: how many turns with timed steps,
-// of any strategy, this rank took before the turn that `step` describes.
+// Returns a benchmark record with the measurements in `step`, those of one turn (some training steps of one
+// strategy). The record has a sample of each part of the step's time (such as that of forward), and samples
+// of begin_ns, comm_busy_ns and the CPU times. A value that is nullopt in `step` has no sample. One more
+// sample is `position`: how many turns with timed steps, of any strategy, this rank took before this turn.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
@@ -63,9 +63,9 @@ struct TrainerOptions {
   // strategy begins or ends, so that a profiler can show their times. The RangeSink must outlive the trainer.
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
-  // True if the caller never has two Strategy objects of this trainer at a time. A strategy that keeps
-  // weights in its own memory may then free the trainer's memory for weights, and the values there are lost.
-  // So the caller must call Trainer::Restart before it makes another strategy.
+  // True if the caller never has two Strategy objects of this trainer at a time. If is_alone is true, a
+  // strategy that keeps weights in its own memory may free the weights in the trainer's memory. So the caller
+  // must call Trainer::Restart before it makes another strategy.
   bool is_alone = false;
   bool restarts = true;  // if false, initial weights are not kept, and Restart sends rank 0's current ones
 };
@@ -114,8 +114,8 @@ class Trainer {
   // Removes all gradients. If a strategy has moved the weights into its own memory, BeginGradients makes the
   // parameters use the trainer's memory for weights again. The trainer's memory still has the values from
   // before the strategy moved the weights, because nothing is copied. BeginGradients also allocates the
-  // trainer's memory for gradients, unless it is already allocated. Backward then stores new gradients in
-  // this memory.
+  // trainer's memory for gradients, unless it is already allocated. The next backward pass overwrites this
+  // memory with its gradients.
   void BeginGradients();
   // Does what BeginGradients does, except that it never allocates the trainer's memory for gradients.
   void ResetGradients();
@@ -126,7 +126,7 @@ class Trainer {
   // trainer's memory for gradients unless traits.places_gradients is true, and the optimizer's state unless
   // traits.owns_state is true.
   void Provide(const ddp::Traits& traits);
-  // Allocates the memory that the strategy named `name` needs (Provide), and makes this strategy, which
+  // Calls Provide, which allocates memory for the strategy named `name`. Then makes this strategy, which
   // communicates in `group`. The strategy must be destroyed before the trainer. Throws InvalidInput for an
   // unknown name, a wrong option, or a dtype or device of the parameters that the strategy does not support.
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, const ddp::StrategyOptions& options,
@@ -136,19 +136,19 @@ class Trainer {
   // is false, to rank 0's current values. Also zeroes the optimizer's state. All ranks must call Restart.
   void Restart();
 
-  // Waits for all ranks, and then takes turn.lead_in_steps untimed and turn.num_steps timed steps, without
-  // barriers between them. If the model has buffers (as batch norms have), forward of the last timed step
-  // begins with a broadcast of rank 0's buffers. For such a model, forward of every step begins with this
-  // broadcast if turn.lead_in_steps is not 0. When Step returns, the parameters have the gradients of the
+  // Waits for all ranks, then runs turn.lead_in_steps untimed and turn.num_steps timed training steps,
+  // without a barrier between any two steps. If the model has buffers (as batch norms have), forward of some
+  // steps begins with a broadcast of rank 0's buffers. If turn.lead_in_steps is 0, only the last timed step
+  // broadcasts buffers; else every step does. When Step returns, the parameters have the gradients of the
   // last timed step, unless the strategy keeps only a part of the gradients on each rank. After a call of
   // Step, turn.group.entries() has the collectives of the untimed and the timed steps. If `tracer` is not
   // null, the timed steps report to `tracer` the broadcast of buffers. The timed steps also report the
   // operations of forward and backward, but only those for the last of the turn.accumulation_steps parts of
   // the batch.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
-  // Takes turn.num_steps steps, which are not measured. When StepWithWholeGradients returns, the parameters
-  // have the whole weights, and the whole gradients of the last step, so that the caller can check them.
-  // These gradients are copies, in memory that does not belong to the strategy.
+  // Runs turn.num_steps training steps without measuring their times. When StepWithWholeGradients returns,
+  // the parameters have the whole weights, and the whole gradients of the last step, so that the caller can
+  // check them. These gradients are copies, in memory that does not belong to the strategy.
   void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
   // For tests: replaces the clocks by which the trainer measures its steps. `timer` gives the times at which
   // forward, backward, synchronisation and the update of the weights begin and end. `now` returns the time in
@@ -161,15 +161,15 @@ class Trainer {
   // Returns the mean loss of this rank's batch in the last step, computed with the weights before the update.
   double loss() const;
 
-  // Returns the number of floating-point operations of forward and backward of a batch of this rank. To count
-  // them, runs forward of the first of the batch's `accumulation_steps` equal parts; the operations of
-  // backward are computed from those of forward.
+  // Returns the number of floating-point operations of forward and backward of `batch`. To count them, runs
+  // forward of the first of the `accumulation_steps` equal parts of `batch`; the operations of backward are
+  // computed from those of forward.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
   // Returns how many bytes of the memory that the trainer owns are used by a strategy with the properties
   // `traits`. The number includes the weights in the trainer's memory and the model's buffers (such as those
-  // of batch norms). It also includes the gradients, unless the strategy has its own memory for them, and the
-  // optimizer's state, unless the strategy has its own.
+  // of batch norms). If traits.places_gradients is false, the number includes the gradients in the trainer's
+  // memory. If traits.owns_state is false, the number includes the optimizer's state.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
   // Lets the optimizer update the weights with the parameters' current gradients. If the Euclidean norm of
@@ -192,13 +192,14 @@ class Trainer {
   void Enter(std::string_view phase, Mark mark);
   void TakeValuesBack();
   void AllocateGradients();
-  // Runs forward and backward of each part of a batch except the last part (gradient accumulation). Runs only
-  // forward of the last part. Returns the last part's loss times loss_scale / accumulation_steps.
+  // Divides `batch` into `accumulation_steps` equal parts. Runs forward and backward of each part except the
+  // last, and only forward of the last part. Returns the loss of the batch's last part, times loss_scale /
+  // accumulation_steps.
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
   // Takes one step, from Strategy::BeginStep to Strategy::Update. If `communicates` is true, sends rank 0's
   // values of the model's buffers (such as those of batch norms) to all ranks before forward. If `keep` is
-  // not null, appends copies of the whole gradients to this list before the update of the weights.
+  // not null, appends a copy of each parameter's whole gradient, after synchronisation, to this list.
   StepTimes TakeStep(const Turn& turn, bool communicates, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);
 

@@ -40,7 +40,7 @@ inline std::unique_ptr<model::Model> MicroResNet(const model::DevicePtr& device)
   return std::make_unique<model::ResNet>(config, device, model::DType::kF64, 0);
 }
 
-// Returns a batch of three images of 16 x 16 pixels, which differ between ranks.
+// Returns a batch of three images of 16 x 16 pixels, which depend only on `rank`.
 inline model::Batch ImagesOf(const model::DevicePtr& device, int rank) {
   const model::Tensor images = model::Tensor::Empty(device, {3, 3, 16, 16}, model::DType::kF64);
   const model::Tensor targets = model::Tensor::Empty(device, {3, 3}, model::DType::kF64);

@@ -46,7 +46,7 @@ struct TrainingVariant : Variant {
   // numbers, its value in the map is the word's index in Option::words.
   std::map<std::string, double, std::less<>> values = {};
   int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets
-  // The names of all options in the variant's text, also of options that have their default value.
+  // The names of all options that the variant's text sets, even if it sets an option to the default value.
   std::set<std::string, std::less<>> named = {};
 
   // clip_norm(), learning_rate() and optimizer() return the values of the variant's options with these names.
@@ -60,11 +60,11 @@ struct TrainingVariant : Variant {
   // the value of the option `period`. Returns 1 for all other strategies.
   int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
   // A benchmark measures a variant several times, and each of these measurements is called a turn. In a turn,
-  // the variant takes lead_in_steps() untimed and then turn_steps() timed steps, without barriers between
-  // them. The mean time of the timed steps is one sample. A turn has several steps if the strategy averages
-  // weights only every few steps. A turn also has several steps if carries() is true: the strategy then ends
-  // a step before its all-gathers of the new weights have ended. These all-gathers may delay the next step's
-  // forward, and the measured time of the timed steps includes the delay.
+  // the ranks run lead_in_steps() untimed and then turn_steps() timed training steps, without a barrier
+  // between any two steps. The mean time of the timed steps is one sample. A turn has several steps if the
+  // strategy averages weights only every few steps. A turn also has several steps if carries() is true:
+  // all-gathers of the new weights may then still run when a step ends. These all-gathers may delay the next
+  // step's forward, and the measured time of the timed steps includes the delay.
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::ValueOf(*traits, ddp::Option::Role::kCarry, strategy_options()) != 0; }
@@ -88,7 +88,7 @@ struct TrainingVariant : Variant {
 // implements.
 std::span<const ddp::Option> BenchOptions();
 
-// Returns the text that stands for `value` of `option` in a variant's text: a word or a number.
+// Returns `value` as a variant's text gives it: one of option.words, or a number if `option` has no words.
 std::string PrintValue(const ddp::Option& option, double value);
 
 // The backends and the bucket sizes in bytes that MakeVariants uses for a variant's text that names no
@@ -99,25 +99,25 @@ struct VariantDefaults {
   size_t element_bytes = 4;  // bytes of an element of a gradient
 };
 
-// Reads `texts`, each a text such as "core:bucket_bytes=1Mi@gloo", and makes their variants in the same
-// order. A text without a backend becomes one variant for each of defaults.backends, unless the strategy does
-// not communicate. A text without a bucket size becomes one variant for each of defaults.bucket_bytes, if the
-// strategy has buckets. Throws InvalidInput, with a message that begins with --`flag`, for a malformed text,
-// an unknown strategy, option or backend, an option, value or backend that the strategy does not accept, and
-// a variant that occurs twice.
+// Makes variants (a strategy, its options and a backend) from `texts` such as "core:bucket_bytes=1Mi@gloo",
+// in the order of `texts`. A text without a backend becomes one variant for each of defaults.backends, or one
+// variant without a backend if the strategy does not communicate. A text without a bucket size becomes one
+// variant for each of defaults.bucket_bytes, if the strategy has buckets. Throws InvalidInput, with a message
+// that begins with --`flag`, for a malformed text, an unknown strategy, option or backend, an option, value
+// or backend that the strategy does not accept, and a variant that occurs twice.
 std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
                                           const VariantDefaults& defaults);
 
-// Returns the backend of torch.distributed over which PyTorch's strategies communicate when they are compared
-// with `variants`. The result is BackendTraits::pytorch_backend of the first variant whose pytorch_backend is
-// not "gloo", such as "nccl". If there is no such variant, the result is "gloo".
+// Returns the torch.distributed backend for PyTorch's strategies in a benchmark that compares them with the
+// gradsync strategies of `variants`. The result is BackendTraits::pytorch_backend of the first variant whose
+// pytorch_backend is not "gloo", such as "nccl". If there is no such variant, the result is "gloo".
 std::string PeerBackend(std::span<const TrainingVariant> variants);
 // Returns the PyTorch strategies with which `variants` can be compared (Traits::pytorch_twin), in all
 // `modes`: eager, compiled or both. Each combination of strategy, bucket size and mode occurs once. The
-// result has no strategy for a variant that no PyTorch strategy can be compared with, or that sets an option
-// that PyTorch's strategy lacks (Option::keeps_twin is false). Throws InvalidInput, with a message that
-// begins with --with_peers, if a variant that has a strategy in the result sets clip_norm or learning_rate:
-// bench/peers/pytorch_training.py supports neither option.
+// result has no strategy for a variant whose Traits::pytorch_twin is empty. Nor does it have one for a
+// variant that sets an option that PyTorch's strategy lacks (Option::keeps_twin is false). Throws
+// InvalidInput, with a message that begins with --with_peers, if a variant that has a strategy in the result
+// sets clip_norm or learning_rate: bench/peers/pytorch_training.py supports neither option.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);
 

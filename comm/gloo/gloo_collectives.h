@@ -66,19 +66,19 @@ class Scratch {
 // timeout.
 uint64_t BaseSlot(const Request& request);
 
-// Runs the collective of `request` on the calling thread. Collectives of one mesh may run concurrently if
-// their sequence numbers differ (modulo 2^32), except those that use ShortMessages. Throws PeerError if
-// communication with another rank fails. A collective that uses ShortMessages throws std::runtime_error if
-// ranks issue different collectives.
+// Runs the collective of `request` on the calling thread. Several threads may run collectives of one mesh
+// concurrently if the sequence numbers differ (modulo 2^32). But collectives that use mesh.short_messages()
+// must run one at a time. RunCollective throws PeerError if communication with another rank fails. If the
+// collective uses mesh.short_messages(), RunCollective throws std::runtime_error if another rank has issued a
+// different collective.
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch);
 
 // Runs the all-reduce of backend `gloo_own`: gloo's own ring algorithm, which PyTorch's gloo backend also
 // uses, over the connections of `mesh`. RunOwnAllReduce exists so that benchmarks can compare gloo's
-// all-reduce with that of RunCollective. In each of size - 1 steps, where `size` is the number of ranks, each
-// rank adds a part of its vector to the part that it has received, and rounds the sum. If a connection breaks
-// within a message, this rank may notice the break only when the timeout has passed. If communication fails,
-// throws PeerError, which names no rank. Backend `gloo_own` runs its collectives other than all-reduce with
-// RunCollective.
+// all-reduce with that of RunCollective. gloo's algorithm rounds an element's sum each time that it has added
+// the value of one more rank. If a connection breaks within a message, this rank may notice the break only
+// when the timeout has passed. If communication fails, throws PeerError, which names no rank. Backend
+// `gloo_own` runs its collectives other than all-reduce with RunCollective.
 void RunOwnAllReduce(GlooMesh& mesh, const Request& request);
 
 }  // namespace gradsync::comm

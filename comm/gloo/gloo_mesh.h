@@ -54,8 +54,8 @@ class GlooMesh {
   // secret, of this rank's number and a random number that the receiver published at the rendezvous. The
   // signal SIGPIPE is blocked in the threads that gloo starts. The constructor throws CollectiveError if
   // ranks cannot connect; this error names the rank that failed first if that rank is known. The constructor
-  // throws InvalidInput for an interface or address that is unknown or that gloo cannot use, and for loopback
-  // if there are several hosts.
+  // throws InvalidInput if the interface or address is unknown or gloo cannot use it. It also throws
+  // InvalidInput if gloo would use loopback although the ranks are on several hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause, bool with_short_messages = true);
   ~GlooMesh();
@@ -69,9 +69,8 @@ class GlooMesh {
   // Returns the numbers of the other ranks, from this rank's number + 1 on and then from 0, so that ranks do
   // not all send to one rank first.
   const std::vector<int>& others() const { return others_; }
-  // Returns the shortest timeout that any rank of the mesh passed to its constructor. It limits each wait for
-  // a message. Vectors are sent in segments, whose length depends on the timeout and must be equal on all
-  // ranks, so all ranks use this timeout.
+  // Returns the shortest timeout that any rank of the mesh passed to its constructor. On every rank, this
+  // shortest timeout limits each wait for a message.
   std::chrono::milliseconds timeout() const { return timeout_; }
   // Returns the network interface of the connections, such as "lo"; empty if gloo does not report it.
   std::string interface() const { return FromDevice("iface=", ","); }
@@ -110,8 +109,8 @@ class GlooMesh {
   // r waits for this rank.
   void Connect(const std::vector<std::string>& notes, size_t head_bytes);
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
-  // Returns the text between `name` and the next `end` in gloo's description of its network device, such as
-  // "tcp, pci=, iface=lo, speed=-1, addr=[::1]"; empty if `name` is not in it.
+  // Returns the text between `name` and the next `end` in gloo's description of its network device; empty if
+  // the description lacks `name`. From "iface=lo, speed=-1", FromDevice("iface=", ",") returns "lo".
   std::string FromDevice(std::string_view name, std::string_view end) const;
   // Returns a gloo buffer over the memory `data`, for messages from rank `from` to rank `to`; this rank is
   // one of the two.
@@ -131,17 +130,17 @@ class GlooMesh {
   std::unique_ptr<ShortMessages> short_messages_;
 };
 
-// Sends messages with one slot (tag) to one other rank (peer), where they arrive in the order of the calls of
-// Send.
+// Sends messages with the tag `slot` to rank `peer`. The messages arrive in the order of the calls of Send.
 //
 // If a connection breaks within a message, gloo does not report this to the sender, nor to a receiver that
 // expects no message after this one. Both would wait until the timeout has passed. So an algorithm that sends
 // long messages follows two rules:
 // - The algorithm ends every stream of messages with an empty message, so that a receiver of data always
 //   expects one more.
-// - The algorithm calls Outgoing::Wait only after it has received an empty message that the peer sends when
-//   all data has arrived there. This empty message may be queued behind messages of another collective. If
-//   the other collective fails, its error handler calls Abort, which ends the wait for the empty message.
+// - The algorithm calls Outgoing::Wait only after it has received a confirmation: an empty message that the
+//   peer sends when the peer has received all data. The confirmation may be queued behind messages of another
+//   collective. If the other collective fails, its error handler calls Abort, which ends the wait for the
+//   confirmation.
 class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
@@ -161,7 +160,7 @@ class Outgoing {
   int num_pending_ = 0;
 };
 
-// Receives messages with one slot (tag) from one other rank (peer).
+// Receives the messages that rank `peer` sends with the tag `slot`.
 class Incoming {
  public:
   Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);

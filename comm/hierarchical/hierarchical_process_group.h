@@ -23,24 +23,24 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // vector over its host's ranks (a reduce-scatter). Then the ranks that have the same local rank on their
 // hosts reduce their part between the hosts. Finally the ranks of each host gather all parts. In a long
 // all-reduce with L ranks on each host, the network between hosts carries 1/L of the bytes that it would
-// carry if backend gloo alone connected all ranks. In collectives of all ranks, long vectors are divided into
-// chunks, so that the network carries one chunk while other chunks are reduced within the hosts. A collective
-// is divided when it is issued: all requests for its chunks then go to the queues of the inner and the outer
-// process group. If a request needs the result of an earlier request, its member Request::after is the
-// earlier request's Work, and the thread that runs the request waits for this Work. So the hierarchical
-// process group needs no thread of its own.
+// carry if backend gloo alone connected all ranks. In a collective of the ranks of all hosts, long vectors
+// are divided into chunks. The network carries one chunk while other chunks are reduced within the hosts. A
+// collective becomes several requests, which ProcessGroup::Issue puts into two queues: that of the group
+// within this host, and that of the group between hosts. If a request needs the result of an earlier request,
+// its member Request::after is the earlier request's Work, and the thread that runs the request waits for
+// this Work.
 //
 // In collectives of all ranks, unlike collectives of one host's ranks, sums and means of bf16 are added up in
-// f32, because a host's sum must not be rounded before the hosts' sums are added. An f32 sum has 4 bytes per
-// element instead of 2, so for bf16 and L ranks on each host the network carries 2/L of the bytes that gloo
-// alone would send.
+// f32, because a host's sum must not be rounded before the hosts' sums are added. An f32 sum has twice the
+// bytes of a bf16 element. So in an all-reduce of bf16 with L ranks on each host, the network carries 2/L of
+// the bytes that backend gloo alone would send between the hosts.
 //
-// The inner and the outer group detect late and lost ranks in the same way as a group of their backend that
-// is not part of a hierarchical group. But the outer group's timeout is twice options.timeout: a rank of
-// another host may be late because it waits for a third rank, on its own host, and the error must blame this
-// third rank. ProcessGroup::Allocate returns memory of the inner group. If all ranks are on one host, only
-// the inner backend is used. If each of several hosts has one rank, only the outer backend is used. If only
-// one backend is used, error messages and the memory of ProcessGroup::Allocate come from this backend.
+// The inner backend detects late and lost ranks of this host, and the outer backend those of other hosts. The
+// outer group's timeout is twice options.timeout. So if a rank of another host is late because it waits for a
+// third rank on its own host, the error blames the third rank. ProcessGroup::Allocate returns memory of the
+// inner group. If all ranks are on one host, only the inner backend is used. If each of several hosts has one
+// rank, only the outer backend is used. If only one backend is used, error messages and the memory of
+// ProcessGroup::Allocate come from this backend.
 //
 // options.backend_options must contain "inner" and "outer", the names of the two backends. Throws the
 // exceptions that these backends throw when they make a group. Also throws InvalidInput if the hosts have

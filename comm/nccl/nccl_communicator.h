@@ -26,12 +26,12 @@ class NcclError : public std::runtime_error {
 // this class asks NCCL again and again whether the operation is done, until the operation is done or the
 // timeout has passed. However, NCCL's call that launches a collective blocks while the CUDA stream's queue is
 // full. If another rank is dead, the call blocks forever. Therefore this class holds no lock during a call of
-// NCCL, so that another thread can call Abort, as NCCL allows. The abort ends NCCL's kernels, so the stream
-// becomes empty, and the blocked function of this class throws NcclError.
+// NCCL, so that another thread can call Abort, as NCCL allows. Abort ends NCCL's kernels, so the stream's
+// queue is no longer full. NCCL's blocked call then returns, and Launch, which made it, throws NcclError.
 class NcclCommunicator {
  public:
-  // The constructor connects this rank to the other ranks, and returns when all are connected. Throws
-  // CollectiveError if ranks are missing or NCCL fails.
+  // The constructor returns when all ranks of `world` have connected to each other. Throws CollectiveError if
+  // ranks are missing or NCCL fails.
   NcclCommunicator(const World& world, const model::CudaDevice& device, std::chrono::milliseconds timeout);
   // The destructor waits until the other ranks also destroy their communicators, at most for the timeout. If
   // the timeout passes or NCCL fails, the destructor aborts this rank's communicator.
@@ -40,8 +40,9 @@ class NcclCommunicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   // Enqueues the collective of `request` on the CUDA stream `stream`. Usually returns before the GPU has run
-  // the collective. The first call of Launch for each kind of collective blocks until the other ranks also
-  // make this call. Launch runs a barrier as an all-reduce. Throws NcclError.
+  // the collective. For each kind of collective, such as all-reduce, the first call of Launch blocks until
+  // the other ranks have also called Launch for this kind. Launch runs a barrier as an all-reduce. Throws
+  // NcclError.
   void Launch(const Request& request, const model::CudaStream& stream);
   // Throws NcclError if NCCL has reported an asynchronous error. CheckAsyncError does nothing after Abort,
   // and while another thread is in a call of NCCL.
@@ -55,8 +56,8 @@ class NcclCommunicator {
 
  private:
   void Join(const World& world);
-  // Calls `call`, which calls one function of NCCL, and returns when NCCL has completed the operation. Throws
-  // NcclError.
+  // Calls `call`, which calls one function of NCCL, and returns when NCCL no longer reports ncclInProgress;
+  // the GPU may still run a collective then. Throws NcclError.
   void Run(const std::function<ncclResult_t(ncclComm_t)>& call);
   // Calls `call`, which calls one function of NCCL, and returns its result, without waiting for the
   // operation's end. The caller holds `lock` (on mutex_), which CallOnce releases while NCCL's function runs.

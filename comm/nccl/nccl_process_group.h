@@ -20,9 +20,9 @@ inline constexpr char kWithoutNccl[] =
 // the GPU has done the work that was on the compute stream (the CUDA stream of the model's computations) when
 // the collective was issued. Work::Wait makes the compute stream wait for the end of the collective; only the
 // Wait of a barrier blocks the calling thread until then. A collective keeps its tensors alive until Wait has
-// returned or the GPU has finished the collective, whichever happens first. If it did not, the device's
-// allocator could reuse their memory while the collective still uses it. Work::interval measures with CUDA
-// events, and converts their times to the host's clock with an anchor: a time read on both clocks
+// returned or the GPU has finished the collective, whichever happens first. So the device's allocator does
+// not reuse the tensors' memory while the collective uses it. Work::interval measures with CUDA events, and
+// converts their times to the host's clock with an anchor: a time read on both clocks
 // (model/tensor/cuda_clock.h). Every Barrier reads a new anchor; Work::interval uses the anchor that was the
 // newest when the collective was issued.
 //
@@ -39,7 +39,8 @@ inline constexpr char kWithoutNccl[] =
 //
 // The argument `first_cause`, with which other backends find the rank that failed first, has no effect.
 // MakeNcclGroup throws InvalidInput for bad options or a device that is not a GPU, and in a build without
-// NCCL. It throws CollectiveError if ranks are missing or NCCL cannot connect them.
+// NCCL. It throws CollectiveError if ranks do not arrive within options.timeout, or if NCCL cannot connect
+// the ranks.
 std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 

@@ -46,9 +46,9 @@ struct LaunchOptions {
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
 // A rank that finds bad arguments calls IsFirstToReport, so that only one rank of a launch prints the error.
-// A rank prints the error only if the function returns true, and exits with status 2 in any case.
-// IsFirstToReport returns true for the first rank of a launch that calls it, and for every process that
-// LaunchSelf did not start.
+// The rank prints the error only if IsFirstToReport returns true. Whether or not it has printed the error,
+// the rank then exits with status 2. IsFirstToReport returns true for the first rank of a launch that calls
+// it, and for every process that LaunchSelf did not start.
 bool IsFirstToReport();
 
 }  // namespace gradsync::comm

@@ -14,7 +14,7 @@ namespace gradsync::comm {
 FileDescriptor MakeMemoryFile(size_t bytes);
 
 // Maps a file from MakeMemoryFile into this process's memory. The file has one part for each rank, of the
-// size that the function PartBytes returns. The caller may close its descriptor of the file after the
+// size that the function PartBytes returns. The mapping stays valid if the caller closes the file after the
 // constructor has returned.
 class SharedMemory {
  public:
@@ -23,10 +23,10 @@ class SharedMemory {
   // accesses to equal offsets in two parts could evict each other from the processor's first-level cache.
   static size_t PartBytes(size_t bytes);
 
-  // Maps the file's `num_parts` parts, one for each rank, of PartBytes(bytes) bytes each. Allocates the
-  // memory of this rank's part, number `own`, if possible on the NUMA node of the core that runs the calling
-  // thread. Asks the kernel for huge pages for a part of 2 MiB or more. Throws std::system_error if there is
-  // not enough memory or address space.
+  // Maps the memory file `file` into this process: `num_parts` parts, one for each rank, of PartBytes(bytes)
+  // bytes each. Allocates the memory of this rank's part, number `own`, if possible on the NUMA node of the
+  // core that runs the calling thread. Asks the kernel for huge pages for a part of 2 MiB or more. Throws
+  // std::system_error if there is not enough memory or address space.
   SharedMemory(const FileDescriptor& file, size_t bytes, int num_parts, int own);
 
   std::byte* part(int rank) const { return base_ + static_cast<size_t>(rank) * part_bytes_; }

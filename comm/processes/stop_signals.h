@@ -27,8 +27,8 @@ class BlockSignals {
 // Receives the signals SIGINT, SIGTERM and SIGHUP in a program whose child processes do the work. While a
 // StopSignals object exists, these signals do not end the program. The program must read them with Next, send
 // them to its children, wait for the children, and then end. A signal that was ignored when this process
-// started (nohup, a shell's background job) stays ignored. After the destructor has run, signals that have
-// arrived but that Next has not returned have their usual effect: they end this process.
+// started (nohup, a shell's background job) stays ignored. When the destructor runs, a signal that has
+// arrived but that Next has not returned ends this process.
 class StopSignals {
  public:
   // Construct a StopSignals while the process has only one thread: other threads that already run would not

@@ -49,33 +49,31 @@ class PeerClosed : public PeerError {
 // Finds the rank that failed first when several ranks fail, so that error messages can name this rank and its
 // failure.
 //
-// With backends gloo and shm, a rank on which a collective fails closes its connections. So a rank may lose a
-// connection to a rank that did not fail first. And if a rank waits for another rank until the timeout, the
-// other rank may itself have waited for a third rank, which failed first. Therefore, before it closes its
-// connections, a rank on which a collective fails writes a note into the store that all ranks of the job
-// share: which rank it blames for the failure, and why. Before the rank throws CollectiveError, it reads the
-// note of the rank that it blames, then the note of the rank that this note blames, and so on. The last of
-// the notes that it finds tells the first cause. If this rank blames a rank without knowing its number, it
-// searches the notes of the other ranks for one that blames no rank. If there is none, it may blame a rank
-// that has written no note (see FindSilent).
+// With backends gloo and shm, a rank on which a collective fails closes its connections. So a rank may lose
+// its connection to a second rank, although a third rank failed first. And if a rank waits for a second rank
+// until the timeout, the second rank may itself have waited for a third rank, which failed first. Therefore,
+// before it closes its connections, a rank on which a collective fails writes a note into the store that all
+// ranks of the job share: which rank it blames for the failure, and why. Before the rank throws
+// CollectiveError, it reads the note of the rank that it blames, then the note of the rank that this note
+// blames, and so on. The last of the notes that it finds tells the first cause. If the rank blames another
+// rank whose number it does not know, it reads the notes of all other ranks (see FindSilent).
 //
 // The store, which holds the notes, is in rank 0's process (comm/rendezvous/store.h). After rank 0 has read
 // the notes, it calls Store::Fail, unless the notes blame ranks in a circle: for example, rank 0 blames rank
-// 1, and rank 1 blames rank 0. Store::Fail makes the job fail with the cause that rank 0 found, and ranks
-// that fail later report this cause. If rank 0's process ends before it has called Store::Fail, the store
-// ends with the process. A rank on which a collective fails afterwards cannot write its note. If the
-// collective failed because another rank closed its connection, the error message says that rank 0 closed the
-// connection. If the store does not answer for five seconds when a rank writes a note that blames another
-// rank, the rank's error message says that the store of rank 0 does not answer. Ranks that have not joined a
-// job (World::job is null) have no store, so each of them reports only the failure that it has seen itself.
+// 1, and rank 1 blames rank 0. Store::Fail makes the job fail with the cause that rank 0 found: if a
+// collective fails on another rank later, that rank's error message has this cause. If rank 0's process ends
+// without a call of Store::Fail, the notes are lost. If another rank then fails because a connection was
+// closed, that rank's error message says that rank 0 closed the connection. If the store does not answer for
+// five seconds when a rank writes a note that blames another rank, the rank's error message says that the
+// store of rank 0 does not answer. Ranks that have not joined a job (World::job is null) have no store, so
+// each of them reports only the failure that it has seen itself.
 //
-// Thread-safe. A process group of backend hierarchical uses one FirstCause object together with the two
-// groups of which it is made.
+// Thread-safe. On each rank of backend hierarchical, the whole group, the group within the host and the group
+// between hosts share one FirstCause object.
 class FirstCause {
  public:
-  // A rank that this rank blames may itself be waiting for another rank, and writes its note only when this
-  // wait fails. `patience` is the longest time that such a wait takes; Read may wait that much longer for
-  // notes.
+  // `patience` is added to the time for which Read waits for notes of other ranks. A rank that still waits
+  // for another rank writes its note only when its wait fails.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
   // Writes the note, which says which rank this rank blames for its `failure` and why, into the job's store.
   // Write takes at most six seconds: if the store does not answer by then, the note may be missing. Only the
@@ -99,13 +97,13 @@ class FirstCause {
   // first_, and returns false. Otherwise Follow returns true. Throws JobFailed if the job has failed
   // (Store::Fail), and std::runtime_error if rank 0 cannot be reached.
   bool Follow(Deadline deadline);
-  // Call FindSilent if this rank's note blames another rank whose number is unknown. FindSilent reads the
-  // notes of the other ranks in the order of their numbers, and copies the cause from the first note that
-  // blames no rank into the member first_, the text of the first cause. If each note that it finds blames a
-  // rank, and the cause in this rank's own note starts with kAnotherRank ("another rank"), first_ becomes
-  // this rank's cause with "rank N" in place of "another rank", where N is the lowest-numbered rank that has
-  // written no note. Throws JobFailed if a rank has made the job fail (Store::Fail), and std::runtime_error
-  // if rank 0 cannot be reached.
+  // Call FindSilent if this rank's note blames another rank whose number is unknown. FindSilent sets the
+  // member first_, the text of the first cause. It reads the other ranks' notes in the order of the ranks'
+  // numbers. If a note blames no rank, first_ becomes "rank N failed: " and the cause in this note of rank N.
+  // If no such note exists, FindSilent looks for the lowest-numbered rank N without a note. If there is such
+  // a rank N, and this rank's own cause starts with "another rank" (kAnotherRank), first_ becomes this cause
+  // with "rank N" in place of "another rank". FindSilent throws JobFailed if a rank has called Store::Fail,
+  // and std::runtime_error if rank 0 cannot be reached.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

@@ -26,10 +26,10 @@ struct RequestQueueOptions {
 
   int rank = 0;
   std::string_view backend;
-  // `divide` is a function that only backend hierarchical sets. It divides a request into requests to the
-  // group within a host and the group between hosts, and returns the Work that ends when these requests have
-  // ended. A queue with `divide` has no communication threads (threads that run requests), and never calls
-  // `run`. RequestQueue::Issue calls `divide`, unless the queue has failed.
+  // Only backend hierarchical sets the function `divide`; other backends leave it empty. `divide` divides a
+  // request into requests to the group within a host and the group between hosts, and returns the Work that
+  // ends when these requests have ended. A queue with `divide` has no communication threads (threads that run
+  // requests), and never calls `run`. RequestQueue::Issue calls `divide`, unless the queue has failed.
   std::function<Work(const Request& request)> divide = {};
   // `num_threads` is the number of communication threads, which run the queue's requests. But a queue with
   // the function `divide` has no communication threads, whatever num_threads is. At most num_threads requests
@@ -49,14 +49,13 @@ struct RequestQueueOptions {
   // failed first.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // `begin` is the backend's function that decides which thread runs `request`. It returns true if the thread
-  // that calls Work::Wait for this request should run it, for example because waking a communication thread
-  // takes longer. `begin` may be an empty function. RequestQueue::Issue calls `begin` only if no other
-  // request is unfinished, the queue has not failed, and the request can start at once: its function
-  // Request::prepare is empty, and the collective Request::after has ended. `begin` may do the part of the
-  // request for which other ranks wait, such as sending this rank's data. If `begin` returns true, Issue
-  // wakes no communication thread: the thread that calls Work::Wait runs the request, unless a communication
-  // thread starts it earlier.
+  // `begin` is a function of the backend, or empty. It returns true if the thread that calls Work::Wait for
+  // `request` should run this request, and false if a communication thread should run it. RequestQueue::Issue
+  // calls `begin` only if no other request is unfinished, the queue has not failed, and the request can start
+  // at once: its function Request::prepare is empty, and the collective Request::after has ended. `begin` may
+  // itself run the first part of the request, such as copying this rank's input to memory that other ranks
+  // read. If `begin` returns true, Issue wakes no communication thread: the thread that calls Work::Wait runs
+  // the request, unless a communication thread starts it earlier.
   std::function<bool(const Request& request)> begin = {};
   // If waiters_help is true, a thread in Work::Wait runs queued requests, in order, until the request for
   // which it waits is done or no further request can start (none is queued, or num_threads requests are
@@ -67,9 +66,9 @@ struct RequestQueueOptions {
 };
 
 // Returns options for the queue of a backend; the caller must still set the functions `run` and `abort`, and
-// may set `begin`. `first_cause` is null, or, for a group inside a group of backend hierarchical, the
-// FirstCause object that both groups share. If `first_cause` is null, the options get a new FirstCause; else
-// the member `is_part` of the options is true.
+// may set `begin`. If `first_cause` is null, the options get a new FirstCause, and their member `is_part` is
+// false. Otherwise the options get `first_cause`, and `is_part` is true: the process group is then inside a
+// group of backend hierarchical.
 RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
                                      std::shared_ptr<FirstCause> first_cause);
 

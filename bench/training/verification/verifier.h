@@ -15,10 +15,10 @@
 namespace gradsync::bench {
 
 // Checks the gradients and weights that strategies compute. The expected gradients are those of one process
-// that trains on the batches of all ranks; every rank computes them itself. The expected weights are what the
-// optimizer makes of the strategy's own gradients. For a strategy that changes gradients by design
-// (compression), or averages weights only every few steps, the function CheckEquation computes the expected
-// values by the equation in the strategy's paper.
+// that trains on the batches of all ranks; every rank computes them itself. The expected weights are those
+// that the optimizer computes from the strategy's gradients after synchronisation, and not from the expected
+// gradients. For a strategy that changes gradients by design (compression), or averages weights only every
+// few steps, the function CheckEquation computes the expected values by the equation in the strategy's paper.
 class Verifier {
  public:
   // All arguments of the constructor must outlive the verifier.
@@ -36,9 +36,9 @@ class Verifier {
   // Takes training steps on a fixed batch of each rank, compares the gradients, the weights or both with the
   // expected values, and returns the errors for the benchmark's record. Takes no step if --verify=false, for
   // a strategy of PyTorch whose Traits::twin_differs_by is infinite, or for any strategy of PyTorch on images
-  // in bf16. If the result is wrong, calls Rank::AddFault, so that the program ends with an error after its
-  // last measurement. Accepts any result of strategy `none`, which does not communicate. All ranks must call
-  // Check.
+  // in bf16. If a gradient or weight is wrong or differs between ranks, calls Rank::AddFault, so that the
+  // program ends with an error after its last measurement. Accepts any gradients and weights of strategy
+  // `none`, which does not communicate. All ranks must call Check.
   CheckFields Check(Stepper& stepper);
 
  private:
@@ -53,9 +53,9 @@ class Verifier {
   // A ReferenceKey has all values on which the expected gradients in reference_ depend. If the next
   // strategy's check has an equal key, it uses the gradients in reference_ again. If the key differs, the
   // check computes the expected gradients anew. `loss_scale` is Stepper::loss_scale(), the factor by which
-  // the loss is multiplied before backward. But if the number of ranks is a power of two, `loss_scale` is 1
-  // for all strategies: the factor is then also a power of two, so multiplying by it causes no rounding
-  // errors, and one set of expected gradients is right for all strategies.
+  // the loss is multiplied before backward. But if the number of ranks is a power of two, the key's
+  // `loss_scale` is always 1. A strategy's factor is 1 or 1 / (number of ranks), and multiplying by a power
+  // of two causes no rounding errors.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
@@ -75,16 +75,16 @@ class Verifier {
 // remembers of the first one, such as a compression error, so the comparison also checks this memory. All
 // ranks must call CheckEquation. Each rank takes all its steps on its own `batch`.
 //
-// For a strategy that changes gradients, compares the gradients of each step with those that the equation
-// gives, and the final weights with what the optimizer makes of the strategy's gradients. For a strategy that
-// averages weights, compares the change of the weights, initial minus final, with the change that the
-// equation gives.
+// For a strategy that changes gradients, compares the gradients of each step with those that the paper's
+// equation gives. Compares this strategy's final weights with those that the optimizer computes from this
+// strategy's gradients. For a strategy that averages weights, compares the change of the weights, initial
+// minus final, with the change that the paper's equation gives.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
 // In a round, every variant that is being measured takes one turn. Returns whether ranks compare their
 // gradients or weights (Verifier::SpotCheck) after the turn of variant number `variant` in timed round
-// `round`. In each block of `rounds_per_check` successive rounds, the result is true in one round for each
-// variant. `seed` is the seed of the random numbers by which these rounds are drawn.
+// `round`. For each variant, one round is drawn at random from each block of `rounds_per_check` successive
+// rounds; the result is true only in this round. `seed` is the seed of the random numbers.
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed);
 
 }  // namespace gradsync::bench

@@ -54,7 +54,7 @@ void SetChecks(const Agreement& agreement, CheckFields& checks);
 
 // Returns an error message of one line: the variant, the parameter whose gradient has the largest error, and
 // this error. If all gradients are right but a parameter is wrong, the line instead has the parameter with
-// the largest error. If all gradients and parameters are right but not bitwise equal on all ranks, the line
+// the largest error. If all gradients and parameters are right but differ bitwise between ranks, the line
 // says so. Returns an empty text if agreement.passed().
 std::string DescribeFault(const std::string& variant, const Agreement& agreement);
 
@@ -79,8 +79,8 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
 }
 
 // Call Verify after a training step. Compares the gradients of `params` with the expected gradients
-// `reference`. Then calls `step_again`, and compares the weights in `params` from before this call with the
-// weights after it, which are the expected weights. `step_again` must restore the weights that `params` had
+// `reference`. Then copies the weights in `params`, calls `step_again`, and compares the copy with the
+// weights that `step_again` has put into `params`. `step_again` must restore the weights that `params` had
 // before the training step, and repeat the optimizer's step with the gradients in `params`. Verify returns
 // the largest errors over all ranks, so all ranks get the same result. Throws CollectiveError if
 // communication fails, and InvalidInput if `params` is empty.
@@ -101,18 +101,18 @@ double Tolerance(model::DType dtype, int64_t num_terms);
 // PyTorch, whose kernels add products in another order than gradsync's. For models of images, and for
 // strategies with a larger Traits::twin_differs_by, the class Verifier allows a larger error than
 // PeerTolerance returns. A gradient is a sum over the `positions` (tokens or images) of all ranks' batches,
-// and PyTorch adds the terms of this sum in another order than gradsync. So PeerTolerance returns
-// Tolerance(dtype, positions) for f32 and f64.
+// and PyTorch adds the terms of this sum in another order than gradsync. For f32 and f64, PeerTolerance
+// returns Tolerance(dtype, positions), the tolerance for sums of `positions` terms.
 //
 // With activations in bf16, most of the error of a weight's gradient comes from rounding the gradients of
 // activations after each operation of backward, by at most u = 2^-8 with a random sign. The rounding errors
 // of n operations add up to about sqrt(n) u. About 100 operations lie between the loss and the first layer,
 // so the sum is about 10 u; PeerTolerance allows 16 u for bf16.
 double PeerTolerance(model::DType dtype, int64_t positions);
-// Returns the largest relative error that rounding may cause in the gradients and weights of a strategy of
-// PyTorch in f32, if PyTorch's matrix products round their factors to TF32, each by at most 2^-11 of its
-// value. The error that this rounding causes grows with the model's number of layers, and not with the size
-// of the batch. Tf32PeerTolerance returns 64 * 2^-11, or PeerTolerance for f32 if that is larger.
+// Returns the largest relative error (see Agreement) that checks allow in the f32 gradients and weights of a
+// PyTorch strategy whose matrix products use TF32. TF32 rounds each factor of a product by at most 2^-11 of
+// its value. The error that TF32 causes in gradients grows with the model's number of layers, and not with
+// the size of the batch. Tf32PeerTolerance returns 64 * 2^-11, or PeerTolerance for f32 if that is larger.
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench
