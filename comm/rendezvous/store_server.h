@@ -94,8 +94,8 @@ class StoreServer : public Store {
   // Called before rank 0 closes a client's connection: may send the client a last frame for which the client
   // has not asked. If the job has failed and the client is a rank of the job, sends the cause, which the
   // client can read from its socket even after rank 0 has ended. A client that has not joined receives the
-  // frame kLater, which tells it to connect again, if rank 0 ends or if RejectOldest has rejected this
-  // client.
+  // frame kLater, which tells it to connect again, if rank 0 ends or if RejectOldest has ended this
+  // connection.
   void SendGoodbye(Connection& connection, bool is_rank);
   void MarkInformed(int rank);
 

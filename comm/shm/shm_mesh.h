@@ -81,8 +81,7 @@ class ShmMesh {
   void Abort() noexcept;
 
  private:
-  // The step counter of one rank, to which the rank's calls of Step add 1. The counter is at the start of the
-  // rank's part of the shared memory, so it shares no cache line with another rank's counter.
+  // The step counter of one rank, to which the rank's calls of Step add 1.
   struct Progress {
     std::atomic<uint32_t> steps;
     std::atomic<uint32_t> num_sleepers;  // number of ranks that Step must wake

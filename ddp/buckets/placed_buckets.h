@@ -70,8 +70,8 @@ class PlacedBuckets : public OverlappedBuckets {
 };
 
 // Returns the memory that the strategies `core` and `core_update` need besides their buckets, as a multiple
-// of the memory of all gradients (Traits::more_copies). Returns 1 with the option views=0, because each
-// gradient then also has memory outside the buckets; else 0.
+// of the memory of all gradients (Traits::more_copies). Returns 1 with the option views=0, which keeps each
+// gradient outside the buckets; else 0.
 double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

@@ -19,17 +19,16 @@ namespace gradsync::ddp {
 // rows in one rank's message. In each later step every rank sends one message with its touched rows, and
 // receives the messages of all ranks. If a rank has more rows than this maximum, or its gradient is dense in
 // a step, its message has a flag instead of rows. All ranks then send the whole gradient. All messages have
-// room for the maximum number of rows, so they have one size, and ranks need not first tell each other how
-// many rows they send.
+// room for the maximum number of rows, so they have one size.
 class TouchedRows {
  public:
   // Returns a TouchedRows object for each parameter of `params` whose gradient is cheaper to send by rows.
   // Sending rows is cheaper if `max_rows` rows from each rank, with their indices, have together fewer bytes
-  // than the whole gradient. `max_rows`, the maximum number of rows in one rank's message, is the number of
+  // than the whole gradient. `max_rows` is the maximum number of rows in one rank's message: the number of
   // row indices, including repeated ones, that operations on rank 0 listed for the parameter in this step
-  // (Parameter::touched_rows), but at most the embedding's number of rows. All ranks must call Agree at the
-  // end of the same step. Gradients must be on the CPU. Throws CollectiveError if the broadcast of `max_rows`
-  // from rank 0 fails.
+  // (Parameter::touched_rows). If the embedding has fewer rows than this number, `max_rows` is the
+  // embedding's number of rows. All ranks must call Agree at the end of the same step. Gradients must be on
+  // the CPU. Throws CollectiveError if the broadcast of `max_rows` from rank 0 fails.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }

@@ -37,9 +37,8 @@ class Strategy {
   // The caller calls BeginStep before the first forward of a step. A strategy that keeps gradients in buckets
   // may make each p.grad() a view of a bucket in BeginStep.
   virtual void BeginStep() {}
-  // The caller calls OnGradReady once for each parameter, during backward, as soon as the parameter's
-  // gradient is complete. The caller calls OnGradReady in every pass of a step if needs_every_pass() is true,
-  // else only in the last pass.
+  // The caller calls OnGradReady once for each parameter, during the backward of a pass, as soon as the
+  // parameter's gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
   // Returns whether the caller must pass OnUse as the argument on_use of the function Backward. If OnUse is
   // passed, Backward calls OnUse before it reads a weight, so that the strategy can wait for this weight. In

@@ -128,8 +128,8 @@ struct Traits {
   // A function that returns how many times a rank gathers a weight in a step of one forward and backward, on
   // average over all weights. Callers must not use this number if the ranks have the weights in shared
   // memory, because they then gather no weights. For each group of parameters that are gathered together
-  // (StrategyContext::units), in forward order, `units` has its number of elements divided by that of the
-  // model. If the pointer is null and shards_state is true, a rank gathers each weight once per step.
+  // (StrategyContext::units), in forward order, `units` has the group's number of elements divided by the
+  // model's. If the pointer is null and shards_state is true, a rank gathers each weight once per step.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // A function that makes the strategy's Reference (ddp/lossy/reference.h), which computes the gradients or
   // weights that the strategy must have. Tests and benchmarks compare the strategy's gradients or weights
