@@ -23,8 +23,8 @@ struct Bucket {
   // 0 if the collective sends the bucket's gradients themselves; else the size in bytes of the tensor that
   // the collective writes. With the class TouchedRows, this tensor holds a message from each rank: those rows
   // of the bucket's only gradient that may be nonzero. With the strategy topk, the tensor holds a message
-  // from each rank: the elements with the largest magnitude. With the strategy bf16_wire, the tensor holds
-  // the gradients in bf16.
+  // from each rank: the elements that this rank sends. With the strategy bf16_wire, the tensor holds the
+  // gradients in bf16.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
   // The number of hosts if the ranks send the bucket through a comm::HostGroup; else 1. The collectives of a
