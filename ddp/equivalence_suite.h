@@ -19,8 +19,7 @@
 
 // Functions with which tests check strategies that average exactly: training must be bitwise equal to
 // training by a single process on the data of all ranks (CheckEquivalence). The data are chosen so that sums
-// and means of gradients over 1, 2, 3, 4, 5, 6 or 8 ranks have no rounding error. The tests that include this
-// header select the communication backends and the devices.
+// and means of gradients over 1, 2, 3, 4, 5, 6 or 8 ranks have no rounding error.
 namespace gradsync::ddp {
 
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};
@@ -92,17 +91,18 @@ struct Graph {
   std::vector<model::Shape> shapes = {};  // shapes of the parameters, as for TestModel
   std::vector<size_t> tables = {};        // indices of parameters that Muon leaves to AdamW
   std::vector<size_t> frozen = {};        // indices of parameters that do not train
-  // Returns the indices of the parameters that the layers of the model use on a rank in one pass, in the
-  // order of use. `step` is the number of the pass, counted through all steps. If an index occurs twice in
-  // the list that `uses` returns, two layers share the parameter. If `uses` holds no function, a rank uses
-  // every parameter once.
+  // Returns the indices of the parameters that the model's layers use on rank `rank` in one pass (forward and
+  // backward), in the order of use. `step` is the number of the pass, counted through all steps. If an index
+  // occurs twice in the list that `uses` returns, two layers share the parameter. If `uses` holds no
+  // function, each rank uses every parameter once in each pass.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
   // For a layer that looks up rows, as an embedding does, returns which rows of its parameter it reads in
   // pass `step`. `use` is the layer's position in the list that `uses` returns. If `rows` returns nullopt or
   // holds no function, the layer reads all rows of its parameter.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // If `visit` holds a function, a rank's backward of pass `step` calls it before each computation of a
-  // gradient. The argument `use` of `visit` is the index of the parameter whose gradient is computed.
+  // If `visit` holds a function, backward calls it on each rank just before it computes a parameter's
+  // gradient. `step` is the number of the pass, counted through all steps; `use` is the index of the
+  // parameter.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;   // three, because a strategy may change its layout after the first step
   int num_passes = 1;  // passes per step, each with new data; a power of two
@@ -211,8 +211,8 @@ inline Values GradsOf(const TestModel& model) {
   return grads;
 }
 
-// Trains the model of `graph` in one process on the data of all ranks. A step's loss is the mean over all
-// ranks and passes.
+// Trains the model of `graph` in one process on the data of all ranks. The loss of a step is the mean of the
+// losses of all ranks in all passes (Graph::num_passes) of the step.
 inline Result SingleProcess(int world_size, const Graph& graph) {
   Graph unseen = graph;
   unseen.visit = {};

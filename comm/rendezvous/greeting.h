@@ -16,12 +16,12 @@ namespace gradsync::comm {
 std::string MakeGreeting(const std::string& secret, const std::string& name, int from);
 
 // Accepts connections at `listener` from the ranks above `rank`, and stores the socket of rank r in
-// sockets[r]. `sockets` must have one element for each rank. The function returns when each rank above `rank`
-// has a valid socket in `sockets`, or at the deadline. The function calls `admits` with the socket of each
-// new connection, and closes the connection if `admits` returns false. AcceptRanks also closes a connection
-// whose first data is not greeting(r) of a rank r above `rank` that has not connected yet. A connection that
-// sends nothing does not delay other connections. Returns the lowest rank above `rank` that has not connected
-// by the deadline. Returns the number of ranks if all ranks above `rank` have connected. Throws
+// sockets[r]. `sockets` must have one element for each rank. AcceptRanks waits until each rank above `rank`
+// has connected, but at most until `deadline`. AcceptRanks calls `admits` with the socket of each new
+// connection, and closes the connection if `admits` returns false. AcceptRanks also closes a connection whose
+// first data is not greeting(r) of a rank r above `rank` that has not connected yet. A connection that sends
+// nothing does not delay other connections. Returns the lowest rank above `rank` that has not connected by
+// the deadline. Returns the number of ranks if all ranks above `rank` have connected. Throws
 // std::system_error if file descriptors or memory run out.
 int AcceptRanks(const FileDescriptor& listener, int rank, const std::function<std::string(int)>& greeting,
                 const std::function<bool(const FileDescriptor&)>& admits,

@@ -45,7 +45,7 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 }
 
 // A Job object makes this process a rank of a job. When the constructor returns, all ranks have connected to
-// rank 0, and rank 0 has compared their settings (Terms).
+// rank 0, and rank 0 has checked that all ranks have equal settings (Terms).
 //
 // With a rendezvous tcp://host:port, rank 0 listens at host:port. With file:///directory, rank 0 keeps its
 // address in a file in the directory until all ranks have joined or the job fails. With file:///directory,
@@ -59,8 +59,8 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 // this process to read the file and connect again.
 class Job {
  public:
-  // The constructor returns when all ranks have joined the job. Throws InvalidInput for a malformed url
-  // (World::rendezvous). Throws CollectiveError, with a message of one line, in three cases:
+  // The constructor returns when all ranks have joined the job. Throws InvalidInput if the url
+  // `world.rendezvous` is malformed. Throws CollectiveError, with a message of one line, in three cases:
   // - Ranks are missing after the timeout: "rank 0: rank 1 did not arrive at file:///x within 60.0 s;
   //   arrived: 0, 2".
   // - The settings (`terms`) of a rank differ from those of rank 0: "rank 0: --seed: rank 0 has 1, rank 1 has
@@ -79,8 +79,8 @@ class Job {
   Store& store() { return *store_; }
   // Returns a prefix for the keys with which the next process group of the ranks `members` exchanges values
   // in the store. No other process group of the job gets this prefix. The n-th call with equal `members`
-  // returns the same prefix on all ranks. So the ranks must make the process groups that consist of exactly
-  // these members in the same order.
+  // returns the same prefix on all ranks. So if several process groups have equal `members`, all ranks in
+  // `members` must make these groups in the same order.
   std::string NextGroup(const std::vector<int>& members);
 
  private:
@@ -88,9 +88,9 @@ class Job {
   void Enter(const Place& place, const std::string& host, const Terms& terms);
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
   // Returns whether another process already serves as rank 0 at `place` (the rendezvous); it may be rank 0 of
-  // an earlier start of this job that has not ended. Rank 0 calls HasRank0 repeatedly until the rendezvous is
-  // free. Throws Refused if a call finds another process at `place` one second or more after the first call
-  // of this Job that found one, or if the other process has another job name or secret.
+  // an earlier start of this job that has not ended. Throws Refused if the other process has another job name
+  // or secret. Also throws Refused if another process still serves at `place` one second after HasRank0 first
+  // returned true.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 

@@ -35,8 +35,8 @@ void SendAtOnce(const FileDescriptor& socket);
 
 // Returns the address of this host from which packets to `peer` would be sent. Sends nothing to `peer`.
 std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
-// Returns the address at which other hosts most likely reach this host: the address to which this host's name
-// resolves. If the name resolves only to loopback, or to no address of this host, OwnAddress returns the
+// Returns the address at which other hosts most likely reach this host. If this host's name resolves to an
+// address of this host other than loopback, OwnAddress returns this address. Otherwise OwnAddress returns the
 // address from which packets leave by the default route. Without a default route, OwnAddress returns
 // loopback.
 std::string OwnAddress(Deadline deadline);

@@ -24,10 +24,10 @@ enum class FrameType : char {
   kJoin = 'j',       // proof, rank, host, terms; answered when all ranks have joined or the job fails
   kSet = 's',        // key, value
   kGet = 'g',        // milliseconds, key; answered when the key is set, the time is over or the job fails
-  // The request that Store::Meet sends to rank 0. The fields of the frame's payload are: milliseconds to
-  // wait, number of ranks that meet, index of the calling rank among them, key, list of the calling rank's
-  // values (see Pack). Rank 0 answers when all ranks that meet have called Meet, the milliseconds to wait
-  // have passed, or the job has failed.
+  // A rank that calls Store::Meet sends a frame of type kMeet to rank 0. The fields of the frame's payload
+  // are: milliseconds to wait, number of ranks that meet, index of the calling rank among them, key, list of
+  // the calling rank's values (see Pack). Rank 0 answers as soon as all ranks that meet have called Meet, the
+  // milliseconds to wait have passed, or the job has failed.
   kMeet = 'm',
   kFail = 'f',    // cause with which the job fails, unless it has failed before
   kRefuse = 'r',  // like kFail, but the cause is a bad argument of a rank
@@ -36,9 +36,9 @@ enum class FrameType : char {
   kLater = 'l',   // reason to retry later, such as another run at this place
   // Both kFailed and kRefused tell a rank that the job has failed; the payload is the cause. kRefused is used
   // if the cause is a bad argument of a rank, and kFailed for any other cause. After the failure, rank 0
-  // sends one of the two as its answer to the next kSet, kGet or kMeet of each joined rank. When rank 0
-  // destroys its store after the failure, it also sends one of the two, without a request, to each rank that
-  // is still connected. Rank 0 closes the connection after it has sent kFailed, kRefused, kLater or kNo.
+  // answers the next kSet, kGet or kMeet of each joined rank with kFailed or kRefused. When rank 0 destroys
+  // its store after the failure, it also sends kFailed or kRefused, without a request, to each rank that is
+  // still connected. Rank 0 closes the connection after it has sent kFailed, kRefused, kLater or kNo.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason
@@ -53,8 +53,7 @@ struct Frame {
 
 inline constexpr char kProtocol[] = "gradsync rendezvous 4";
 // kMaxStrangerBytes is the largest payload, in bytes, that rank 0 accepts from a process that has not joined.
-// kMaxPayloadBytes is the largest payload that rank 0 and a joined rank accept from each other. Usual
-// payloads are much smaller, but a value in the store may have a line for each of thousands of ranks.
+// kMaxPayloadBytes is the largest payload that rank 0 and a joined rank accept from each other.
 inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 inline constexpr size_t kMaxKeyBytes = 256;

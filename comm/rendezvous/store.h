@@ -36,8 +36,8 @@ class JobFailed : public std::runtime_error {
 class Store {
  public:
   virtual ~Store() = default;
-  // Stores `value` under `key`, in place of an older value. A rank other than rank 0 waits for rank 0's
-  // answer, at most until the deadline.
+  // Stores `value` under `key` in rank 0's process, in place of an older value of `key`. A rank other than
+  // rank 0 waits for rank 0's answer, at most until the deadline.
   virtual void Set(const std::string& key, std::string_view value, Deadline deadline) = 0;
   // Waits until a rank has set the value of `key`, and returns the value; returns nullopt if no rank has set
   // it by the deadline.
@@ -45,13 +45,13 @@ class Store {
   // Waits until `size` ranks have called Meet with this key, each with its own `index` from 0 to size - 1.
   // Each rank gives a list `own`: own[i] is for the rank with index i; if `own` has only one element, this
   // element is for all ranks. Returns, in the order of the indices, the value that each rank gave for the
-  // caller. The value is nullopt for a rank that has not called Meet by the deadline.
+  // caller. For a rank that has not called Meet with `key` by the deadline, the returned value is nullopt.
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
-  // Makes the job fail with `cause`. Rank 0 sends `cause` to each other rank, in the answer to a later
-  // request of that rank or when rank 0 ends. Fail has no effect if rank 0 cannot be reached, or if the job
-  // has already failed when rank 0 receives `cause`.
+  // Makes the job fail with `cause`. Rank 0 sends `cause` to each other rank: as its answer to a Set, Get or
+  // Meet of that rank or, if that rank calls none of these, when rank 0 ends. Fail has no effect if rank 0
+  // cannot be reached, or if the job has already failed when rank 0 receives `cause`.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
   // Returns the `cause` of the job's failure if this rank knows that a call of Fail with kBadArgument has
   // made the job fail, because a rank had a bad argument. Otherwise returns nullopt.

@@ -19,15 +19,15 @@ class StoreClient : public Store {
  public:
   // The constructor connects to rank 0 at the address `rank0`, and checks that rank 0 knows the job's secret.
   // Throws Refused if rank 0 does not know the secret or rejects this process. Throws std::runtime_error if
-  // the deadline passes before the check is done, or if the process at the address `rank0` is not the rank 0
-  // that the text `run` identifies (Rank0::run).
+  // the deadline passes before rank 0 has proved that it knows the secret, or if the process at the address
+  // `rank0` is not the rank 0 that the text `run` identifies (Rank0::run).
   StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
 
   // Joins the job as rank `rank`; the caller must call Join before the class's other functions. When all
   // ranks have joined, returns the identity of each rank's host (HostOf), in rank order. Returns nullopt if
-  // this process must connect again, for example because all ranks had joined before. Throws Refused if rank
-  // 0 rejects this process, JobFailed if the job has failed, and std::runtime_error if the connection is lost
-  // or the deadline passes.
+  // this process must connect again, for example because all ranks had joined before rank 0 received this
+  // request to join. Throws Refused if rank 0 rejects this process, JobFailed if the job has failed, and
+  // std::runtime_error if the connection is lost or the deadline passes.
   std::optional<std::vector<std::string>> Join(int rank, const std::string& host, const std::string& terms,
                                                Deadline deadline);
   void Set(const std::string& key, std::string_view value, Deadline deadline) override;

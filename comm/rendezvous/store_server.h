@@ -22,8 +22,8 @@ namespace gradsync::comm {
 // The key-value store of a job, in rank 0's process. One thread accepts connections, and each connection has
 // a thread that answers its requests. The server rejects clients of another job and clients without the
 // secret. The server closes a connection if a client sends a payload larger than the limits of protocol.h.
-// When a client connects while 64 other clients have not proved that they know the secret, the server rejects
-// the one of the 64 that connected first. Thread-safe.
+// When a client connects while 64 other clients have not proved that they know the secret, the server closes
+// the oldest of these 64 connections. Thread-safe.
 class StoreServer : public Store {
  public:
   struct Options {
@@ -72,8 +72,8 @@ class StoreServer : public Store {
 
   void WakeAll();
   void Accept();
-  // If 64 connected clients have not yet proved that they know the secret, rejects the one that connected
-  // first. The rejected client may connect again.
+  // Called when a client connects. If 64 other clients have not yet proved that they know the secret, makes
+  // the server close the oldest of these 64 connections.
   void RejectOldest();
   void Serve(Connection& connection);
   // Checks a client's job, run and secret, and lets it join as a rank. Returns true when all ranks have
@@ -81,8 +81,9 @@ class StoreServer : public Store {
   bool Admit(Connection& connection);
   // Returns the answer to kJoin, a client's request to join as `rank`. Waits until all ranks have joined, the
   // job has failed, or rank 0 ends. The answer is kNo, which rejects the client, if another client that has
-  // joined as `rank` does not disconnect within one second. The answer is kLater, after which the client
-  // tries again, if all ranks had joined before this request or if rank 0 ends.
+  // joined as `rank` is still connected one second after the request. The answer is kLater, after which the
+  // client tries again, if the request came after all ranks had joined, or if rank 0 ends before all ranks
+  // have joined.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   void Answer(Connection& connection);
   // Returns the frame (message), of type kFailed or kRefused, with which rank 0 tells another rank the cause
@@ -92,9 +93,9 @@ class StoreServer : public Store {
   }
   // Called before rank 0 closes a client's connection: may send the client a last frame for which the client
   // has not asked. If the job has failed and the client is a rank of the job, sends the cause, which the
-  // client can read from its socket even after rank 0 has ended. If the client has not joined, sends kLater
-  // if rank 0 ends, or if RejectOldest has rejected this client to make room for a new one. After kLater the
-  // client connects again; without the frame kLater, the client would assume that rank 0 has died.
+  // client can read from its socket even after rank 0 has ended. A client that has not joined receives the
+  // frame kLater, which tells it to connect again, if rank 0 ends or if RejectOldest has ended this
+  // connection.
   void SendGoodbye(Connection& connection, bool is_rank);
   void MarkInformed(int rank);
 

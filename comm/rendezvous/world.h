@@ -49,11 +49,10 @@ struct World {
   bool launched_by_other() const { return !launched_by_self() && launcher != "none"; }
 };
 
-// Returns a text that identifies this process's host: world.host if it is not empty; else HostIdentity(),
-// which names this boot of the kernel and this network namespace, and the IP address from which this host
-// sends to other hosts. The address is needed because copies of a running virtual machine have one
-// HostIdentity(). If world.host is empty, HostOf returns the same text in all processes of one Linux network
-// namespace.
+// Returns a text that identifies this process's host: world.host if it is not empty. Otherwise the text
+// consists of HostIdentity(), which names this boot of the kernel and this network namespace, and of the IP
+// address from which this host sends to other hosts. If world.host is empty, HostOf returns the same text in
+// all processes of one Linux network namespace.
 std::string HostOf(const World& world);
 
 // A function that returns the value of an environment variable, or nullopt if it is not set.
@@ -85,10 +84,11 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // CollectiveError on rank 0. Job's constructor accepts a name that means only loopback if the name is
 // localhost, or if local_size says that all ranks are on one host.
 //
-// Throws InvalidInput, naming the environment variable, if a variable other than GRADSYNC_RENDEZVOUS has a
-// malformed value or contradicts another variable. Also throws InvalidInput if the world has several ranks
-// and the variables give no rendezvous. Throws InvalidInput, too, if no launcher has started this process,
-// but a variable with settings for torchrun is set, such as PET_NNODES.
+// WorldFromEnvironment throws InvalidInput, naming the environment variable, if a variable other than
+// GRADSYNC_RENDEZVOUS is malformed or contradicts another, such as a rank that is not below the number of
+// ranks. Also throws InvalidInput if the world has several ranks and the variables give no rendezvous. Throws
+// InvalidInput, too, if no launcher has started this process, but a variable with settings for torchrun is
+// set, such as PET_NNODES.
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 

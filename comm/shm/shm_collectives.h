@@ -18,8 +18,8 @@ namespace gradsync::comm {
 // buffer is memory that all ranks have mapped, with a part for each rank. Thread-safe.
 class SharedBuffers {
  public:
-  // The shared buffer in which a tensor is, and where in a rank's part of the buffer the tensor begins.
-  // `buffer` is 0 if the tensor is in no shared buffer.
+  // The shared buffer in which a tensor is, and where in a rank's part of the buffer the tensor begins. The
+  // number `buffer` is 0 if the tensor is in no shared buffer.
   struct Location {
     int64_t buffer = 0;        // number of the buffer, counted from 1, equal on all ranks
     int64_t offset_bytes = 0;  // offset from the start of a rank's part
@@ -29,9 +29,9 @@ class SharedBuffers {
   void Add(const SharedMemory* memory, size_t bytes);
   void Remove(const SharedMemory* memory);
   Location Find(const void* data) const;
-  // Returns the address, in this process, of the bytes at place.offset_bytes in the part of the shared buffer
-  // that belongs to `rank`. The buffer with the number place.buffer must have been added by Add, and not
-  // removed by Remove.
+  // In the shared buffer with the number place.buffer, each rank has a part. Returns the address, in this
+  // process, of the byte that is place.offset_bytes after the start of the part of `rank`. The buffer must
+  // have been added by Add, and not removed by Remove.
   std::byte* At(int rank, const Location& place) const;
 
  private:
@@ -51,10 +51,9 @@ class SharedBuffers {
 // of this class.
 //
 // Each rank begins a collective by writing a notice to shared memory: a description of the collective. Each
-// rank compares the notices of all ranks with that of rank 0, and the collective fails if they describe
-// different collectives. Each rank has memory for two notices of its own, and uses the two alternately. A
-// rank writes a notice only after it has read the previous notices of all ranks. So all ranks have read the
-// notice that the rank overwrites. The inputs are exchanged in one of three ways:
+// rank compares the notices of all ranks with that of rank 0. If a notice describes another collective than
+// the notice of rank 0, the collective fails. Each rank has memory for two notices, and overwrites the older
+// one only when all ranks have read it. The inputs are exchanged in one of three ways:
 // - Each rank copies a short input into its notice, and computes its own output from the inputs in all
 //   notices. An input is short if the bytes of this rank's input or output, whichever is larger, times the
 //   number of other ranks are at most 64 KiB, or 8 KiB if the input is in a shared buffer.
@@ -65,8 +64,9 @@ class SharedBuffers {
 //   fixed size that all ranks have mapped.
 class ShmCollectives {
  public:
-  // Returns the number of bytes of shared memory that each rank needs for its two notices and its windows.
-  // The caller passes this number to ShmMesh as `area_bytes`.
+  // Returns the number of bytes of shared memory that each rank needs for its notices (descriptions of
+  // collectives) and windows (buffers for chunks of inputs). The caller passes this number to ShmMesh as
+  // `area_bytes`.
   static size_t AreaBytes();
 
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
@@ -78,10 +78,9 @@ class ShmCollectives {
   bool Begin(const Request& request);
   // Runs the collective `request`, and returns when this rank has its result. First writes this rank's notice
   // of `request`, unless a call of Begin has written it, and waits until all ranks have written their
-  // notices. If the notices do not contain all inputs, Run also waits until the other ranks have done their
-  // parts of the collective, such as reading this rank's input. Throws PeerError if this rank has to wait for
-  // a rank that has ended, or waits for another rank for longer than the timeout. Throws std::runtime_error
-  // if ranks issue different collectives.
+  // notices. If the notices do not contain all inputs, Run also waits for the other ranks while the ranks
+  // exchange their inputs. Throws PeerError if this rank has to wait for a rank that has ended, or waits for
+  // another rank for longer than the timeout. Throws std::runtime_error if ranks issue different collectives.
   void Run(const Request& request);
 
  private:
@@ -97,8 +96,9 @@ class ShmCollectives {
   void CheckSame() const;
   // PublishedInputs and SharedInputs return the addresses at which this process reads the ranks' inputs to
   // the current collective: element r is the address of rank r's input. PublishedInputs returns addresses in
-  // the notices, or nullopt if an input is not in its rank's notice. SharedInputs returns addresses in a
-  // shared buffer, or nullopt if the inputs are not all in the same shared buffer.
+  // the notices (descriptions of the collective, with short inputs), or nullopt if an input is not in its
+  // rank's notice. SharedInputs returns addresses in a shared buffer, or nullopt if the inputs are not all in
+  // the same shared buffer.
   std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 

@@ -60,7 +60,7 @@ class ShmMesh {
   // Waits until the step counter (number of calls of Step) of every rank is at least as high as this rank's.
   // Throws PeerError if another rank ends or calls Abort before that other rank's counter has reached this
   // rank's, or if that counter has not reached this rank's within the timeout. The PeerError names the other
-  // rank. After Abort on this rank, the PeerError names no rank.
+  // rank, or no rank if this rank has called Abort.
   void WaitForAll();
   void Meet() {
     Step();
@@ -70,18 +70,18 @@ class ShmMesh {
   // Makes new shared memory, in which each rank has a part of at least `bytes`. All ranks must call Share in
   // the same order with equal `bytes`. A rank must not call Share on two threads at once, but the rank's
   // collectives may run while Share runs. Rank 0 makes the memory and sends its file descriptor to the other
-  // ranks. Throws PeerError if rank 0 has ended or sends nothing within the timeout, and on rank 0 if another
-  // rank has ended. Throws std::runtime_error on a rank whose `bytes` differ from rank 0's, or if the system
-  // refuses memory.
+  // ranks. Throws PeerError on rank 0 if another rank has ended. Throws PeerError on another rank if rank 0
+  // has ended, or does not send the file descriptor within the timeout. Throws std::runtime_error on a rank
+  // whose `bytes` differ from rank 0's, or if the system refuses memory.
   std::unique_ptr<SharedMemory> Share(size_t bytes);
 
-  // After a call of Abort, WaitForAll throws PeerError on this rank if it would have to wait, and on another
-  // rank if it waits for a call of Step that this rank has not made.
+  // After a call of Abort on this rank, WaitForAll on this rank throws PeerError instead of waiting for
+  // another rank. On another rank, WaitForAll throws PeerError when it waits for a call of Step that this
+  // rank has not made.
   void Abort() noexcept;
 
  private:
-  // The step counter of one rank, to which the rank's calls of Step add 1. The counter is at the start of the
-  // rank's part of the shared memory, so it shares no cache line with another rank's counter.
+  // The step counter of one rank, to which the rank's calls of Step add 1.
   struct Progress {
     std::atomic<uint32_t> steps;
     std::atomic<uint32_t> num_sleepers;  // number of ranks that Step must wake
@@ -95,7 +95,7 @@ class ShmMesh {
   Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(control_->part(rank)); }
   bool HasReached(int rank, uint32_t steps) const;
   // Sleeps until `rank` calls Step again, any rank calls Abort, or `at_most` has passed. Returns immediately
-  // if the step counter of `rank` is already at least as high as this rank's.
+  // if the step counter of `rank` is already at least as high as the calling rank's counter.
   void Sleep(int rank, std::chrono::nanoseconds at_most) const;
   // Throws PeerError if another rank has ended or called Abort before that other rank's step counter reached
   // `steps`, or if this rank has called Abort.

@@ -23,7 +23,8 @@ std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int ra
 
 // Returns the process groups of `size` ranks on the CPU: element r is for the thread of rank r. `backend` is
 // "local" (MakeLocalGroups) or one of BackendNames(). With a backend other than "local", the ranks act as if
-// each host had `ranks_per_host` of them, or, if `ranks_per_host` is 0, as if one host had all ranks.
+// they were on several hosts with `ranks_per_host` ranks each. If `ranks_per_host` is 0, the ranks act as if
+// all were on one host.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
     int ranks_per_host = 0);
@@ -35,8 +36,8 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0,
     const BackendOptions& backend_options = {});
 
-// Returns "local", and every backend whose ranks can be threads of one process that use CPU tensors. Tests
-// loop over this list, so that they also test a new backend without a change.
+// Returns "local" and the names of all backends that can run on CPU tensors with every rank as a thread of
+// one process.
 std::vector<std::string> ThreadBackends();
 
 // Returns the `ranks_per_host` that tests of strategies pass to MakeGroups: 2 for a backend with
@@ -51,8 +52,8 @@ struct TestedWorld {
 // ThreadBackends(). "local" and each backend whose ranks must be on one host are paired with each number of
 // ranks in the list `in_memory`. The remaining backends are slower: each of them without
 // ProcessGroup::host_group is paired with each number of ranks in the list `others`. A backend with
-// ProcessGroup::host_group has only one pair, with 4 ranks (two on each of two hosts), or with 2 ranks if
-// this machine has no network. If `others` is empty, backends with ProcessGroup::host_group have no pair.
+// ProcessGroup::host_group is paired only with 4 ranks (two on each of two hosts), or only with 2 ranks if
+// this machine has no network. If `others` is empty, backends with ProcessGroup::host_group are left out.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
 // Returns the address from which this host sends to other hosts; empty if there is no network.

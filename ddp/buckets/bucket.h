@@ -20,11 +20,11 @@ struct Bucket {
   std::vector<model::Parameter*> params;
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
-  // 0 if the ranks send the bucket's gradients themselves; else the size in bytes of the collective's output.
-  // With the class TouchedRows, the output is the messages of all ranks, each with those rows of the bucket's
-  // only gradient that may be nonzero. With the strategy topk, the output is the messages of all ranks, each
-  // with the largest elements of the rank's gradients. With the strategy bf16_wire, the output is a copy of
-  // the gradients in bf16.
+  // 0 if the collective sends the bucket's gradients themselves; else the size in bytes of the tensor that
+  // the collective writes. With the class TouchedRows, this tensor holds a message from each rank: those rows
+  // of the bucket's only gradient that may be nonzero. With the strategy topk, the tensor holds a message
+  // from each rank: the elements that this rank sends. With the strategy bf16_wire, the tensor holds the
+  // gradients in bf16.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
   // The number of hosts if the ranks send the bucket through a comm::HostGroup; else 1. The collectives of a
@@ -51,10 +51,11 @@ struct Bucket {
   }
 };
 
-// Returns the least number of bytes, as a mean over the ranks, that a rank must send in a collective of p =
-// world_size / num_hosts ranks on a vector of `bytes` bytes: (p - 1) / p * bytes for a reduce-scatter,
-// all-gather or broadcast, and 2 (p - 1) / p * bytes for an all-reduce. With several hosts, the result for a
-// reduce-scatter includes the all-reduce of its parts between the hosts.
+// Returns how many bytes each rank must send at least, on average, in a collective of p = world_size /
+// num_hosts ranks: (p - 1) / p * bytes for a reduce-scatter, all-gather or broadcast, and
+// 2 (p - 1) / p * bytes for an all-reduce. `bytes` is the size of an all-gather's output on one rank, or of
+// another collective's input. With several hosts, the result for a reduce-scatter includes the all-reduce of
+// its parts between the hosts.
 double SentBytes(comm::Collective collective, double bytes, int world_size, int num_hosts = 1);
 
 // The buckets that the ranks send, in the order in which they send them. A parameter is in several buckets if
@@ -71,21 +72,21 @@ struct BucketPlan {
 struct BucketLimits {
   size_t bytes;        // maximum size of a bucket of several parameters
   size_t first_bytes;  // maximum size of the first bucket, if it has several parameters
-  // A bucket of several parameters has at most max(last_bytes, bytes of the gradients in later buckets)
-  // bytes, so that the bucket can be sent while backward computes those gradients.
+  // A bucket of several parameters has at most max(last_bytes, rest) bytes, where `rest` is the size of all
+  // gradients in the buckets after it in the plan.
   size_t last_bytes;
   // Each gradient starts at a multiple of this number of bytes from the start of its bucket. The gaps between
   // the gradients are also sent.
   size_t alignment_bytes = 1;
 };
 
-// Puts parameters into buckets in the given order, each bucket as full as `limits` allows. A parameter larger
-// than the limit of its bucket gets a bucket with no other parameter. A parameter of another dtype than the
-// one before it starts a new bucket. Throws InvalidInput if a limit is 0.
+// Puts parameters into buckets in the given order, each bucket as full as `limits` allows. If a parameter is
+// larger than `limits` allows for its bucket, this bucket has no other parameter. A parameter of another
+// dtype than the one before it starts a new bucket. Throws InvalidInput if a limit is 0.
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
 
-// Returns a plan with one bucket for each list of parameters in `units`. All parameters of a list must have
-// one dtype. In its bucket, each gradient starts at a multiple of kLineBytes.
+// Returns a plan with one bucket for each list of parameters in `units`. All parameters in one element of
+// `units` must have the same dtype. In its bucket, each gradient starts at a multiple of kLineBytes.
 BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 
 // Returns a plan of PlanBuckets in which each gradient starts on a cache line of its bucket, because kernels
@@ -96,9 +97,9 @@ BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_by
                       bool small_last);
 
 // Adds to `plan` a bucket with only `param`. In this bucket the ranks all-gather some rows of the gradient of
-// `param` (`messages_bytes`: see Bucket). `order` lists `param` and all parameters of `plan`, whose buckets
-// must have been filled in this order. The new bucket comes directly before the first bucket whose last
-// parameter is after `param` in `order`, or, if there is none, at the end.
+// `param` (`messages_bytes`: see Bucket). `order` lists `param` and all parameters of `plan`. The parameters
+// of `plan` must be in its buckets in the same order as in `order`. The new bucket comes directly before the
+// first bucket whose last parameter is after `param` in `order`, or, if there is none, at the end.
 void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model::Parameter* const> order,
                  BucketPlan& plan);
 
@@ -136,8 +137,8 @@ std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Ten
 // buffers for an empty plan.
 std::vector<model::Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group);
 // Returns one buffer for each bucket, in memory that all ranks of `group` share
-// (ProcessGroup::AllocateShared); no buffers if these ranks share no memory. All ranks of `group` must call
-// this function.
+// (ProcessGroup::AllocateShared). Returns no buffers if the ranks of `group` cannot share memory, for example
+// because they are on several hosts. All ranks of `group` must call this function.
 std::vector<model::Tensor> MakeCommonBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 
 // Calls the caller's function place(param, view) for each parameter of each bucket. `buffers` has one buffer

@@ -8,15 +8,15 @@
 namespace gradsync::ddp {
 
 // Copies a model's buffers from rank 0 to all other ranks. A buffer is a tensor of state that the forward
-// pass changes and that ranks do not average, such as the running statistics of a batch norm. One broadcast
-// sends all buffers.
+// pass changes and that ranks do not average, such as the running statistics of a batch norm. Rank 0 sends
+// all buffers of the model in one broadcast.
 class BufferBroadcast {
  public:
   // All tensors of `buffers` must be on one device.
   explicit BufferBroadcast(std::vector<model::Tensor> buffers);
 
-  // Copies the buffers of rank 0 to this rank's buffers. All ranks must call Run. Run sends nothing if there
-  // are no buffers, and throws CollectiveError if the broadcast fails.
+  // Copies the values of rank 0's `buffers` (see the constructor) into this rank's `buffers`. All ranks must
+  // call Run. Run sends nothing if there are no buffers, and throws CollectiveError if the broadcast fails.
   void Run(comm::ProcessGroup& group) const;
 
  private:

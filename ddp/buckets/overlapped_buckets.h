@@ -10,9 +10,9 @@
 namespace gradsync::ddp {
 
 // The base class of strategies that send buckets (groups of gradients) while backward still runs. A derived
-// class starts the collective of a bucket in its function Send, and may use the result in Receive. A bucket
-// is sent as soon as its gradients are ready and all buckets before it in the plan have been sent, because
-// all ranks must send in the same order.
+// class overrides Send, which starts the collective of a bucket. A derived class may override Receive, which
+// is called after the collective is done. A bucket is sent as soon as its gradients are ready and all buckets
+// before it in the plan have been sent, because all ranks must send in the same order.
 class OverlappedBuckets : public Strategy {
  public:
   void BeginStep() override;
@@ -47,9 +47,9 @@ class OverlappedBuckets : public Strategy {
   // result.
   virtual void Receive(size_t /*i*/) {}
 
-  // Waits for the collectives of the buckets up to and including the i-th, in plan order. Send must have
-  // started the collectives of all these buckets. After each wait, calls Receive for the bucket. Skips
-  // buckets for which Receive has already been called in this step.
+  // Waits for the collectives of the buckets up to and including the i-th, in plan order. All these buckets
+  // must have been sent before the call. When a bucket's collective is done, calls Receive with the bucket's
+  // index. Skips buckets for which Receive has already been called in this step.
   void ReceiveThrough(size_t i);
   void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
 

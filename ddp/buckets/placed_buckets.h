@@ -21,8 +21,8 @@ namespace gradsync::ddp {
 //                computation can hide its sending
 //   rows         an embedding's untouched rows are not sent, if that is cheaper (TouchedRows::Agree)
 //
-// The all-reduces of `core` and `core_update` sum gradients, and nothing divides the sums: instead, the
-// caller multiplies the loss by 1 / number of ranks (loss_scale) before backward.
+// The strategies `core` and `core_update` sum gradients over ranks, but do not divide the sums by the number
+// of ranks. Instead, the caller multiplies the loss by 1 / number of ranks (loss_scale) before backward.
 inline constexpr Option kPlacedOptions[] = {
     {.name = "views",
      .meaning = "1: gradients live in buckets, 0: they are copied in and out",
@@ -69,8 +69,9 @@ class PlacedBuckets : public OverlappedBuckets {
   std::vector<TouchedRows> rows_;  // the gradients of which only rows are sent
 };
 
-// The function Traits::more_copies of `core` and `core_update`: returns 1 with the option views=0, because
-// each gradient then has memory of its own besides its place in a bucket; else 0.
+// Returns the memory that the strategies `core` and `core_update` need besides their buckets, as a multiple
+// of the memory of all gradients (Traits::more_copies). Returns 1 with the option views=0, which keeps each
+// gradient outside the buckets; else 0.
 double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

@@ -19,31 +19,27 @@ namespace gradsync::ddp {
 // rows in one rank's message. In each later step every rank sends one message with its touched rows, and
 // receives the messages of all ranks. If a rank has more rows than this maximum, or its gradient is dense in
 // a step, its message has a flag instead of rows. All ranks then send the whole gradient. All messages have
-// room for the maximum number of rows, so they have one size, and ranks need not first tell each other how
-// many rows they send.
+// room for the maximum number of rows, so they have one size.
 class TouchedRows {
  public:
-  // Returns a TouchedRows object for each parameter of `params` whose gradient is cheaper to send by rows: if
-  // all ranks send the maximum number of rows, these rows and their indices have together fewer bytes than
-  // the gradient. All ranks must call Agree at the end of the same step, in which the ranks sent whole
-  // gradients. The maximum number of rows in one rank's message is the number of row indices, including
-  // repeated ones, that operations on rank 0 listed for the parameter in this step (Parameter::touched_rows),
-  // but at most the embedding's number of rows. A later batch of the same shape lists as many indices, so its
-  // rows also fit into a message. Gradients must be on the CPU, because for gradients on a GPU the host would
-  // have to wait until the GPU has computed the indices. Agree broadcasts rank 0's maximum numbers of rows,
-  // and throws CollectiveError if the broadcast fails.
+  // Returns a TouchedRows object for each parameter of `params` whose gradient is cheaper to send by rows.
+  // Sending rows is cheaper if `max_rows` rows from each rank, with their indices, have together fewer bytes
+  // than the whole gradient. `max_rows` is the maximum number of rows in one rank's message: the number of
+  // row indices, including repeated ones, that operations on rank 0 listed for the parameter in this step
+  // (Parameter::touched_rows). If the embedding has fewer rows than this number, `max_rows` is the
+  // embedding's number of rows. All ranks must call Agree at the end of the same step. Gradients must be on
+  // the CPU. Throws CollectiveError if the broadcast of `max_rows` from rank 0 fails.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
-  // Returns the size in bytes of the messages of all ranks together. An all-gather gives these messages to
-  // each rank.
+  // Returns the size in bytes of the messages of all ranks together, which each rank receives in every step.
   size_t bytes() const { return everyones_.nbytes(); }
 
   // Call these in each step, on all ranks:
   //
-  // Begin zeroes the parameter's gradient, so that backward can add to it. Call Begin before forward. The
-  // gradient's memory must stay the same in all steps, and only backward and this object may write to it:
-  // after a step that sent rows, Begin zeroes only the rows that ranks sent.
+  // Begin zeroes the gradient of param(), so that backward can add to it. Call Begin before forward. The
+  // gradient must stay at one address in all steps, and only backward and the TouchedRows object may write to
+  // it. If the ranks sent rows in the step before, Begin zeroes only the rows that any rank sent.
   void Begin();
   // Starts an all-gather of the messages of all ranks, and does not wait for it. A rank's message has the
   // rows of the gradient that were touched in this step, or says that the whole gradient must be sent. Call
@@ -57,10 +53,10 @@ class TouchedRows {
  private:
   TouchedRows(model::Parameter& param, int64_t max_rows, comm::ProcessGroup& group);
 
-  // A message begins with the number of its rows, or with kWhole if all ranks must send the whole gradient;
-  // ranks then ignore the rest of the message. Next comes room for max_rows row numbers; a message with fewer
-  // rows leaves the rest of this room unused. Then come the elements of these rows, from the next start of a
-  // cache line on.
+  // A message begins with the number of its rows, or with kWhole if all ranks must send the whole gradient.
+  // Ranks ignore everything in a message after kWhole. The number of rows is followed by room for max_rows
+  // row numbers; a message with fewer rows leaves the rest of this room unused. Then come the elements of
+  // these rows, from the next start of a cache line on.
   static constexpr int32_t kWhole = -1;
   int32_t* Head(const model::Tensor& messages, int rank) const;
   std::span<const int32_t> IdsFrom(int rank) const;

@@ -23,20 +23,19 @@ struct StrategyOptions {
   // maximum has a bucket with no other parameter. The strategy `owned` also makes a bucket of several
   // matrices larger than bucket_bytes where every smaller bucket would need too much padding (PlanOwned).
   size_t bucket_bytes = kDefaultBucketBytes;
-  // If true, OnGradReady searches each gradient of this rank for NaN and infinity before it is averaged, and
-  // throws std::runtime_error, which names parameter, rank and step. The search needs time, because it reads
-  // every element.
+  // If true, OnGradReady searches each gradient of this rank for NaN and infinity before the ranks average
+  // the gradient. If OnGradReady finds one, it throws std::runtime_error, which names parameter, rank and
+  // step.
   bool check_gradients = false;
   // For tests on the CPU: if true, the strategy `zero3` overwrites gathered weights with NaN when it no
   // longer needs them, so that a test notices a later read.
   bool spoil_weights = false;
-  // True if the caller promises that no second strategy trains the parameters of the strategy with these
-  // options, until that first strategy is destroyed or its Reset is called. With this promise, a strategy
-  // that keeps the weights in parts, or in memory that ranks share, may return the parameters' own memory to
-  // the system, if the parameters are on the CPU. The weights in the parameters' own memory are then lost. So
-  // the caller must write the weights again after Reset, before the first step. After the strategy is
-  // destroyed, the parameters hold the trained weights if the caller called CompleteValues after the last
-  // step.
+  // True if the caller promises that only the strategy made with these options trains its parameters. The
+  // promise ends when this strategy is destroyed or its Reset is called. With the promise, a strategy that
+  // keeps the weights in parts, or in memory that ranks share, may free the CPU memory in which the
+  // parameters had their weights before the strategy was made. The weights in the freed memory are lost, so
+  // the caller must write the weights again after Reset. The parameters hold the trained weights after the
+  // strategy is destroyed, if the caller has called CompleteValues after the strategy's last step.
   bool is_alone = false;
   // The strategy's options, by name; missing options have their defaults. MakeStrategy throws InvalidInput
   // for names and values that Traits::options does not allow.
@@ -68,8 +67,8 @@ inline int64_t StartOf(const Traits& traits, const StrategyOptions& options) {
 }
 
 // Returns approximately the maximum memory of the strategy's buffers on a rank, as a multiple of the memory
-// of all gradients. `largest_unit` is the fraction of the model's elements that the largest unit
-// (StrategyContext::units) has.
+// of all gradients. `largest_unit` is the number of elements of the largest unit (group of parameters that
+// are gathered together), divided by that of the model.
 inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int world_size,
                        double largest_unit = 1) {
   const double more =

@@ -21,9 +21,10 @@ struct BucketPlan;  // ddp/buckets/bucket.h
 //   strategy.Finish();
 //   strategy.Update(optimizer);
 //
-// A step may have several passes (forward and backward of a part of the batch), whose gradients are added. If
-// needs_every_pass() is false, the caller calls OnGradReady in the last pass only. If needs_every_pass() is
-// true, the caller calls OnGradReady in every pass, and EndPass after every pass except the last.
+// The caller may split a step into several passes, each forward and backward of a part of the batch. The
+// gradients of all passes are added. If needs_every_pass() is false, the caller calls OnGradReady in the last
+// pass only. If needs_every_pass() is true, the caller calls OnGradReady in every pass, and EndPass after
+// every pass except the last.
 //
 // OnGradReady of a strategy that MakeStrategy made throws std::logic_error, naming the parameter, for a
 // parameter that the strategy does not train. OnGradReady also throws std::logic_error if it is called twice
@@ -36,9 +37,8 @@ class Strategy {
   // The caller calls BeginStep before the first forward of a step. A strategy that keeps gradients in buckets
   // may make each p.grad() a view of a bucket in BeginStep.
   virtual void BeginStep() {}
-  // The caller calls OnGradReady once for each parameter, during backward, as soon as the parameter's
-  // gradient is complete. The caller calls OnGradReady in every pass of a step if needs_every_pass() is true,
-  // else only in the last pass.
+  // The caller calls OnGradReady once for each parameter, during the backward of a pass, as soon as the
+  // parameter's gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
   // Returns whether the caller must pass OnUse as the argument on_use of the function Backward. If OnUse is
   // passed, Backward calls OnUse before it reads a weight, so that the strategy can wait for this weight. In
@@ -60,12 +60,12 @@ class Strategy {
   // SquaredNorm, which clipping needs, is optional: in each step either all ranks call it, between Finish and
   // Update, or no rank does. If Traits::can_clip is false, SquaredNorm must not be called.
   virtual double SquaredNorm(std::span<model::Parameter* const> params);
-  // Updates the weights with the gradients times grad_scale; all ranks must call Update. `optimizer` must be
-  // an optimizer for all parameters, and the same object in every step. A strategy that shards the
-  // optimizer's state makes its own optimizer for this rank's parts, with the settings of `optimizer`
-  // (Optimizer::ForParts). Later updates take only the learning rate and the number of steps from
-  // `optimizer`. If Traits::can_clip is false, a strategy that MakeStrategy made throws InvalidInput unless
-  // grad_scale is 1.
+  // Updates the weights with the gradients multiplied by grad_scale, for example to clip them. All ranks must
+  // call Update. `optimizer` must be an optimizer for all parameters, and the same object in every step. A
+  // strategy that shards the optimizer's state makes its own optimizer for this rank's parts, with the
+  // settings of `optimizer` (Optimizer::ForParts). Later updates take only the learning rate and the number
+  // of steps from `optimizer`. If Traits::can_clip is false, a strategy that MakeStrategy made throws
+  // InvalidInput unless grad_scale is 1.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
 
   // Returns whether the weights are, from the first BeginStep on, in memory that all ranks of a host share.
@@ -92,15 +92,16 @@ class Strategy {
   virtual void CompleteGradients() {}
   // Makes every p.value() the whole current value: gathers the parts if each rank has only a part of the
   // weights, and waits for gathers that still run. Removes the functions that the strategy has set by
-  // Parameter::SetOnRead. All ranks must call CompleteValues, between steps. CompleteValues needs time, and
-  // in the strategy `zero3` it may need memory for the whole weights.
+  // Parameter::SetOnRead. All ranks must call CompleteValues, between steps. In the strategy `zero3`,
+  // CompleteValues may allocate memory for the whole weights.
   virtual void CompleteValues() {}
   // Returns the tensors that the strategy keeps from step to step besides the weights, for saving and
   // loading. These tensors include the optimizer's state only if the strategy shards it; else the caller
   // saves that state.
   virtual std::vector<model::NamedTensor> State() { return {}; }
   // Resets the strategy to its state before the first step, so that the caller can train again from other
-  // weights. All ranks must call Reset. What ranks have agreed on, such as the order of buckets, may remain.
+  // weights. All ranks must call Reset. Reset may keep what the ranks have agreed on in earlier steps, such
+  // as the order of buckets.
   virtual void Reset() {}
 
   // Returns the factor by which the caller multiplies the loss: 1 divided by the number of ranks if the

@@ -35,8 +35,8 @@ struct Option {
     kCarry,
     // If a strategy's option with the role kPasses is not 0, ranks reduce gradients in every pass
     // (micro-batch) of a step. If the option is 0, each rank adds the gradients of all its passes, and
-    // reduces the sums only in the last pass. In a step of several passes, the sums need at most one
-    // additional copy of all gradients.
+    // reduces the sums only in the last pass. The sums need at most as much additional memory as all
+    // gradients.
     kPasses,
     kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
   };
@@ -119,17 +119,17 @@ struct Traits {
   bool places_gradients = false;
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
   // A function that returns the memory of the strategy's further buffers, which the field gradient_copies
-  // does not count, as a multiple of the memory of all gradients. `largest_unit` is the fraction of the
-  // model's elements that the largest unit (StrategyContext::units) has. If the pointer more_copies is null,
-  // gradient_copies counts all buffers of the strategy.
+  // does not count, as a multiple of the memory of all gradients. The argument `largest_unit` is the number
+  // of elements of the largest unit (group of parameters that are gathered together), divided by that of the
+  // model. If the pointer more_copies is null, the strategy has no further buffers.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The options that users can set in StrategyOptions::values; bucket_bytes is not one of them.
   std::span<const Option> options = {};
   // A function that returns how many times a rank gathers a weight in a step of one forward and backward, on
-  // average over all weights. The number is not valid for ranks that share the weights in memory, because
-  // they gather none. `units` has the size of each unit (StrategyContext::units), as a fraction of the
-  // model's elements, in forward order. If the pointer is null and shards_state is true, a rank gathers each
-  // weight once per step.
+  // average over all weights. Callers must not use this number if the ranks have the weights in shared
+  // memory, because they then gather no weights. For each group of parameters that are gathered together
+  // (StrategyContext::units), in forward order, `units` has the group's number of elements divided by the
+  // model's. If the pointer is null and shards_state is true, a rank gathers each weight once per step.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // A function that makes the strategy's Reference (ddp/lossy/reference.h), which computes the gradients or
   // weights that the strategy must have. Tests and benchmarks compare the strategy's gradients or weights
@@ -142,10 +142,11 @@ struct Traits {
   // comparison with PyTorch if an option of the strategy has a value other than its default, and the option's
   // keeps_twin is false.
   std::string_view pytorch_twin = {};
-  // Benchmarks also check the gradients of PyTorch's pytorch_twin against those of one process on the batches
-  // of all ranks. Benchmarks allow the larger of two relative errors: twin_differs_by, and a tolerance for
-  // rounding errors, which depends on the dtype and the batch. twin_differs_by is infinite, which means no
-  // check, if the ranks of pytorch_twin do not update with the mean gradient.
+  // Benchmarks compare the gradients of the PyTorch strategy `pytorch_twin` with the gradients of one process
+  // on the batches of all ranks. Benchmarks allow the larger of two relative errors: twin_differs_by, and a
+  // tolerance for rounding errors, which depends on the dtype and the batch. twin_differs_by is infinite,
+  // which switches the comparison off, if the PyTorch strategy does not update the weights with the mean
+  // gradient.
   double twin_differs_by = 0;
   // The unit of the benchmarks' option published_size, which gives a bucket the size that a published
   // experiment used: bytes if true, elements of gradients if false.
