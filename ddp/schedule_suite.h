@@ -84,8 +84,8 @@ class LoggingGroup : public comm::ProcessGroup {
   bool has_common_memory = false;
 
  private:
-  // The state of a collective that LoggingGroup::Issue has logged. Wait appends "wait " and the text that
-  // Issue has logged for the collective to the log, such as "wait reduce 262144" (bytes).
+  // The state of a collective that LoggingGroup::Issue has logged. Wait logs "wait " and the text that Issue
+  // has logged for the collective, such as "wait reduce 262144" (bytes).
   class Issued : public comm::Work::State {
    public:
     Issued(LoggingGroup& group, std::string name) : group_(group), name_(std::move(name)) {}
@@ -164,8 +164,7 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Returns whether BeginStep of the strategy `name` makes every parameter's grad() use other memory than
-  // before.
+  // Returns whether BeginStep of the strategy `name` sets new memory for every gradient (PlaceGrad).
   bool PlacesGradients(const std::string& name) {
     Make(name);
     bool places = true;

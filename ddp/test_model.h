@@ -66,8 +66,8 @@ class TestModel {
   }
 
   // Returns what one use of the parameter with the index `param` adds to element i of the parameter's
-  // gradient. `weight` is the value of the parameter's element i that this use reads. The result includes no
-  // factor of Scaled.
+  // gradient. `weight` is the value of the parameter's element i that this use reads. A factor by which
+  // Scaled multiplies the loss is not included.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
@@ -93,8 +93,8 @@ class TestModel {
     return Loss(rank, step, Once(), visit);
   }
   // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If rows(i)
-  // returns row numbers, and not nullopt, the parameter uses[i] must have one column. Use i then adds zero to
-  // the parameter's gradient in all rows except rows(i), and passes rows(i) to OpGradient::Contribute.
+  // returns row numbers, and not nullopt, the parameter uses[i] must have one column. Use i adds zero to this
+  // parameter's gradient outside the rows rows(i), and passes rows(i) to OpGradient::Contribute.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));

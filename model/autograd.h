@@ -99,12 +99,13 @@ class OpGradient {
   }
 
   // Adds the gradient of the operation's output, viewed in the shape of input i, to the gradient of input i.
-  // Copies no elements if input i is no parameter and its gradient has no earlier summand.
+  // If input i is no parameter, and nothing has been added to its gradient before, PassThrough copies no
+  // elements.
   void PassThrough(int i);
 
   // Call Open and Close, instead of Contribute, if one kernel computes the gradients of several inputs
-  // together: call Open for each input that needs a gradient, run the kernel, which writes to the memory that
-  // Open has returned, and call Close for each of these inputs.
+  // together. Open returns the memory to which the kernel writes or adds the gradient of one input. Call Open
+  // for each input that needs a gradient, run the kernel, and call Close for each of these inputs.
   Destination<Tensor> Open(int i);
   void Close(int i, const Tensor& rows = {});
 

@@ -60,9 +60,8 @@ std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases, const std::f
 // `dtype` is not bf16, all inputs have this dtype. If `dtype` is bf16, only the inputs with the role
 // kActivation are bf16; the others are f32, and the values of inputs with the role kMatrix are exact in bf16.
 std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, DType dtype);
-// Returns the argument `copy` for the constructor of the Parameter that a test makes for input i of test case
-// `c`: kBF16 (a copy in bf16) if `dtype` is bf16 and the input is a weight matrix (Role::kMatrix), else
-// kNone.
+// Returns the argument `copy` for the constructor of the Parameter for input i of test case `c`: kBF16 (a
+// copy in bf16) if `dtype` is bf16 and the input is a weight matrix (Role::kMatrix), else kNone.
 Parameter::Copy CopyOfInput(const FunctionCase& c, size_t i, DType dtype);
 
 }  // namespace gradsync::model

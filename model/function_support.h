@@ -45,10 +45,10 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
 // has a pointer to the tensor's elements instead of the tensor.
 using Grad = Destination<Tensor>;
 
-// If input i needs a gradient, runs a kernel that writes or adds this gradient to `grad`. The caller's
-// template lambda `make` returns the kernel: Contribute calls make.operator()<T>(grad). T is the C++ type for
-// the dtype of the tensor `like`. `rows`, if given, is an i32 tensor with the numbers of the rows of this
-// gradient that may be nonzero.
+// If input i needs a gradient, runs a kernel that writes this gradient to `grad`, or adds it there. The
+// caller's template lambda `make` returns the kernel: Contribute calls make.operator()<T>(grad). T is the C++
+// type for the dtype of the tensor `like`. `rows`, if given, is an i32 tensor with the numbers of the rows of
+// this gradient that may be nonzero.
 template <class Make>
 void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, const Tensor& rows = {}) {
   const auto write = [&](const Grad& grad) {

@@ -33,9 +33,9 @@ class LowRank {
   // Computes the matrix M = G + E from the gradient G and the unsent part E, and the factor P = M Q. The
   // caller then averages P over ranks.
   void MakeP();
-  // Orthonormalises the columns of the averaged factor P. Then computes the factor Q = M' P, where M' is the
-  // transpose of the matrix M = G + E of MakeP. The caller then averages Q over ranks. If P is bitwise equal
-  // on all ranks, the orthonormalised P is also bitwise equal.
+  // Orthonormalises the columns of the averaged factor P. With this P, computes the factor Q = M' P, where M'
+  // is the transpose of MakeP's matrix M = G + E. The caller then averages Q over ranks. If P is bitwise
+  // equal on all ranks, the orthonormalised P is also bitwise equal.
   void MakeQ();
   // Computes the new gradient G = P Q', where Q' is the transpose of the averaged Q, and the unsent part E =
   // M - G.

@@ -40,8 +40,9 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 // ranks and does not depend on what a rank reads. The bucket outside all units (PlanOfUnits::AtAnyTime) is
 // gathered once per step: BeginStep starts this gather.
 //
-// If parameters have bf16 copies, each rank keeps its parts of the weights (parts()) in f32. The gathered
-// weights of units are then bf16, and those of the bucket outside all units (PlanOfUnits::AtAnyTime) f32.
+// If parameters have bf16 copies, each rank keeps its parts of the weights (parts()) in f32. With bf16
+// copies, the gathered weights of units are bf16, and those of the bucket outside all units
+// (PlanOfUnits::AtAnyTime) are f32.
 class GatheredWeights {
  public:
   // `spoils` is for tests on the CPU: if true, GatheredWeights overwrites a unit's gathered weights with NaN
@@ -66,11 +67,11 @@ class GatheredWeights {
   // Begins a pass (forward and backward), whose forward gathers each unit anew. Parameter::ForwardValue may
   // be called in forward, from BeginPass to Enter(0), but not in backward.
   void BeginPass();
-  // Call Enter in backward for i = 0, 1, ..., n, where n is the number of units; buckets 0 to n - 1 hold one
-  // unit each. Call Enter(i) when backward has computed the gradients of bucket i - 1, and before it reads
-  // bucket i. Enter(0) ends forward. For i > 0, Enter lets other units use the memory of bucket i - 1. If
-  // bucket i + window - 1 is a unit, Enter then starts its gather. Use(i) waits until the weights of bucket i
-  // are gathered.
+  // Call Enter in backward for i = 0, 1, ..., n, the number of units; buckets 0 to n - 1 hold one unit each.
+  // Call Enter(i) when backward has computed the gradients of bucket i - 1, and before it reads bucket i.
+  // Enter(0) ends forward. For i > 0, Enter lets other units use the memory of bucket i - 1. If bucket i +
+  // window - 1 is a unit, Enter then starts its gather. Use(i) waits until the weights of bucket i are
+  // gathered.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 

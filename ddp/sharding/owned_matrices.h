@@ -24,12 +24,12 @@ struct OwnedPlan {
 // most work goes to the rank that has the least work from the buckets packed before this bucket. The part
 // with the second most work goes to the rank with the second least work, and so on. Shorter parts of a bucket
 // are padded to the length of its longest part. A bucket takes as many of the next matrices of `order` as fit
-// into `bucket_bytes` bytes with a padding of at most 10 % of the matrices' elements. If none fit so, the
-// bucket exceeds `bucket_bytes`, and takes the fewest matrices with at most 10 % padding. If no number of
-// matrices has at most 10 % padding, the bucket takes all remaining matrices. This last bucket is then merged
-// with as few of the buckets before it as bring its padding to at most 10 %, if any do. PlanPlaced packs the
-// parameters that are not matrices into buckets without matrices. All buckets are sorted by the position of
-// their last parameter in `order`.
+// into `bucket_bytes` bytes with a padding of at most 10 % of the matrices' elements. If no number of
+// matrices meets both limits, the bucket exceeds `bucket_bytes`, and takes the fewest matrices with at most
+// 10 % padding. If no number of matrices has at most 10 % padding, the bucket takes all remaining matrices.
+// This last bucket is then merged with as few of the buckets before it as bring its padding to at most 10 %,
+// if any do. PlanPlaced packs the parameters that are not matrices into buckets without matrices. All buckets
+// are sorted by the position of their last parameter in `order`.
 OwnedPlan PlanOwned(std::span<model::Parameter* const> order, int num_parts, size_t bucket_bytes);
 
 }  // namespace gradsync::ddp

@@ -57,8 +57,8 @@ class ShardedStrategy : public OverlappedBuckets {
   double loss_scale() const override { return 1.0 / (group_.size() * group_.num_hosts()); }
   bool places_values() const override { return !values_.empty(); }
   // Returns the collectives of the last step: one reduce-scatter of each bucket in each pass (micro-batch),
-  // and then one all-gather of each bucket. If ranks keep a common copy of the weights, there are no
-  // all-gathers. Barriers are not listed.
+  // and one all-gather of each bucket after the last pass. If ranks keep a common copy of the weights, there
+  // are no all-gathers. Barriers are not listed.
   BucketPlan plan() const override;
 
   // Makes this object the owner of `group`, the process group to which the constructor got a reference.

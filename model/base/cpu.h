@@ -2,9 +2,9 @@
 
 namespace gradsync {
 
-// The instruction sets AVX2, FMA and BMI2: true for each that a processor has. ThisCpu() returns those of
-// this computer's processor. This project's programs need AVX2, FMA and BMI2, because .bazelrc compiles them
-// for x86-64-v3.
+// For each of the instruction sets AVX2, FMA and BMI2: true if a processor has it. ThisCpu() returns the
+// CpuFeatures of this computer's processor. This project's programs need AVX2, FMA and BMI2, because .bazelrc
+// compiles them for x86-64-v3.
 struct CpuFeatures {
   bool avx2 = false;
   bool fma = false;

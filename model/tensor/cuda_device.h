@@ -55,8 +55,7 @@ class CudaOutOfMemory : public std::bad_alloc {
 int CudaDeviceCount();
 // Returns the total memory, in bytes, of the GPU with the number `ordinal`; 0 if there is no such GPU.
 size_t CudaMemoryBytes(int ordinal);
-// Returns the version of the CUDA runtime library that this program runs with, such as "13.0"; "" in a build
-// without CUDA.
+// Returns the version of the CUDA runtime library in use, such as "13.0"; "" in a build without CUDA.
 std::string CudaRuntimeVersion();
 // Returns the newest CUDA version that the driver supports; "" without a driver or in a build without CUDA.
 std::string CudaDriverVersion();

@@ -70,9 +70,8 @@ class Tensor {
   // these elements are not all inside this tensor.
   Tensor Slice(int64_t offset, Shape shape) const;
 
-  // Returns a view of this tensor's memory with the given shape and dtype, which starts `offset_bytes` bytes
-  // after the start of this tensor. Throws InvalidInput if the view is not inside this tensor, or not aligned
-  // for `dtype`.
+  // Returns a view of this tensor's memory, with the given shape and dtype, from byte `offset_bytes` on.
+  // Throws InvalidInput if the view is not inside this tensor, or not aligned for `dtype`.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
   // Returns whether no other Tensor object shares this tensor's storage. Tensors that two calls of Over()
