@@ -58,8 +58,8 @@ class LoggingGroup : public comm::ProcessGroup {
         return Log("reduce_scatter", output);
       case comm::Collective::kAllGather:
         for (int rank = 0; rank < size(); ++rank) {
-          // Uses memmove, because Tensor::CopyFrom would also count the write (Tensor::CountWrite); a real
-          // all-gather does not count its writes.
+          // Copies `input` by memmove, because Tensor::CopyFrom would also call Tensor::CountWrite, which a
+          // real all-gather does not call.
           const Tensor part = output.Slice(rank * input.numel(), input.shape());
           std::memmove(part.raw_data(), input.raw_data(), input.nbytes());
         }
@@ -84,8 +84,8 @@ class LoggingGroup : public comm::ProcessGroup {
   bool has_common_memory = false;
 
  private:
-  // The state of a collective that LoggingGroup::Issue has logged. Its function Wait appends "wait " and the
-  // collective's own entry, such as "reduce 262144" (bytes), to the log.
+  // The state of a collective that LoggingGroup::Issue has logged. Wait logs "wait " and the text that Issue
+  // has logged for the collective, such as "wait reduce 262144" (bytes).
   class Issued : public comm::Work::State {
    public:
     Issued(LoggingGroup& group, std::string name) : group_(group), name_(std::move(name)) {}
@@ -164,7 +164,7 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Returns whether BeginStep of the strategy `name` gives all gradients other memory than they had before.
+  // Returns whether BeginStep of the strategy `name` sets new memory for every gradient (PlaceGrad).
   bool PlacesGradients(const std::string& name) {
     Make(name);
     bool places = true;

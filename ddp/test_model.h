@@ -23,10 +23,10 @@
 // the parameter's value that forward reads; for elements with an odd index, w is the value that backward
 // reads. So if forward has read wrong weights, gradient elements with even indices are wrong; if backward has
 // read wrong weights, those with odd indices are wrong. The summands of a gradient element, x and 15 floor(w
-// / 16), are small multiples of 15, so that sums of gradients, and their means over 1, 2, 3, 4, 5, 6 or 8
-// ranks, have no rounding error. (1/3, 1/5 and 1/6 are rounded, but by so little that their products with a
-// multiple of 15 round to the exact result.) Under gradient descent with a learning rate of 0.5, the weights
-// w stay small, and so do the gradients.
+// / 16), are multiples of 15 and far below 2^24. So f32 sums of gradients, and their means over 1, 2, 3, 4,
+// 5, 6 or 8 ranks, have no rounding error. (1/3, 1/5 and 1/6 are rounded, but by so little that their
+// products with a multiple of 15 round to the exact result.) Under gradient descent with a learning rate of
+// 0.5, the weights w stay small, and so do the gradients.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -66,8 +66,8 @@ class TestModel {
   }
 
   // Returns what one use of the parameter with the index `param` adds to element i of the parameter's
-  // gradient, if this use reads `weight` as the parameter's element i, and the function Scaled has not
-  // multiplied the loss by a factor.
+  // gradient. `weight` is the value of the parameter's element i that this use reads. A factor by which
+  // Scaled multiplies the loss is not included.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
@@ -87,16 +87,14 @@ class TestModel {
     return uses;
   }
 
-  // Returns the loss of a graph that uses every parameter once, in forward order. For each parameter,
-  // Backward of this loss calls the function visit(index of the parameter), if one is given, just before it
-  // computes the parameter's gradient.
+  // Returns the loss of a graph that uses every parameter once, in forward order. If `visit` is given,
+  // Backward calls visit(i) just before it computes the gradient of parameter i.
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
-  // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If the
-  // function `rows` returns row numbers for use i, the parameter uses[i] must have one column. Use i's
-  // contribution to the parameter's gradient is then zero in all rows that `rows` does not return. Use i
-  // passes the returned row numbers to OpGradient::Contribute.
+  // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If rows(i)
+  // returns row numbers, and not nullopt, the parameter uses[i] must have one column. Use i adds zero to this
+  // parameter's gradient outside the rows rows(i), and passes rows(i) to OpGradient::Contribute.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));

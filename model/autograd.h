@@ -74,9 +74,8 @@ class Var {
   std::shared_ptr<Node> node_;         // set for the output of an operation
 };
 
-// The type of the argument of an operation's backward function. The function reads the gradient of the
-// operation's output from this argument (output_grad), and passes the gradients of the inputs to the argument
-// (Contribute).
+// The argument of an operation's backward function. The backward function reads the gradient of the
+// operation's output by output_grad(), and adds to the gradients of the operation's inputs by Contribute().
 class OpGradient {
  public:
   const char* name() const;
@@ -99,13 +98,14 @@ class OpGradient {
     Close(i, rows);
   }
 
-  // Adds the gradient of the operation's output, in the shape of input i, to the gradient of input i, without
-  // a copy if possible.
+  // Adds the gradient of the operation's output, viewed in the shape of input i, to the gradient of input i.
+  // If input i is no parameter, and nothing has been added to its gradient before, PassThrough copies no
+  // elements.
   void PassThrough(int i);
 
-  // Contribute passes on the gradient of one input; call Open and Close instead if one kernel computes the
-  // gradients of several inputs together. Call Open for each input that needs a gradient, run the kernel,
-  // which writes to the memory that Open has returned, and call Close for each of these inputs.
+  // Call Open and Close, instead of Contribute, if one kernel computes the gradients of several inputs
+  // together. Open returns the memory to which the kernel writes or adds the gradient of one input. Call Open
+  // for each input that needs a gradient, run the kernel, and call Close for each of these inputs.
   Destination<Tensor> Open(int i);
   void Close(int i, const Tensor& rows = {});
 

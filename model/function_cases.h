@@ -56,12 +56,12 @@ std::vector<FunctionCase> WithBF16(std::vector<FunctionCase> cases);
 
 std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases, const std::function<DevicePtr()>& device);
 
-// Makes inputs with random values in [-3, 3] for the operation of case c. If `dtype` is not bf16, all inputs
-// have this dtype. If `dtype` is bf16, only the inputs with the role kActivation are bf16; the others are
-// f32, and the values of inputs with the role kMatrix are exact in bf16.
+// Makes the input tensors of the operation that test case `c` checks, with random values in [-3, 3]. If
+// `dtype` is not bf16, all inputs have this dtype. If `dtype` is bf16, only the inputs with the role
+// kActivation are bf16; the others are f32, and the values of inputs with the role kMatrix are exact in bf16.
 std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, DType dtype);
-// Returns the constructor's argument `copy` of the Parameter that a test makes for input i of case c: kBF16
-// if `dtype` is bf16 and the input's role is kMatrix, else kNone.
+// Returns the argument `copy` for the constructor of the Parameter for input i of test case `c`: kBF16 (a
+// copy in bf16) if `dtype` is bf16 and the input is a weight matrix (Role::kMatrix), else kNone.
 Parameter::Copy CopyOfInput(const FunctionCase& c, size_t i, DType dtype);
 
 }  // namespace gradsync::model

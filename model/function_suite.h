@@ -44,7 +44,7 @@ struct Stored {
   bool operator==(const Stored&) const = default;
 };
 
-// Returns a tensor of random numbers with the shape, dtype and device of `output`.
+// Returns a tensor of truncated normal random numbers with the shape, dtype and device of `output`.
 inline Tensor RandomLike(const Tensor& output) {
   const Tensor wide = Tensor::Empty(output.device(), output.shape(), WideDType(output.dtype()));
   FillTruncatedNormal(wide, 1.0, /*seed=*/5, /*stream=*/0);

@@ -32,8 +32,8 @@ class Data {
   const Tensor& tensor_;
 };
 
-// Runs the kernel that make.operator()<T>() returns, on the device of the tensor `like`. T is the C++ type
-// for the dtype of `like`: float, double or BF16.
+// Runs a kernel on the device of the tensor `like`. The caller's template lambda `make` returns the kernel:
+// Run calls make.operator()<T>(). T is the C++ type for the dtype of `like`: float, double or BF16.
 template <class Make>
 void Run(std::string_view op, const Tensor& like, const Make& make) {
   DispatchAnyFloat(like.dtype(), op,
@@ -45,9 +45,10 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
 // has a pointer to the tensor's elements instead of the tensor.
 using Grad = Destination<Tensor>;
 
-// If input i needs a gradient, runs the kernel that make.operator()<T>(grad) returns, which computes the
-// gradient into `grad`. T is the C++ type for the dtype of the tensor `like`. `rows`, if given, is an i32
-// tensor with the numbers of the rows of this gradient that may be nonzero.
+// If input i needs a gradient, runs a kernel that writes this gradient to `grad`, or adds it there. The
+// caller's template lambda `make` returns the kernel: Contribute calls make.operator()<T>(grad). T is the C++
+// type for the dtype of the tensor `like`. `rows`, if given, is an i32 tensor with the numbers of the rows of
+// this gradient that may be nonzero.
 template <class Make>
 void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, const Tensor& rows = {}) {
   const auto write = [&](const Grad& grad) {

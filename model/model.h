@@ -37,8 +37,8 @@ class Model {
   // reads them. Training strategies that leave each rank only a part of the parameters, like PyTorch's
   // fully_shard, gather the parameters of a unit from all ranks before the model reads them. After the model
   // has read a unit's parameters, such a strategy may overwrite them with the parameters of another unit. So
-  // each operation must read parameters of at most one unit, and after forward has read a parameter of one
-  // unit, it must read no parameter of the units before this unit in the list that units() returns.
+  // each operation must read parameters of at most one unit. Forward must read the units in the order of the
+  // list that units() returns: after it has read one unit, it must not read earlier units of the list.
   // Parameters that are in no unit may be read at any time.
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};

@@ -96,9 +96,9 @@ class Optimizer {
   Optimizer(std::string_view name, Unit unit, std::vector<std::string_view> states, std::vector<Part> parts,
             double learning_rate);
 
-  // Updates `parts`, a list of parts of parameters, and their state tensors by Rule, a struct of
-  // model/kernels/optimizer.h such as kernels::AdamW. `factors` are the values of the members of the struct
-  // Rule, such as the learning rate, in the order of their declaration.
+  // Updates the parts of parameters in `parts`, and the state tensors of these parts, by the formula Rule: a
+  // struct of model/kernels/optimizer.h such as kernels::AdamW. `factors` are the values of the members of
+  // the struct Rule, such as the learning rate, in the order of their declaration.
   template <template <class> class Rule, class... Factors>
   void Run(std::span<const Part* const> parts, double grad_scale, Factors... factors);
   const Tensor& FirstStateOf(const Part& part);
@@ -192,7 +192,7 @@ class Muon : public AdamW {
     bool in_bf16 = false;
   };
 
-  // The constructors throw InvalidInput unless 0 <= momentum < 1 and AdamW's constructors accept
+  // The constructors throw InvalidInput if momentum is not in [0, 1), or if AdamW's constructors throw it for
   // options.adamw.
   Muon(std::span<Parameter* const> params, const Options& options);
   Muon(std::vector<Part> parts, const Options& options);

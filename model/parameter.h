@@ -58,12 +58,12 @@ class Parameter {
   void TakeBack();
   bool has_copy() const { return copy_.defined(); }
   // Returns how many bytes the value and its copy in bf16 occupy in the memory that the parameter's
-  // constructor got or allocated. The bytes of a value that PlaceValue has placed elsewhere do not count.
-  // After PlaceForwardValue(place), own_bytes() returns 0.
+  // constructor got or allocated. After PlaceValue(place), the value's bytes are not counted. After
+  // PlaceForwardValue(place), neither the value's nor the copy's bytes are counted: own_bytes() returns 0.
   size_t own_bytes() const;
-  // Returns the number of calls of MutableValue() and BeginUpdate() and of changes by PlaceValue and
-  // PlaceForwardValue. Backward compares this number with its value in the forward pass, to detect that a
-  // parameter's value has changed since then.
+  // Returns a number to which each call of MutableValue() or BeginUpdate() adds 1, and also each move of the
+  // value to other memory by PlaceValue or PlaceForwardValue. Backward compares this number with its value in
+  // the forward pass, to detect that a parameter's value has changed since then.
   uint64_t version() const { return version_; }
   // Returns the tensor that operations read: the copy in bf16 if the parameter has one, else the value.
   const Tensor& ForwardValue() const;

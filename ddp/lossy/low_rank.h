@@ -15,7 +15,7 @@ namespace gradsync::ddp {
 class LowRank {
  public:
   // `rank` is the number of columns of P and Q. `stream` selects the random numbers of the first Q. Throws
-  // InvalidInput if min_compression is below 1, because `rank` could then exceed G's rows or columns.
+  // InvalidInput if min_compression is below 1.
   LowRank(model::Parameter& param, int64_t rank, double min_compression, uint64_t stream);
 
   int64_t p_numel() const { return is_whole() ? param_->numel() : rank_ * rows_; }
@@ -24,18 +24,18 @@ class LowRank {
     return min_compression_ * static_cast<double>(rank_ * (rows_ + columns_)) >=
            static_cast<double>(param_->numel());
   }
-  // PlaceP and PlaceQ make P and Q views of `storage` that begin at element `offset`. Before the first MakeP,
-  // call PlaceP, then PlaceQ, and then Reset, which fills Q with random numbers. If is_whole() is true, the
-  // gradient is sent whole, without Q: do not call PlaceQ.
+  // Makes the factor P (PlaceP) or Q (PlaceQ), which ranks send for the gradient, a view of `storage` from
+  // element `offset` on. Before the first MakeP, call PlaceP, then PlaceQ, and then Reset, which fills Q with
+  // random numbers. If is_whole() is true, the gradient is sent whole, without Q: do not call PlaceQ.
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
   // Computes the matrix M = G + E from the gradient G and the unsent part E, and the factor P = M Q. The
   // caller then averages P over ranks.
   void MakeP();
-  // Orthonormalises the columns of the averaged factor P, and computes the factor Q = M' P, where M' is the
-  // transpose of M. The caller then averages Q over ranks. If P is bitwise equal on all ranks, the
-  // orthonormalised P is also bitwise equal.
+  // Orthonormalises the columns of the averaged factor P. With this P, computes the factor Q = M' P, where M'
+  // is the transpose of MakeP's matrix M = G + E. The caller then averages Q over ranks. If P is bitwise
+  // equal on all ranks, the orthonormalised P is also bitwise equal.
   void MakeQ();
   // Computes the new gradient G = P Q', where Q' is the transpose of the averaged Q, and the unsent part E =
   // M - G.

@@ -48,16 +48,16 @@ std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceCo
 
 // Makes a Reference that computes means over ranks. If `rounds` is true, as for the strategy bf16_wire, the
 // Reference rounds each rank's gradient to bf16, averages the rounded gradients in f64, and rounds the mean
-// to bf16. If `rounds` is false, the Reference computes the mean of `of_ranks` (in local SGD, of the ranks'
-// weights) without rounding to bf16.
+// to bf16. If `rounds` is false, the Reference computes the mean of the ranks' gradients (in local SGD, of
+// their weights) in f64.
 std::unique_ptr<Reference> MeanReference(bool rounds);
 
-// Makes a Reference that computes PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix
-// (first dimension x all others), sent as two factors, P and Q, with `rank` columns each. A gradient is
-// averaged without factors unless `min_compression` times the number of elements of P and Q is below the
-// gradient's number of elements. The transposed Q of the p-th parameter, of shape (rank, columns of the
-// gradient), begins as random numbers of the function FillTruncatedNormal, with standard deviation 1, seed 0
-// and the stream StreamOf(Purpose::kLowRank, p).
+// Makes a Reference that computes PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is viewed as a
+// matrix (first dimension x all others), with two factors, P and Q, of `rank` columns each. Ranks average P
+// and Q if `min_compression` times their number of elements is below the gradient's number of elements.
+// Otherwise ranks average the gradient itself. The transposed Q of the p-th parameter, of shape (rank,
+// columns of the gradient), begins as random numbers of the function FillTruncatedNormal, with standard
+// deviation 1, seed 0 and the stream StreamOf(Purpose::kLowRank, p).
 std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
                                              double min_compression);
 

@@ -6,9 +6,9 @@
 
 namespace gradsync::ddp {
 
-// Holds whole weights on every rank, of which each rank updates one part. All-gathers of the updated parts
-// may run until the next forward: a read of a parameter (Parameter::ForwardValue) waits for the all-gather of
-// its bucket.
+// A CarriedWeights object holds the whole weights on every rank, but each rank updates only its own part of
+// them. All-gathers of the updated parts may still run when forward begins: each read of a parameter
+// (Parameter::ForwardValue) waits for the all-gather of the parameter's bucket.
 class CarriedWeights {
  public:
   // The buckets of `plan` are in reverse forward order: the bucket of the last layers is the first. Each
@@ -24,8 +24,8 @@ class CarriedWeights {
   // Returns this rank's parts of the weights, one for each bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
   // Makes every p.value() a view of this object's memory, into which Gather writes; copies no elements. Place
-  // also sets functions (Parameter::SetOnRead) by which, until Complete is called, each read of a parameter
-  // waits for the latest all-gather of the parameter's bucket.
+  // also sets functions (Parameter::SetOnRead) that make each read of a parameter wait for the latest
+  // all-gather of the parameter's bucket. Complete removes these functions.
   void Place();
   // Begins an all-gather of parts() for each bucket, the first layers' bucket first. Call Wait before an
   // update writes parts(), because these all-gathers read parts().
@@ -33,7 +33,7 @@ class CarriedWeights {
   // Waits for all all-gathers that Gather has begun.
   void Wait();
   // Waits for all all-gathers that Gather has begun, and removes the functions that Place has set by
-  // Parameter::SetOnRead, so that later reads of parameters do not wait.
+  // Parameter::SetOnRead.
   void Complete();
 
  private:

@@ -34,9 +34,8 @@ class PlacedParts : public ShardedStrategy {
   void Reset() override;
   void CompleteGradients() override;
   void CompleteValues() override;
-  // Returns the collectives of the last step, in the order in which they began. With gather=forward, the
-  // all-gathers of weights come first: Update of the previous step (or the first BeginStep) began them, and
-  // the last step's forward waited for them.
+  // Returns the collectives of the last step, in the order in which they began. With gather=forward, the list
+  // begins with the all-gathers of weights for which the last step's forward waited.
   BucketPlan plan() const override;
 
  protected:
@@ -51,10 +50,9 @@ class PlacedParts : public ShardedStrategy {
   std::optional<CarriedWeights> carried_;     // with gather=forward
 };
 
-// The function Traits::more_copies of strategies derived from PlacedParts: returns the memory of the buffers
-// that Traits::gradient_copies does not count, as a multiple of the memory of all gradients. Returns 1 with
-// gather=forward, because the strategy then has buffers for the whole weights. Without gather=forward,
-// returns 0.
+// Strategies derived from PlacedParts set Traits::more_copies to WeightsBuffer. WeightsBuffer returns the
+// memory of CarriedWeights, the buffers for the whole weights, divided by the memory of all gradients: 1 with
+// gather=forward, else 0.
 double WeightsBuffer(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

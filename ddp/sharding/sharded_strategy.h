@@ -14,9 +14,8 @@ namespace gradsync::ddp {
 // multiple of the number of ranks, so that all ranks have parts of equal size.
 void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
 // Packs the parameters into buckets, in the reverse of their order in forward, and pads the buckets so that
-// all ranks have parts of equal size. `traits`, which describes the strategy, must list the options
-// small_first and small_last. With small_first=1 the first bucket, and with small_last=1 the last buckets,
-// have lower size limits than the others (PlanPlaced).
+// all ranks have parts of equal size. `traits` describes the strategy; its list Traits::options must contain
+// kSmallFirst and kSmallLast.
 BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 
 // The base class of strategies for gradient synchronisation in which each rank updates one part of every
@@ -41,9 +40,8 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // between hosts, because the ranks of each host together have all parts of the weights.
 class ShardedStrategy : public OverlappedBuckets {
  public:
-  // The destructor copies weights that are in memory shared by ranks to the parameters' own memory. If the
-  // strategy keeps this rank's parts of the weights in own_values_, call CompleteValues before the strategy
-  // is destroyed; else the trained weights are lost.
+  // The destructor copies weights that are in memory shared by ranks to the parameters' own memory, but no
+  // weights that are in own_values_.
   ~ShardedStrategy() override;
 
   void BeginStep() override;
@@ -58,24 +56,26 @@ class ShardedStrategy : public OverlappedBuckets {
   void Reset() override;
   double loss_scale() const override { return 1.0 / (group_.size() * group_.num_hosts()); }
   bool places_values() const override { return !values_.empty(); }
-  // Returns the collectives of the last step: a reduce-scatter of each bucket in each pass (micro-batch) and,
-  // unless ranks keep a common copy of the weights, an all-gather of each bucket. Barriers are not listed.
+  // Returns the collectives of the last step: one reduce-scatter of each bucket in each pass (micro-batch),
+  // and one all-gather of each bucket after the last pass. If ranks keep a common copy of the weights, there
+  // are no all-gathers. Barriers are not listed.
   BucketPlan plan() const override;
 
   // Makes this object the owner of `group`, the process group to which the constructor got a reference.
   void OwnGroup(std::unique_ptr<comm::ProcessGroup> group) { owned_group_ = std::move(group); }
 
  protected:
-  // The argument `plan` lists the buckets in the order in which gradients are reduced, padded so that all
-  // parts of a bucket have equal size. If `in_common` is true, ranks that can share memory keep one common
-  // copy of the weights in shared memory.
+  // The argument `plan` lists the buckets in the order in which gradients are reduced. Each bucket must be
+  // padded (PadToParts). If `in_common` is true, ranks that can share memory keep one common copy of the
+  // weights in shared memory.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
-  // Each direct subclass of ShardedStrategy must call SetParts at the end of its constructor. `own_grads` and
-  // `own_values` become the memory of this rank's parts of the gradients and of the weights, with one tensor
-  // for each bucket. If `own_values` is empty, Update writes this rank's parts of the new weights directly to
-  // the parameters' values. SetParts makes the optimizer that updates this rank's parts, with the settings of
-  // the optimizer `like`; if `like` is null, the first Update makes that optimizer, with the settings of
-  // Update's argument `optimizer`.
+  // Each direct subclass of ShardedStrategy must call SetParts at the end of its constructor. The strategy
+  // keeps this rank's parts of the gradients in the tensors of the argument `own_grads`, one for each bucket.
+  // The tensors of the argument `own_values`, also one for each bucket, hold this rank's parts of the
+  // weights. If `own_values` is empty, Update writes this rank's parts of the new weights directly to the
+  // parameters' values. SetParts makes the optimizer that updates this rank's parts, with the settings of the
+  // optimizer `like`; if `like` is null, the first Update makes that optimizer, with the settings of Update's
+  // argument `optimizer`.
   void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
                 std::vector<model::Tensor> own_values = {});
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }

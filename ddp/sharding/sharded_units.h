@@ -25,9 +25,9 @@ class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
-  // OnUse is called before backward reads `param`, and waits until the weights of the parameter's unit (group
-  // of parameters) are gathered. Throws std::logic_error if backward has already reached a unit that comes
-  // before the parameter's unit in forward.
+  // The function model::Backward calls OnUse before it reads `param`. OnUse waits until the weights of the
+  // parameter's unit (group of parameters) are gathered from all ranks. Throws std::logic_error if backward
+  // has already reached a unit that comes before the parameter's unit in forward.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }
@@ -52,9 +52,9 @@ class ShardedUnits : public ShardedStrategy {
   void BeginPass();
   // EnterThrough is called when backward has reached unit i, a group of parameters; units are counted from 0
   // in the order of backward. With i = num_units_, EnterThrough is called when backward has ended.
-  // EnterThrough(i) starts the reduce-scatters of all units before unit i, because backward has finished with
-  // them. If i < num_units_, EnterThrough(i) also makes the gradients of unit i's parameters views of unit
-  // i's buffer.
+  // EnterThrough(i) starts the reduce-scatters of units 0 to i - 1, whose gradients backward has computed,
+  // unless they have started. If i < num_units_, EnterThrough(i) also makes the gradients of unit i's
+  // parameters views of unit i's buffer.
   void EnterThrough(size_t i);
   void Leave(size_t i);
   comm::Work Send(size_t i) override;

@@ -2,9 +2,9 @@
 
 namespace gradsync {
 
-// Says whether a processor has the instruction sets AVX2, FMA and BMI2. This project's programs need AVX2,
-// FMA and BMI2, because .bazelrc compiles them for x86-64-v3. Older x86-64 processors lack at least one of
-// AVX2, FMA and BMI2.
+// For each of the instruction sets AVX2, FMA and BMI2: true if a processor has it. ThisCpu() returns the
+// CpuFeatures of this computer's processor. This project's programs need AVX2, FMA and BMI2, because .bazelrc
+// compiles them for x86-64-v3.
 struct CpuFeatures {
   bool avx2 = false;
   bool fma = false;

@@ -154,20 +154,20 @@ class FlagTable {
   // and "--name value" for a flag of another Kind. Throws InvalidInput for an unknown flag, a bad or missing
   // value, a flag given twice, an unknown topic of --help=TOPIC, or an argument that is not a flag, unless it
   // is a path and AllowPaths was called. At --help, -h, --help=TOPIC or --version, Parse returns and ignores
-  // all later arguments; help_requested() is then true. TOPIC is the name of a flag, a title of BeginGroup in
-  // small letters, or "all".
+  // all later arguments; help_requested() is then true. TOPIC is the name of a flag, the title of a group of
+  // flags (BeginGroup) in small letters, or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
   bool given(std::string_view name) const;
-  // Refuse and RefuseAllBut throw InvalidInput if the command line has a flag that is not allowed: a flag of
-  // `names`, a flag with one of `marks`, or (RefuseAllBut) a flag with none of `marks`. The message is
-  // "--NAME: " and `reason`, such as "has no effect with --trace".
+  // Refuse throws InvalidInput if the command line has a flag whose name is in `names`, or a flag with one of
+  // `marks`. RefuseAllBut throws InvalidInput if the command line has a flag with none of `marks`. The
+  // message is "--NAME: " and `reason`, such as "has no effect with --trace".
   void Refuse(const std::vector<std::string_view>& names, std::string_view reason) const;
   void Refuse(FlagMarks marks, std::string_view reason) const;
   void RefuseAllBut(FlagMarks marks, std::string_view reason) const;
   // Returns ("--NAME", value) for each flag of the program, except flags with one of the marks in `except`.
-  // `value` is the text on the command line or, if the command line lacks the flag, the default.
+  // `value` is the flag's value as text, from the command line or, if the flag is not given, the default.
   std::vector<std::pair<std::string, std::string>> Values(FlagMarks except) const;
   // Returns --NAME=VALUE for each flag on the command line, except flags with one of the marks in `except`.
   std::vector<std::string> Given(FlagMarks except) const;

@@ -24,18 +24,17 @@ void AddText(const std::string& head, const std::string& text, size_t most, Line
 // columns on the right that do not fit into lines of kScreenColumns characters.
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
-  // If AddTo has to omit rows of the table, it keeps the table's last num_last rows and omits rows before
-  // them. But if AddTo may append at most num_last + 3 lines, it omits rows at the table's end.
+  // If the table has more rows than AddTo may append lines (`most`), AddTo keeps the last num_last rows, and
+  // omits rows before them. But if `most` is num_last + 3 or less, AddTo omits the rows at the table's end.
   size_t num_last = 0;
   // The table's first num_left columns are left-aligned, the others right-aligned. By default, all columns
   // are left-aligned.
   size_t num_left = static_cast<size_t>(-1);
 
   bool fits() const;
-  // Appends at most `most` lines to `lines`, one for each row of the table. If the table has more than `most`
-  // rows, headers included, one line takes the place of the omitted rows. This line lists as many names of
-  // the omitted rows as fit. If `most` is less than three and less than the number of rows, AddTo appends
-  // nothing.
+  // Appends one line for each row of the table, the row of headers included, to `lines`. If these are more
+  // than `most` lines, AddTo omits rows, and appends `most` lines: one of them lists as many names of omitted
+  // rows as fit. If `most` is less than three and less than the number of rows, AddTo appends nothing.
   void AddTo(size_t most, Lines* lines) const;
   std::string ToString() const;
 };

@@ -88,8 +88,8 @@ class OneDnnConvs {
   };
 
   // Returns the entry of `cache` for `key`. If `cache` has no such entry, Find first makes it from the two
-  // oneDNN descriptors that make() returns. The first descriptor is of the weight, or of the weight's
-  // gradient, in the caller's layout; the second is of the convolution.
+  // oneDNN descriptors that make() returns: the memory descriptor of the weight (or of its gradient) as the
+  // caller stores it, and the convolution's primitive descriptor.
   template <class Made, class Make>
   const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
 

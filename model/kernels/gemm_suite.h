@@ -40,7 +40,7 @@ struct Padded {
   void Set(int64_t i, int64_t j, double value) {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
-  // Returns a copy of this matrix, and of the three NaN after each row in `values`, in memory of `device`.
+  // Copies `values`, the matrix with three NaN after each row, to memory of `device`, and returns the copy.
   // The copy does not start at a multiple of 16 bytes, because the kernels must also compute with arrays that
   // are not aligned.
   Tensor On(const DevicePtr& device) const {
@@ -61,9 +61,9 @@ struct GemmCase {
 
 // Calls multiply(a, b, c, c_stride), the matrix product to test, with matrices in the device's memory, and
 // expects that c then equals the result of plain loops. `c_before` has the values of c before the call. The
-// expected result is the product a b, plus the matrix Padded<C>(m, n, 2) if `adds`. If `adds`, either
-// `c_before` must be Padded<C>(m, n, 2) and `multiply` must add the product a b to c, or `multiply` must
-// write the sum of a b and Padded<C>(m, n, 2) to c.
+// expected result is the matrix product a b or, if `adds`, a b plus an addend: the m x n matrix Padded<C>(m,
+// n, 2), where 2 is the seed. If `adds`, either `c_before` must be this addend and `multiply` must add a b to
+// c, or `multiply` must write the sum of a b and this addend to c.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {

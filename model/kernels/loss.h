@@ -7,9 +7,9 @@
 
 namespace gradsync::model::kernels {
 
-// Computes `loss`, the mean cross-entropy of `rows` > 0 rows of logits, each with the index of its correct
-// class (target). On the CPU, the caller must check that targets are in [0, vocab). On CUDA, a target outside
-// [0, vocab) makes the loss NaN, and is reported in CudaDevice::wrong_indices().
+// Writes the mean cross-entropy of the rows of `logits` to `loss`. targets[i] is the index of row i's correct
+// class. `rows` must be positive. On the CPU, the caller must check that targets are in [0, vocab). On CUDA,
+// a target outside [0, vocab) makes the loss NaN, and is reported in CudaDevice::wrong_indices().
 //
 // max is each row's maximum, log_sum = log(sum(exp(row - max))), and loss is the mean over the rows of max -
 // row[target] + log_sum. The kernel stores max and log_sum, and not their sum, because the sum would lose
@@ -53,8 +53,8 @@ struct SquaredError {
   void OnCuda(Device& device) const;
 };
 
-// Computes the gradient of SquaredError, where dloss is the gradient of `loss`: dx = 2 (x - target) / n *
-// dloss.
+// Computes the gradient of SquaredError for x, which has n elements: dx = 2 (x - target) / n * dloss, where
+// dloss is the gradient of `loss`.
 template <class T>
 struct SquaredErrorGrad {
   const T* x;

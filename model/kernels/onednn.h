@@ -7,15 +7,15 @@
 
 namespace gradsync::model::kernels {
 
-// Returns whether oneDNN uses `instructions`: the CPU has them all, and the environment variable
+// Returns whether oneDNN can use `instructions`: the CPU has them all, and the environment variable
 // ONEDNN_MAX_CPU_ISA allows them.
 inline bool UsesInstructions(dnnl::cpu_isa instructions) {
   const auto needed = static_cast<unsigned>(instructions);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
 
-// Returns whether oneDNN uses the AVX-512 instructions for bf16. Without these instructions, matrix products
-// and convolutions by oneDNN are slower in bf16 than in f32.
+// Returns whether oneDNN can use the AVX-512 instructions for bf16. Without these instructions, matrix
+// products and convolutions by oneDNN are slower in bf16 than in f32.
 inline bool UsesBF16Instructions() { return UsesInstructions(dnnl::cpu_isa::avx512_core_bf16); }
 
 template <class T>

@@ -39,9 +39,9 @@ struct AdamW {
   }
 };
 
-// The rule of Muon's momentum: an exponential mean of gradients, in Nesterov's form. The rule returns, as the
-// new value, an element of the update that Muon then orthogonalizes. The rule ignores the element's old
-// value.
+// The rule (function object that is called for each element) of Muon's momentum: an exponential mean of
+// gradients, in Nesterov's form. The rule returns, as the new value, an element of the update that Muon then
+// orthogonalizes. The rule ignores the element's old value.
 template <class T>
 struct Nesterov {
   T momentum, rest;  // rest: 1 - momentum

@@ -47,8 +47,8 @@ class RopeTables {
   }
 
  private:
-  // Returns the contents of a table for positions 0 to seq - 1, in the order of RopeTable::data. Computes
-  // angles in f64, because large angles have few digits after the point in f32.
+  // Returns the elements of RopeTable::data for positions 0 to seq - 1: cosine and sine of each angle.
+  // Computes angles in f64, because large angles have few digits after the point in f32.
   static std::vector<T> Rotations(int64_t seq, int64_t head_dim, double theta) {
     std::vector<T> values;
     for (int64_t position = 0; position < seq; ++position) {

@@ -57,7 +57,7 @@ class CachingAllocator {
   void CountIn(size_t bytes);
   void CountOut(size_t bytes);
 
-  // Gives all kept (free) blocks back to the source.
+  // Gives all kept (freed) blocks back to the MemorySource from which they came.
   void Trim();
 
   Stats stats() const;

@@ -55,7 +55,7 @@ class CudaOutOfMemory : public std::bad_alloc {
 int CudaDeviceCount();
 // Returns the total memory, in bytes, of the GPU with the number `ordinal`; 0 if there is no such GPU.
 size_t CudaMemoryBytes(int ordinal);
-// Returns the version of the CUDA runtime in this program, such as "13.0"; "" in a build without CUDA.
+// Returns the version of the CUDA runtime library in use, such as "13.0"; "" in a build without CUDA.
 std::string CudaRuntimeVersion();
 // Returns the newest CUDA version that the driver supports; "" without a driver or in a build without CUDA.
 std::string CudaDriverVersion();
@@ -79,8 +79,8 @@ class CudaStream {
   void Synchronize() const;
   // Enqueues a copy of `bytes` bytes in this stream. Source and target may each be memory of this GPU, pinned
   // CPU memory or pageable CPU memory. Until the copy has run, nothing may write the source or use the
-  // target. The call may block the CPU if the source or the target is pageable memory, or if both are CPU
-  // memory.
+  // target. The calling thread may have to wait, at most until the copy has run, if the source or the target
+  // is pageable memory, or if both are CPU memory.
   void Copy(void* target, const void* source, size_t bytes) const;
 
   CUstream_st* get() const { return handle_.get(); }
@@ -119,8 +119,8 @@ class CudaEvent {
 };
 
 // A buffer of pinned (page-locked) CPU memory. Kernels on the GPU can access it, and the GPU can copy it
-// while the CPU does other work. Allocating and freeing such memory is slow. Destroy the buffer only when no
-// kernel or copy uses it any more.
+// while the CPU does other work. Allocating and freeing pinned memory is slow. Destroy the buffer only when
+// no kernel or copy uses it any more.
 class PinnedBuffer {
  public:
   // Throws CudaOutOfMemory if there is not enough memory.

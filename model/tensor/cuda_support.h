@@ -65,8 +65,8 @@ void LaunchLoop(const Device& device, const char* name, int64_t n, const Fn& fn)
 }
 
 // A pack is a group of adjacent elements that a thread reads or writes in one access of 16 bytes (f64: two
-// accesses). An array of packs must begin at an address that is a multiple of 16. With smaller accesses, GPU
-// memory may not reach its full speed.
+// accesses). An array of packs must begin at an address that is a multiple of 16. With accesses of fewer than
+// 16 bytes, GPU memory may not reach its full speed.
 constexpr size_t kPackBytes = 16;
 template <class T>
 constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;

@@ -84,8 +84,8 @@ class Device {
   virtual void Synchronize() = 0;
 
   // Returns this device's only object of type T, such as a library handle or a kernel's cache. The first call
-  // for a type T makes the object as T(device). The object is destroyed with the device. The object must not
-  // contain tensors, because a tensor keeps the device alive.
+  // for a type T makes the object as T(device). The object is destroyed with the device. T must not contain
+  // tensors, because a tensor keeps its device alive: the device would never be destroyed.
   template <class T>
   T& Resource() {
     std::any& slot = resources_[std::type_index(typeid(T))];
@@ -101,7 +101,7 @@ class Device {
   Device(Type type, int index, int num_threads, std::unique_ptr<MemorySource> memory);
 
   // Destroys all objects that Resource() has made. The destructor of a derived class must call DropResources
-  // if the destructors of these objects need members of the derived class.
+  // if destructors of objects that Resource() has made need members of the derived class.
   void DropResources() { resources_.clear(); }
 
  private:

@@ -53,10 +53,10 @@ class Reader<BF16> {
   Eigen::ArrayXf wide_;
 };
 
-// A Writer writes n consecutive elements, at most max_n, which the function compute(out) computes. If
-// `accumulate` is false, compute must set the Eigen array `out`; if true, compute must add to `out`. For f32
-// and f64 `out` is the memory at y. For bf16 `out` is an f32 buffer; after compute has returned, the Writer
-// rounds the buffer into y.
+// A Writer writes n <= max_n consecutive elements, which the function compute(out) computes, from address y
+// on. If `accumulate` is false, compute must set all n elements of the Eigen array `out`; if true, compute
+// must add to them. For f32 and f64 `out` is the memory at y. For bf16 `out` is an f32 buffer; after compute
+// has returned, the Writer rounds the buffer into y.
 template <class T>
 class Writer {
  public:
@@ -79,10 +79,10 @@ class Writer<BF16> {
   }
 
  private:
-  // An f32 buffer for results that operator() then rounds to bf16. The buffer is an Eigen array, because
-  // Eigen always aligns its arrays. In an array that is not aligned, results could depend on the array's
-  // address: Eigen computes the elements before the first aligned vector one by one, and compilers may round
-  // these elements differently.
+  // The f32 buffer to which `compute` writes, before operator() rounds its elements into y. The buffer is an
+  // Eigen array, because Eigen always aligns its arrays. In an array that is not aligned, results could
+  // depend on the array's address: Eigen computes the elements before the first aligned vector one by one,
+  // and compilers may round these elements differently.
   Eigen::ArrayXf wide_;
 };
 

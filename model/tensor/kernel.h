@@ -44,8 +44,8 @@ void Run(std::string_view op, Device& device, const Kernel& kernel) {
   }
 }
 
-// Instantiates a kernel's function Body (OnCpu or OnCuda) for T = float, double and BF16. The definition of
-// this function must precede the macro.
+// Instantiates a kernel's function Body (OnCpu or OnCuda) for T = float, double and BF16. Use the macro in
+// the file that defines Body, below the definition.
 #define GRADSYNC_INSTANTIATE_KERNEL(Kernel, Body)    \
   template void Kernel<float>::Body(Device&) const;  \
   template void Kernel<double>::Body(Device&) const; \

@@ -70,8 +70,8 @@ class Tensor {
   // these elements are not all inside this tensor.
   Tensor Slice(int64_t offset, Shape shape) const;
 
-  // Returns a view of Numel(shape) elements of `dtype` that start `offset_bytes` after the start of this
-  // tensor. Throws InvalidInput if these elements are not inside this tensor, or not aligned for `dtype`.
+  // Returns a view of this tensor's memory, with the given shape and dtype, from byte `offset_bytes` on.
+  // Throws InvalidInput if the view is not inside this tensor, or not aligned for `dtype`.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
   // Returns whether no other Tensor object shares this tensor's storage. Tensors that two calls of Over()
@@ -114,8 +114,8 @@ class Tensor {
  private:
   struct Storage;
 
-  // Makes a tensor without storage. Throws InvalidInput for a negative dimension, or if the size in bytes
-  // does not fit into 63 bits.
+  // Makes a tensor that has no memory until the caller sets storage_ and data_. Throws InvalidInput for a
+  // negative dimension, or if the size in bytes does not fit into 63 bits.
   Tensor(Shape shape, DType dtype);
   [[noreturn]] void ThrowWrongDType(DType expected) const;
 
