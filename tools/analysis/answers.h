@@ -37,15 +37,14 @@ struct AnswerWords {
 // instead, and lists the places with each verdict on this row. If more than six rows of a place have the same
 // verdict, the sentence about this place gives only their number: "7 rows". A sentence about one row likewise
 // gives only the number of places, "7 places", if more than six places (settings or backends) have the same
-// verdict. WriteSentences writes nothing about an Answer whose `verdict` is kNone and whose `remark` is
-// empty.
+// verdict. WriteSentences writes nothing about an Answer with the verdict kNone and an empty `remark`.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
 // Makes an Answer (the difference and the verdict) for each comparison of a strategy with another row, its
-// baseline. The baseline strategy may have several rows over one backend, one for each bucket size. Each of
-// these rows after the first is compared with the first of them. Makes no answers about strategies without
-// communication (such as `none`), and none about a setting whose rows must not be compared
+// baseline. The baseline strategy may have several rows over one backend, one for each bucket size.
+// MakeAnswers also compares each of these rows, except the first, with the first. Makes no answers about
+// strategies without communication (such as `none`), and none about a setting whose rows must not be compared
 // (Setting::void_reason). Makes no answers about comparisons with a baseline that has the warning kUnequal,
 // because the baseline's gradients or parameters are wrong.
 std::vector<Answer> MakeAnswers(const Settings& settings);
@@ -130,9 +129,8 @@ std::string ChooseForLaunches(const Settings& settings);
 // flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
 // Returns a sentence with the interval of each baseline's cost of synchronisation: "core costs 19 to 26 ms of
-// its 98.8 ms step over gloo." The cost is the baseline's step time minus the step time of the strategy
-// without communication (Cost::total). Returns an empty text if the sentence would list more than four
-// baselines, or if no cost is known.
+// its 98.8 ms step over gloo." The cost is the baseline's step time minus the step time without
+// communication. Returns an empty text for more than four baselines, or if no cost is known.
 std::string CostSentence(const Settings& settings);
 // Returns "No verdict. " and the void_reason (for example, too few steps) of the first setting that has one;
 // empty if no setting has a void_reason.
@@ -140,9 +138,8 @@ std::string NoVerdict(const Settings& settings);
 
 // Returns a text about the rows that are not compared because the baseline strategy (here core) was not
 // measured over their backend (here shm): "Not compared, because there is no core over shm: zero1@shm (123
-// ms)". At its end, the text has a command that compares all rows with one row: "`summarize DIR
-// --baseline_row=core@gloo`". The text is empty if the baseline strategy was measured over the backends of
-// all rows.
+// ms)". The text also has a command that compares all rows with one row: "`summarize DIR
+// --baseline_row=core@gloo`". The text is empty if no rows are left out for this reason.
 std::string NotCompared(const Settings& settings);
 
 // Returns how long all launches of a measurement should take together (--time, in seconds), so that an

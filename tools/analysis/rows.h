@@ -20,8 +20,7 @@
 namespace gradsync::tools {
 
 // A strategy is called equal to its baseline if the confidence interval of their difference contains 0 and
-// lies within +- kEqualWithin. The difference is that of their step times, as a fraction of the baseline's
-// step time.
+// lies within +- kEqualWithin. The difference of step times is a fraction of the baseline's step time.
 inline constexpr double kEqualWithin = 0.03;
 
 // A row (such as a strategy) gets no verdict (such as slower) if, during its steps, other programs or the
@@ -69,7 +68,7 @@ struct Row {
   // that differ between ranks or from the reference.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
   // Returns the mean, over all steps, of the times with the name `samples`, such as "forward_ns" (the time of
-  // forward), in seconds. The mean includes each step's time on the rank where it is longest. Returns NaN if
+  // forward), in seconds. The mean includes, for each step, the longest of all ranks' times. Returns NaN if
   // no times are named `samples`.
   double MeanOf(SampleName samples) const;
 };
@@ -125,11 +124,11 @@ inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost
 struct Setting {
   std::string experiment{};  // such as "ddp" or "all_reduce"
   std::vector<Row> rows{};
-  // `comparisons` has at most one element for each element of `rows`, its comparison with its baseline;
-  // `costs` has at most one, its cost of synchronisation. The elements of both are in the order of `rows`. A
-  // row without communication, or of PyTorch, has no comparison unless it is the baseline itself. A row also
-  // has no comparison if the baseline strategy was not measured over the row's backend. `costs` is empty if
-  // all strategies communicate, because a cost is a difference to a strategy without communication.
+  // For each row, `comparisons` has at most one element, the row's comparison with its baseline. `costs` has
+  // at most one element for each row, its cost of synchronisation. Both vectors have the order of `rows`. The
+  // row of a strategy without communication, or of PyTorch, has no comparison unless it is the baseline
+  // itself. A row also has no comparison if the baseline strategy was not measured over the row's backend.
+  // `costs` is empty if all measured strategies communicate.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
@@ -151,8 +150,7 @@ struct Setting {
   // of each) and their rows may be compared. If takes_turns() is false, differences between rows have no
   // intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
-  // Returns the number of rows that were measured in every launch (one start of all ranks), not only in the
-  // first.
+  // Returns the number of rows that every launch (one start of all ranks) measured, not only the first one.
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
   // Returns the first row, from which callers read values that all rows share, such as the model.
   const Row& any() const { return rows.front(); }
@@ -201,7 +199,7 @@ double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 double LabelledSize(const Measurement& measurement);
 
 // Returns half the width of the widest of the setting's intervals. The intervals are those of comparisons and
-// costs, each divided by the step time of the row's baseline (without a baseline, of the strategy without
+// costs, as fractions of the step time of the row's baseline (without a baseline, of the strategy without
 // communication). Returns NaN if one of the intervals is unknown, or if there are none.
 double PrecisionOf(const Setting& setting);
 
