@@ -19,8 +19,8 @@
 // options, over a backend), and comparisons of these rows.
 namespace gradsync::tools {
 
-// A strategy is called equal to its baseline if the confidence interval of their difference contains 0 and
-// lies within +- kEqualWithin. The difference of step times is a fraction of the baseline's step time.
+// A strategy is called equal to its baseline if the confidence interval of Comparison::estimate, their
+// difference as a fraction of the baseline's step time, contains 0 and lies within +- kEqualWithin.
 inline constexpr double kEqualWithin = 0.03;
 
 // A row (such as a strategy) gets no verdict (such as slower) if, during its steps, other programs or the
@@ -125,10 +125,10 @@ struct Setting {
   std::string experiment{};  // such as "ddp" or "all_reduce"
   std::vector<Row> rows{};
   // For each row, `comparisons` has at most one element, the row's comparison with its baseline. `costs` has
-  // at most one element for each row, its cost of synchronisation. Both vectors have the order of `rows`. The
-  // row of a strategy without communication, or of PyTorch, has no comparison unless it is the baseline
-  // itself. A row also has no comparison if the baseline strategy was not measured over the row's backend.
-  // `costs` is empty if all measured strategies communicate.
+  // at most one element for each row, the row's cost of synchronisation. Both vectors have the order of
+  // `rows`. The row of a strategy without communication, or of PyTorch, has no comparison unless it is the
+  // baseline itself. A row also has no comparison if the baseline strategy was not measured over the row's
+  // backend. `costs` is empty if all measured strategies communicate.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn

@@ -24,7 +24,7 @@ inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns +
 // which the rank waits because other ranks still compute.
 inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
 // For each step: the largest computed_ns of all ranks, minus the mean computed_ns of the other ranks. On
-// average, the other ranks finish backward so much earlier than the slowest rank.
+// average, the other ranks finish backward by this time before the slowest rank.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
 // Statistics of a time, in seconds, from a publication that does not have the times of single steps. A

@@ -54,7 +54,7 @@ struct Confidence {
 inline constexpr size_t kFewestForInterval = 10;
 
 // In a round, each strategy is timed once. A RoundDifferences has, for each round, the time of one strategy's
-// step (or of a part of it, such as backward) minus the time of another strategy's.
+// step (or of a part of it, such as backward) minus the time of another strategy's step.
 struct RoundDifferences {
   std::vector<double> values;  // by round; NaN if one of the two steps is missing
   // `divisors` is empty, or has one number for each round, such as the baseline's step time. If `divisors` is
@@ -119,8 +119,8 @@ struct LooseComparison {
 // For each LooseComparison in `family`, estimates by which fraction the trimmed mean of the times
 // LooseComparison::own exceeds the trimmed mean of the times LooseComparison::base. The samples `own` and
 // `base` need not come from the same rounds or runs. The intervals are Yuen's (1974), for the logarithm of
-// the ratio of the two means, and simultaneous for the whole family (Sidak, 1967). An estimate is NaN if one
-// of its samples `own` and `base` has fewer than two values, or a value of 0 or below.
+// the ratio of the two means, and simultaneous for the whole family (Sidak, 1967). An estimate is NaN if its
+// sample `own` or `base` has fewer than two values, or a value of 0 or below.
 //
 // Standard errors include the variation between launches if, in all samples of `family` together, the means
 // of launches vary more than the scatter of values within launches explains. EstimateLoose does not test
