@@ -10,9 +10,9 @@ namespace gradsync::model {
 
 using ReferenceMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Returns a matrix with the singular vectors of `u` and new singular values. To compute the new values,
-// Muon's five Newton-Schulz iterations begin with the singular values of `u`, divided by the Frobenius norm
-// of `u`. The iterations bring most singular values near 1.
+// Returns a matrix with the left and right singular vectors of `u`, but with other singular values. Each
+// singular value of `u` is divided by the Frobenius norm of `u`. The polynomial of Muon's Newton-Schulz
+// iteration is then applied to the quotient five times, each time to the previous result.
 inline ReferenceMatrix Orthogonalized(const ReferenceMatrix& u) {
   const Eigen::JacobiSVD<ReferenceMatrix> svd(u, Eigen::ComputeThinU | Eigen::ComputeThinV);
   Eigen::VectorXd s = svd.singularValues() / (u.norm() + 1e-7);

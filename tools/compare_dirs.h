@@ -28,7 +28,7 @@ struct ComparedDirs {
 // row in all these runs make one sample. If several runs of `there` have the same row, the steps of the row
 // in all those runs also make one sample. If the new records (`here`) and the old ones (`there`) are from
 // different hosts, CPUs, builds or network links, a note below the table of results names the difference.
-// Throws InvalidInput if one of the given files or directories does not exist.
+// Throws InvalidInput if a path in `here`, or the path `there`, does not exist.
 ComparedDirs CompareDirs(const std::vector<std::string>& here, const std::string& there);
 
 }  // namespace gradsync::tools

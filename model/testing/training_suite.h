@@ -95,10 +95,9 @@ TEST_P(TrainingTest, IsDeterministic) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-// From the third training step on, the device's allocator takes no more memory from the system. The second
-// step may still take memory: the first step allocates the parameters' gradients, perhaps in blocks that its
-// temporary tensors have freed. If the gradients keep blocks of the first step's temporary tensors, those of
-// the second step need new blocks.
+// From the third training step on, the CachingAllocator of the Run's device takes no more memory from its
+// MemorySource (the operating system or CUDA). The second step may still take memory, because gradients that
+// the first step allocated occupy some of the allocator's blocks.
 TEST_P(TrainingTest, SteadyStepsTakeNothingFromTheSystem) {
   Run run(GetParam());
   for (int step = 0; step < 2; ++step) run.Step();

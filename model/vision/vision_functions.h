@@ -6,17 +6,17 @@
 #include "model/tensor/tensor.h"
 
 // Declares the differentiable operations of image models, such as convolution. The tensors of a call must be
-// on one device and have the same dtype: f32, f64 or bf16. For other dtypes, devices or shapes, an operation
-// throws InvalidInput. Only these tensors of a call may have another dtype:
-// BatchNormBuffers::num_batches_tracked is always i64 and, if activations are bf16, targets, losses, running
-// averages, BatchNorm2d's weight and bias, and AddBias's bias are f32.
+// on one device and have the same dtype: f32, f64 or bf16. This rule about dtypes has two exceptions.
+// BatchNormBuffers::num_batches_tracked is always i64. If the activations of a call are bf16, its targets,
+// losses, running averages, BatchNorm2d's weight and bias, and AddBias's bias are f32. An operation throws
+// InvalidInput if its tensors have wrong dtypes, devices or shapes.
 //
 // Activations with pixels (the outputs of convolutions, batch normalisation and max pooling) have the shape
 // (batch, channels / block, height, width, block), where `block` channels of a pixel are adjacent in memory.
 // Channel c is element c % block of block c / block. `block` is 1, 8 or 16 on the CPU, and 1 or the number of
 // channels on CUDA. The input images of a model have block 1, so they are in the usual order (batch,
-// channels, height, width). The input and the output of a convolution may have different blocks. On CUDA, an
-// input with all its channels in one block needs an output with all its channels in one block.
+// channels, height, width). The input and the output of a convolution may have different values of `block`.
+// On CUDA, an input with all its channels in one block needs an output with all its channels in one block.
 //
 // For its backward pass, each operation keeps these tensors in memory:
 //
@@ -39,9 +39,10 @@ struct Conv2dOptions {
   int64_t out_block = 1;
 };
 
-// Computes a two-dimensional convolution without a bias. x has `in` channels, weight is (out, in, size,
-// size), and the result has `out` channels in blocks of out_block. The height of the result is (height + 2
-// padding - size) / stride + 1, rounded down, and the width likewise.
+// Computes a two-dimensional convolution without a bias. x has `in` channels, and weight has the shape (out,
+// in, size, size). The result has `out` channels; out_block channels of a pixel are adjacent in memory. The
+// height of the result is (height of x + 2 padding - size) / stride + 1, rounded down, and the width
+// likewise.
 Var Conv2d(const Var& x, const Var& weight, const Conv2dOptions& options);
 
 // The running averages of batch normalisation, and the number of batches that they include. Each forward pass

@@ -37,13 +37,13 @@ struct AnswerWords {
 // instead, and lists the places with each verdict on this row. If more than six rows of a place have the same
 // verdict, the sentence about this place gives only their number: "7 rows". A sentence about one row likewise
 // gives only the number of places, "7 places", if more than six places (settings or backends) have the same
-// verdict. WriteSentences omits answers that have neither a verdict nor a remark (Answer::remark).
+// verdict. WriteSentences writes nothing about an Answer with the verdict kNone and an empty `remark`.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
 // Makes an Answer (the difference and the verdict) for each comparison of a strategy with another row, its
-// baseline. If the baseline strategy was measured with several bucket sizes over one backend, its later rows
-// are compared with the first of these rows, too, in the order of Setting::rows. Makes no answers about
+// baseline. The baseline strategy may have several rows over one backend, one for each bucket size.
+// MakeAnswers also compares each of these rows, except the first, with the first. Makes no answers about
 // strategies without communication (such as `none`), and none about a setting whose rows must not be compared
 // (Setting::void_reason). Makes no answers about comparisons with a baseline that has the warning kUnequal,
 // because the baseline's gradients or parameters are wrong.
@@ -67,8 +67,7 @@ enum class State {
 // verdict is kNone, for example, if a check found a wrong result.
 //
 // The members `candidates`, `behind` and `state` are computed from the bounds of FindLeads: lower bounds of
-// how much longer each row's step is than each other row's step. With a probability of at least 95 %, all
-// three members are correct.
+// how much longer each row's step is than each other row's step.
 struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline with itself
@@ -78,14 +77,14 @@ struct Choice {
   // them; see Choice) and that all launches measured can be candidates. A launch is one start of all
   // processes. The candidates are ordered by their estimated difference to the baseline, the fastest first.
   // If there is only one candidate, and `doubtful` is empty, FindLeads shows that the candidate is the
-  // fastest row. If `state` is State::kUse, candidates[0] is recommended.
+  // fastest row. If `state` is State::kUse, WriteSentence recommends candidates[0] to the user.
   std::vector<const Comparison*> candidates{};
   // With the flag --choose: the rows that only the first launch measured, because that launch showed that
   // they are slower than another row.
   std::vector<const Comparison*> left_early{};
-  // The rows in left_early that may be the fastest after all. From the first launch alone, FindLeads showed
-  // for each row in left_early that another row is faster. With the variation between all launches included,
-  // FindLeads does not show this for the rows in `doubtful`.
+  // From the first launch alone, FindLeads shows for each row in left_early that another row is faster.
+  // `doubtful` has the rows of left_early for which FindLeads shows no faster row if its bounds include the
+  // variation between all launches.
   std::vector<const Comparison*> doubtful{};
   // Upper bound of how much longer the step of candidates[0]->row is than the step of the fastest row
   // (strategy) in this choice. If `state` is kEqual, the bound holds for every candidate. The members behind,
@@ -94,9 +93,9 @@ struct Choice {
   double behind = 0;
   // Lower bound of how much shorter the step of the only candidate (the fastest row) is than the steps of
   // other rows, as a fraction of the baseline's step; NaN if the bound is unknown, for example because there
-  // are several candidates. If the only candidate is the baseline, the steps of all other rows that take part
-  // and that all launches measured are longer than the baseline's by at least `lead`. If the only candidate
-  // is another row, the baseline's step is longer than the candidate's step by at least `lead`.
+  // are several candidates. If the only candidate is the baseline, the step of each other row that takes part
+  // in the choice and is not in left_early is at least `lead` longer. If the only candidate is another row,
+  // the baseline's step is longer than the candidate's step by at least `lead`.
   double lead = kNaN;
   // One-sided bounds (from FindLeads) of how much longer the step of a row is than the baseline's step; the
   // keys are the rows' elements of comparisons(). A row has a bound only if the bound shows that it is slower
@@ -107,8 +106,8 @@ struct Choice {
   Interval differences{};  // contains the differences of candidates[0] to all other candidates
 
   const Setting& setting() const { return *at.setting; }
-  // Returns those elements of Setting::comparisons whose baseline is this choice's baseline (base->row),
-  // including the comparison of the baseline with itself.
+  // Returns the elements of Setting::comparisons that compare a row with this choice's baseline, also the
+  // comparison of the baseline with itself.
   std::vector<const Comparison*> comparisons() const;
   // Returns the element of comparisons() whose row has the label `label`; null if there is none.
   const Comparison* Find(const std::string& label) const;
@@ -116,21 +115,22 @@ struct Choice {
 std::vector<Choice> MakeChoices(const Settings& settings);
 // With --choose, a benchmark is launched several times. From the measurements of the first launch
 // (`settings`), ChooseForLaunches chooses the variants (strategies with options, over a backend) that the
-// later launches measure. Returns two lines. The first line has the benchmark's flags --variants and --steps
-// for the later launches. The second line has the number of chosen variants and, if it is known, the fastest
-// variant so far in each setting and with each baseline. The later launches leave out a variant with exact
-// gradients if the first launch shows, in every setting, that some other variant with exact gradients is
-// faster (not necessarily the same one in all settings). The later launches leave out no baseline. --steps
-// asks for at least as many rounds (one step of each variant) as the first launch had.
+// later launches measure. The first line of the returned text has the benchmark's flags --variants and
+// --steps for all launches after the first. The second line, for the user, has the number of chosen variants
+// and, for each Choice, the fastest variant so far (candidates[0]). The later launches leave out a variant
+// with exact gradients if the first launch shows, in every setting, that some other variant with exact
+// gradients is faster (not necessarily the same one in all settings). The later launches leave out no
+// baseline. --steps asks for at least as many rounds (one step of each variant) as the first launch had.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
-// zero1", "Undecided: ...". If there is no recommendation, returns the reason, or an empty text if
-// Setting::void_reason has the reason. A recommendation also lists the rows that must not be compared with
-// the baseline (Comparison::no_verdict), each with the reason: "not judged: flat (disturbed:17%)".
+// zero1", "Undecided: ...". If no row can be recommended, returns the reason: "No answer: rows did not take
+// turns". If the reason is Setting::void_reason, returns an empty text. A recommendation ends with the rows
+// that must not be compared with the baseline (Comparison::no_verdict), each with the reason: "not judged:
+// flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
-// Returns a sentence about how much longer synchronisation makes a step of each baseline than a step of the
-// strategy without communication: "core costs 19 to 26 ms of its 98.8 ms step over gloo." Returns an empty
-// text if the sentence would list more than four baselines, or if no cost is known.
+// Returns a sentence with the interval of each baseline's cost of synchronisation: "core costs 19 to 26 ms of
+// its 98.8 ms step over gloo." The cost is the baseline's step time minus the step time without
+// communication. Returns an empty text for more than four baselines, or if no cost is known.
 std::string CostSentence(const Settings& settings);
 // Returns "No verdict. " and the void_reason (for example, too few steps) of the first setting that has one;
 // empty if no setting has a void_reason.
@@ -138,8 +138,8 @@ std::string NoVerdict(const Settings& settings);
 
 // Returns a text about the rows that are not compared because the baseline strategy (here core) was not
 // measured over their backend (here shm): "Not compared, because there is no core over shm: zero1@shm (123
-// ms)". The text ends with the flag --baseline_row of the tool summarize, which compares all rows with one
-// row. The text is empty if the baseline strategy was measured over the backends of all rows.
+// ms)". The text also has a command that compares all rows with one row: "`summarize DIR
+// --baseline_row=core@gloo`". The text is empty if no rows are left out for this reason.
 std::string NotCompared(const Settings& settings);
 
 // Returns how long all launches of a measurement should take together (--time, in seconds), so that an

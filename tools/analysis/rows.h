@@ -19,8 +19,8 @@
 // options, over a backend), and comparisons of these rows.
 namespace gradsync::tools {
 
-// Two rows (such as strategies) are called equal if the confidence interval of the difference of their step
-// times contains 0 and lies within +- kEqualWithin times the baseline's step.
+// A strategy is called equal to its baseline if the confidence interval of Comparison::estimate, their
+// difference as a fraction of the baseline's step time, contains 0 and lies within +- kEqualWithin.
 inline constexpr double kEqualWithin = 0.03;
 
 // A row (such as a strategy) gets no verdict (such as slower) if, during its steps, other programs or the
@@ -67,9 +67,9 @@ struct Row {
   // Returns false if a check found wrong elements in the result of a collective, or gradients or parameters
   // that differ between ranks or from the reference.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
-  // `samples` names the time of a phase (a part of the step), such as "forward_ns". Returns the mean of the
-  // phase's time over all steps, in seconds. In each step, only the rank on which the phase takes longest
-  // counts. Returns NaN if the time that `samples` names was not measured.
+  // Returns the mean, over all steps, of the times with the name `samples`, such as "forward_ns" (the time of
+  // forward), in seconds. The mean includes, for each step, the longest of all ranks' times. Returns NaN if
+  // no times are named `samples`.
   double MeanOf(SampleName samples) const;
 };
 
@@ -102,8 +102,8 @@ void Judge(Comparison* comparison);
 //   own      the strategy's own work in BeginStep and hooks
 //   tax      how much longer forward and backward take than the floor's forward and backward
 //   rest     the remaining cost, mostly of the optimizer
-// The parts exposed, own, tax and rest are NaN for those of PyTorch's strategies that wait for communication
-// inside backward, because the time of these waits is only known as a part of the time of backward.
+// For those of PyTorch's strategies that wait for communication inside backward, exposed, own, tax and rest
+// are NaN, because these waits are not timed separately from backward.
 struct Cost {
   const Row* row = nullptr;
   const Row* floor = nullptr;  // row without communication; if it is `row` itself, there is no cost
@@ -124,11 +124,11 @@ inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost
 struct Setting {
   std::string experiment{};  // such as "ddp" or "all_reduce"
   std::vector<Row> rows{};
-  // For each row, `comparisons` has at most one comparison with a baseline, and `costs` at most one cost of
-  // synchronisation. The elements of both are in the order of `rows`. Strategies without communication and
-  // strategies of PyTorch have no comparison, unless the user names them as the baseline. Rows over a backend
-  // without a baseline have no comparison, either. `costs` is empty if all strategies communicate, because a
-  // cost is a difference to a strategy without communication.
+  // For each row, `comparisons` has at most one element, the row's comparison with its baseline. `costs` has
+  // at most one element for each row, the row's cost of synchronisation. Both vectors have the order of
+  // `rows`. The row of a strategy without communication, or of PyTorch, has no comparison unless it is the
+  // baseline itself. A row also has no comparison if the baseline strategy was not measured over the row's
+  // backend. `costs` is empty if all measured strategies communicate.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
@@ -150,7 +150,7 @@ struct Setting {
   // of each) and their rows may be compared. If takes_turns() is false, differences between rows have no
   // intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
-  // Returns the number of rows that all launches measured (a launch is one start of all ranks).
+  // Returns the number of rows that every launch (one start of all ranks) measured, not only the first one.
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
   // Returns the first row, from which callers read values that all rows share, such as the model.
   const Row& any() const { return rows.front(); }
@@ -162,11 +162,12 @@ struct Setting {
 
 // Makes a Setting of each group (the measurements of all strategies with one model, batch size, ...). The
 // elements of Setting::rows point to these measurements, so `groups` must outlive the result. With --choose,
-// the group of the first launch and the group of the later launches make one setting together. If
-// `baseline_row` is a strategy ("core"), each row is compared with this strategy's row over the same backend.
-// If `baseline_row` is a variant ("core@gloo"), rows over all backends are compared with this one row. If no
-// row of the setting is called `baseline_row`, the baseline is the first strategy that communicates and is
-// not PyTorch's. In the benchmark of collectives, whose rows have no strategy, the baseline is the first row.
+// a run has one group for its first launch and one for its later launches; MakeSettings makes one Setting of
+// both. If `baseline_row` is a strategy ("core"), each row is compared with this strategy's row over the same
+// backend. If `baseline_row` is a variant ("core@gloo"), rows over all backends are compared with this one
+// row. If no row of the setting is called `baseline_row`, the baseline is the first strategy that
+// communicates and is not PyTorch's. In the benchmark of collectives, whose rows have no strategy, the
+// baseline is the first row.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
@@ -186,9 +187,9 @@ double TypicalTime(const Series* series);
 // Returns "time_ns", the name of the times of whole collectives, if the measurement has them; else "step_ns",
 // the name of the times of whole training steps.
 SampleName StepSamples(const Measurement& measurement);
-// Returns the measured times of whole collectives or, if there are none, of whole training steps. If
-// `measurement` has published figures, but no times of whole collectives or steps, returns the times of the
-// phase (a part of the step, such as backward) whose name is first in the alphabet.
+// Returns the measured times of whole collectives or, if there are none, of whole training steps. For a
+// publication that states only times of phases (parts of the step, such as backward), returns those of the
+// phase whose name is first in the alphabet.
 const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
@@ -197,9 +198,9 @@ double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 // elements); 0 if the variant has neither option.
 double LabelledSize(const Measurement& measurement);
 
-// Returns half the width of the widest interval of all comparisons and costs in the setting, as a fraction of
-// the baseline's step (without a baseline, of the step without communication); NaN if an interval is unknown,
-// or if the setting has no comparisons and costs.
+// Returns half the width of the widest of the setting's intervals. The intervals are those of comparisons and
+// costs, as fractions of the step time of the row's baseline (without a baseline, of the strategy without
+// communication). Returns NaN if one of the intervals is unknown, or if there are none.
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools

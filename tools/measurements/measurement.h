@@ -23,9 +23,8 @@ inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns +
 // How long a rank waits for communication in a step: the sum of all its waits. The waits include the time in
 // which the rank waits because other ranks still compute.
 inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
-// How much shorter forward and backward are on other ranks than on the slowest rank of a step; the other
-// ranks may have to wait so long. The value named kSkew is the slowest rank's computed_ns minus the mean
-// computed_ns of all other ranks.
+// For each step: the largest computed_ns of all ranks, minus the mean computed_ns of the other ranks. On
+// average, the other ranks finish backward by this time before the slowest rank.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
 // Statistics of a time, in seconds, from a publication that does not have the times of single steps. A
@@ -37,22 +36,21 @@ struct PublishedStatistics {
   size_t n = 0;                            // number of steps; 0 if unknown
 };
 
-// The values with one name, such as "forward_ns" (the time of forward), in all steps of a measurement. A
-// Series has the records' values multiplied by 1e-9, so times are in seconds.
+// The values with one name, such as "forward_ns" (the time of forward), in all steps of a measurement. All
+// values from the records are multiplied by 1e-9, which converts times from nanoseconds to seconds.
 struct Series {
   // `max` has, for each step, the largest of all ranks' values, because a step ends when the last rank has
   // finished. Only in the series skew_ns (kSkew), `max` has the mean of the values of all ranks but the
   // slowest. The maxima of a step's parts may add up to more than the step, because different ranks may be
   // the slowest in different parts.
   std::vector<double> max;
-  // by_rank[r][i] is the time of rank r in step i. The vector by_rank has times only in the series step_ns
-  // and computed_ns of a strategy without communication. In these series too, the vector is empty if launches
-  // have different numbers of ranks.
+  // by_rank[r][i] is the time of rank r in step i. by_rank is empty for strategies that communicate, and in
+  // all series but step_ns and computed_ns. by_rank is also empty if launches differ in the number of ranks.
   std::vector<std::vector<double>> by_rank;
-  // rank_means and rank_stds have, for each rank, the mean and the standard deviation of the rank's values
-  // over the steps that all ranks have, in seconds. In the series skew_ns (kSkew), and in series of times
-  // from a publication, each vector has only one element, for all ranks together. With several launches,
-  // rank_stds has the mean of the launches' standard deviations, weighted by their numbers of steps.
+  // rank_means[r] and rank_stds[r] are the mean and the standard deviation of the times of rank r, in
+  // seconds, over the steps that all ranks have. In the series skew_ns (kSkew), and in series of times from a
+  // publication, each vector has only one element, for all ranks together. With several launches,
+  // rank_stds[r] is the mean of the launches' standard deviations, weighted by each launch's number of steps.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population
   std::optional<PublishedStatistics> published;
@@ -84,8 +82,7 @@ enum class Stage { kNone, kChoosing, kDeciding };
 
 // The records of all ranks about one configuration (strategy, model, batch size, ...), combined.
 struct Measurement {
-  // One of the combined records: in the first launch, the record of the rank with the smallest number. Its
-  // lists of measured times are removed; its settings, facts and results of checks are kept.
+  // The record that the lowest rank wrote in the first launch, without its lists of measured times.
   bench::Record record;
   std::map<std::string, Series, std::less<>> series;  // series by names of samples
   size_t num_steps = 0;
@@ -96,9 +93,8 @@ struct Measurement {
   int64_t ranks_on_gpu = 0;      // largest number of ranks on one GPU
   std::string numa_nodes;        // of each rank, such as "0,1"; empty if all are equal
   // A container may have a quota of CPU time for each period of, say, 100 ms. cpu_periods is the number of
-  // periods during the run. throttled_periods is the number of periods in which the quota was used up. For
-  // both numbers, the maximum over ranks is taken in each launch, and these maxima are summed over launches;
-  // without a quota, both are 0.
+  // periods during the run. throttled_periods is the number of periods in which the quota was used up.
+  // cpu_periods and throttled_periods are maxima over ranks, summed over launches; 0 without a quota.
   int64_t cpu_periods = 0, throttled_periods = 0;
 
   // Results of the benchmark's checks on all ranks: the largest errors of gradients and of parameters (NaN if
@@ -131,8 +127,8 @@ struct Measurement {
   // Returns whether the strategy computes, by design, the gradients that one process computes on the batches
   // of all ranks; true if unknown.
   bool is_exact() const { return record.facts.StringOr("agreement", "exact") == "exact"; }
-  // Returns whether the ranks' weights become different by design, because ranks do not average gradients or
-  // weights in every step.
+  // Returns whether the ranks' weights become different by design, because in some steps, or in all, the
+  // ranks average neither gradients nor weights.
   bool drifts() const { return is_floor() || record.facts.StringOr("agreement", "") == "drifts"; }
   bool is_on_cpu() const { return record.config.StringOr("device", "") == "cpu"; }
   Stage stage() const;
@@ -157,8 +153,8 @@ std::string KeyOf(const Configuration& configuration);
 // empty, is ordered by rank, and has at most one record of each rank.
 Measurement CombineRanks(std::vector<bench::Record> ranks);
 
-// Appends the steps of `more`, another launch of the same configuration, to `measurement`. Drops each series
-// of times that only one of the two measurements has.
+// Appends the steps of `more`, another launch of the same configuration, to `measurement`. Removes from
+// `measurement` each series of times that `more` lacks, and adds none that only `more` has.
 void AddLaunch(const Measurement& more, Measurement* measurement);
 
 }  // namespace gradsync::tools

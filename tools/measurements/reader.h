@@ -55,10 +55,10 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 
 // Reads the benchmark records in `inputs`, which are files or directories. Of a directory, reads the *.jsonl
 // and *.jsonl.gz files in the order of their names, and no subdirectories. If a directory has both x.jsonl
-// and x.jsonl.gz, reads only x.jsonl. Files may be compressed by gzip, whatever their names. A file that is
-// given twice is read once. Lines, files and records that cannot be used are left out and listed in
-// `problems`. Records are also left out and listed if the function `why_unusable` returns a text, the reason,
-// for them.
+// and x.jsonl.gz, reads only x.jsonl. Files may be compressed by gzip, whatever their names. A file is read
+// only once, even if several elements of `inputs` name or contain it. Lines, files and records that cannot be
+// used are left out and listed in `problems`. Records are also left out and listed if the function
+// `why_unusable` returns a text, the reason, for them.
 //
 // The records of all ranks of a run about the same configuration are combined into one measurement. With
 // `--repeats`, the measurement has the records of all launches of the run. With --choose, the records of the
@@ -67,10 +67,10 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 
-// Returns an error message for the case that no record in `inputs` can be used. The message names only the
-// first of `inputs`: "results: no record in it that could be used". If the first of `inputs` is a directory
-// without *.jsonl and *.jsonl.gz files, the message names up to five files and directories in it: "results:
-// no records (*.jsonl) in it, but a.txt, b.txt".
+// Returns an error message for the case that no record in `inputs` can be used. The message is about
+// inputs[0], here "results", and no other input: "results: no record in it that could be used". If inputs[0]
+// is a directory without *.jsonl and *.jsonl.gz files, the message names up to five files and directories in
+// it: "results: no records (*.jsonl) in it, but a.txt, b.txt".
 std::string WhyNoRecords(const std::vector<std::string>& inputs);
 
 }  // namespace gradsync::tools

@@ -68,11 +68,11 @@ struct Evidence {
   const bench::FactFields& facts() const { return measurement.record.facts; }
 };
 
-// Returns the CPU time that a host used during the steps outside the processes of the ranks (for other
-// programs, or for any network work of the kernel), as a fraction of the time of all CPUs that the host's
-// ranks may use. With several hosts, each step counts only the host on which this CPU time was largest in
-// this step. `times` has the times of the whole steps. Returns NaN if the CPU time outside the ranks was not
-// measured.
+// Returns the share of a host's CPU time that other work used: programs other than the ranks, and the
+// kernel's network work. The share is the mean CPU time of other work in a step, divided by the mean step
+// time and by the number of CPUs that the host's ranks may use. With several hosts, the mean includes each
+// step's largest CPU time of other work on any host. `times` has the times of whole steps. Returns NaN if the
+// CPU time of other work was not measured.
 double OthersShare(const Measurement& measurement, const Series& times);
 
 Warnings FindWarnings(const Evidence& evidence);

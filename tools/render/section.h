@@ -23,17 +23,16 @@ struct Section {
 
 bool IsShown(const Table& table, bool with_details);
 
-// Divides the columns of a table into sections, by Column::section. Returns all sections; without
-// `with_details`, only the first one. Leaves out columns with Audience::kMachines (only CSV and JSON show
+// Divides the columns of a table into sections, by Column::section. If `with_details` is false, returns only
+// the section with the smallest number. Leaves out columns with Audience::kMachines (only CSV and JSON show
 // them), columns whose value ConstantsOf returns because all rows share it, and columns of numbers that are
-// missing in all rows. Leaves out a column of warnings if ConstantsOf returns, or asterisks behind numbers
-// show, all its warnings.
+// missing in all rows. Leaves out a column of warnings if each of its warnings is in the text of ConstantsOf
+// or is shown by an asterisk behind a number.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
-// Returns what all rows of a table share: the values of columns with Column::said_once in which all rows
-// agree and, if the table has at least two rows, the warnings that all rows have: "batch_size 2, warnings
-// one-launch". Reports print this text once, above the table. The text is empty if the rows share neither a
-// value of a column with Column::said_once nor a warning.
+// Returns a text that reports print above the table: "batch_size 2, warnings one-launch". For each column
+// with Column::said_once in which all rows have the same value, the text has this value. If the table has at
+// least two rows, the text also has the warnings that all rows have.
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);

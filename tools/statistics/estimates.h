@@ -53,8 +53,8 @@ struct Confidence {
 // of cases, if the times are as skewed as those of training steps.
 inline constexpr size_t kFewestForInterval = 10;
 
-// In a round, each strategy is timed once. A RoundDifferences compares two strategies: for each round, it has
-// the time of a step of the first (or of a part of the step) minus that of the second.
+// In a round, each strategy is timed once. A RoundDifferences has, for each round, the time of one strategy's
+// step (or of a part of it, such as backward) minus the time of another strategy's step.
 struct RoundDifferences {
   std::vector<double> values;  // by round; NaN if one of the two steps is missing
   // `divisors` is empty, or has one number for each round, such as the baseline's step time. If `divisors` is
@@ -64,52 +64,49 @@ struct RoundDifferences {
   // trimmed mean leaves out a fraction of the rounds at both ends of this order. If `order` is empty, rounds
   // are ordered by `values`.
   std::vector<double> order{};
-  // A pointer that identifies the strategy whose times are subtracted. Differences with equal `base` subtract
-  // the times of the same strategy, so the variation of this strategy between launches affects all of them.
+  // Identifies the strategy whose times are subtracted in `values`. If several RoundDifferences have the same
+  // `base`, the variation of this strategy between launches affects all of them.
   const void* base = nullptr;
 };
 
 // Returns, for each RoundDifferences of `family` (for example, one for each strategy and its baseline), the
 // trimmed mean of the differences, with a confidence interval; the interval is NaN if fewer than two rounds
-// remain after trimming. `launches` has the number of rounds of each launch, in order. The trimmed mean
-// leaves out the fraction `trimmed` of the rounds, those with the smallest RoundDifferences::order, and as
-// many rounds with the largest (by RoundDifferences::values if `order` is empty).
+// remain after trimming. `launches` has the number of rounds of each launch, in order. For the trimmed mean,
+// rounds are sorted by RoundDifferences::order (by RoundDifferences::values if `order` is empty). At the
+// beginning and at the end of this order, the fraction `trimmed` of all rounds is left out.
 //
 // Intervals use the standard error of a trimmed mean with Student's t (Yuen, The two-sample trimmed t for
-// unequal population variances, 1974). All intervals together are correct with the probability 1 -
-// Confidence::chance if the differences in `family` are independent, and with at least this probability if
-// they depend on each other (Sidak, Rectangular confidence regions for the means of multivariate normal
-// distributions, 1967).
+// unequal population variances, 1974). If the differences are independent, the probability that all intervals
+// contain the true values is 1 - Confidence::chance (Sidak, Rectangular confidence regions for the means of
+// multivariate normal distributions, 1967). For differences that depend on each other, the probability is at
+// least 1 - Confidence::chance.
 //
 // The means of launches may differ by more than the scatter of their rounds explains, for example because
 // memory has other addresses in each launch. One significance test of all differences in `family` together
 // decides whether the launches' means differ by more than this scatter explains. If the test is significant
-// at 10 %, standard errors include the variation between launches. With this variation, Student's t has at
-// most as many degrees of freedom as the estimate of this variation. With one launch, or fewer than two
-// rounds per launch on average, the variation between launches cannot be estimated, and intervals include
-// only the variation that Confidence::launches states.
+// at 10 %, standard errors include the variation between launches. The variation between launches cannot be
+// estimated if there is only one launch, or if there are fewer than two rounds per launch on average. In both
+// cases, intervals include only the variation that the caller passes in Confidence::launches.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
-// Returns how much the differences in `family`, between step times of strategies, vary from launch to launch.
-// LaunchEffect::inflation is the variance of the differences' means over single launches, divided by the
-// variance that the scatter within a launch explains; it is 1 if this quotient is below 1 or unknown.
+// Estimates how much the differences in `family` vary from launch to launch. LaunchEffect::inflation is the
+// variance of the launches' mean differences, divided by the variance that these means would have if only the
+// rounds within a launch scattered. LaunchEffect::inflation is 1 if this quotient is below 1 or unknown.
 // EstimateLaunches does not test whether a variation between launches may be chance.
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
-// `family` has, for one strategy X and every other strategy, the step times of X minus those of the other.
-// Returns for each of these differences a one-sided lower bound of its true value. By default, all bounds are
-// correct together with a probability of 95 %, also for dependent differences (Bonferroni). So if X is the
-// fastest strategy, the probability that any bound of X's differences to other strategies is above 0 is at
-// most 5 % (Hsu, Constrained simultaneous confidence intervals for multiple comparisons with the best, 1984).
-// A bound is NaN with fewer than two rounds. If launches differ by more than the scatter of their rounds
-// explains, standard errors include the variation between launches even if it is not significant, because a
-// wrong recommendation is worse than none.
+// Each element of `family` has, for each round, the step time of a strategy X minus that of another strategy;
+// X is the same in all elements. Returns, for each element, a lower bound of the true difference. By default,
+// the probability that all bounds are at most the true differences is at least 95 % (Bonferroni). So if X is
+// the fastest strategy, the probability that at least one bound is above 0 is at most 5 % (Hsu, Constrained
+// simultaneous confidence intervals for multiple comparisons with the best, 1984). A bound is NaN with fewer
+// than two rounds. If launches differ by more than the scatter of their rounds explains, standard errors
+// include the variation between launches even if it is not significant.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 
-// The measured times of one strategy, ordered by launch. Unlike in RoundDifferences, a time is not paired
-// with another strategy's time in the same round.
+// The measured times of one strategy, ordered by launch.
 struct LooseSample {
   std::vector<double> values;
   std::vector<size_t> launches{};  // number of values of each launch; if empty, there is one launch
@@ -122,8 +119,8 @@ struct LooseComparison {
 // For each LooseComparison in `family`, estimates by which fraction the trimmed mean of the times
 // LooseComparison::own exceeds the trimmed mean of the times LooseComparison::base. The samples `own` and
 // `base` need not come from the same rounds or runs. The intervals are Yuen's (1974), for the logarithm of
-// the ratio of the two means, and simultaneous for the whole family (Sidak, 1967). An estimate is NaN if
-// `own` or `base` has fewer than two values, or a value that is not positive.
+// the ratio of the two means, and simultaneous for the whole family (Sidak, 1967). An estimate is NaN if its
+// sample `own` or `base` has fewer than two values, or a value of 0 or below.
 //
 // Standard errors include the variation between launches if, in all samples of `family` together, the means
 // of launches vary more than the scatter of values within launches explains. EstimateLoose does not test
@@ -133,8 +130,8 @@ std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 // Returns the value that the largest |z| of `count` independent standard normal numbers z exceeds with
 // probability `chance`.
 double SidakCritical(size_t count, double chance = 0.05);
-// A standard normal number exceeds `z` with a certain probability. StudentT returns about the value that
-// Student's t with `degrees` degrees of freedom exceeds with the same probability.
+// Returns about the value that Student's t with `degrees` degrees of freedom exceeds with the same
+// probability as a standard normal number exceeds `z`.
 double StudentT(double z, double degrees);
 
 }  // namespace gradsync::tools

@@ -33,14 +33,14 @@ class Draws {
 };
 
 // TinyResiduals() and SmallResiduals() return the noise of measured steps, in thousandths of a step's time:
-// the times minus the medians of their rounds and of their strategies. The numbers are ordered by round, and
-// each round has kMeasuredVariants numbers, one of each strategy.
+// from each time, the median of its round and the median of its strategy were subtracted. The numbers are
+// ordered by round, and each round has kMeasuredVariants numbers, one of each strategy.
 inline constexpr size_t kMeasuredVariants = 13;
 std::span<const int> TinyResiduals();   // of the model `tiny`, 26 rounds
 std::span<const int> SmallResiduals();  // of the model `small`, 10 rounds
 
-// The time of a simulated step to which Simulate adds drift, noise and the effects of strategies. All
-// simulated times are in thousandths of this time.
+// The duration of a simulated step before Simulate adds drift, noise and the effects of strategies. All
+// simulated times are in thousandths of kSimulatedStep.
 inline constexpr double kSimulatedStep = 1000;
 struct Run {
   std::vector<Values> steps{};
@@ -49,12 +49,12 @@ struct Run {
 
 // Simulates a run with launches[i] rounds in launch i; in each round, each strategy takes one step.
 // effects[k] is added to the time of all steps of strategy k, so the differences between strategies are
-// known. Each round gets the noise of a random round of `residuals`: its numbers are assigned to strategies
-// at random. For more than kMeasuredVariants strategies, a round gets the noise of several random rounds. To
-// imitate a machine whose speed drifts, each round has an offset that is added to the times of all strategies
-// in this round. From round to round, the offset changes as a random walk plus a sine wave, which starts anew
-// in each launch. For each launch and strategy, a normal random number with the standard deviation
-// `launch_std` is added to all steps of the strategy in this launch.
+// known. For each simulated round, the numbers of a random round of `residuals` are assigned to the
+// strategies at random, one to each. For more than kMeasuredVariants strategies, the numbers of several
+// random rounds are put together first. To imitate a machine whose speed drifts, one offset is added to the
+// times of all strategies in a round. The offset is a random walk over all rounds plus a sine wave; the sine
+// wave starts anew in each launch. For each launch and strategy, a normal random number with the standard
+// deviation `launch_std` is added to all steps of the strategy in this launch.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

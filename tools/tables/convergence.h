@@ -15,8 +15,8 @@ namespace gradsync::tools {
 // A strategy's loss is called equal to, better or worse than the baseline's only with at least kFewestSeeds
 // seeds, because a standard deviation of two losses would be too uncertain.
 inline constexpr size_t kFewestSeeds = 3;
-// The losses of two strategies are called equal if the confidence interval of their difference contains 0 and
-// lies within +- kLossEqualWithin times the baseline's loss.
+// A strategy's last loss is called equal to the baseline's if the confidence interval of
+// LearningRow::against_baseline contains 0 and lies within +- kLossEqualWithin.
 inline constexpr double kLossEqualWithin = 0.005;
 // A training counts as having reached the baseline's last loss as soon as its own loss is at most (1 +
 // kReachedWithin) times that loss, so that rounding does not matter.
@@ -28,8 +28,8 @@ inline bool IsConvergence(const bench::Record& record) { return record.experimen
 struct LearningRow {
   struct Trial {
     int64_t seed = 0;
-    // Loss on the held-out text, in bits per byte, after each of LearningSetting::steps; NaN if it was not
-    // measured after this step.
+    // bits[i] is the loss on the held-out text, in bits per byte, after step LearningSetting::steps[i]; NaN
+    // if it was not measured after this step.
     std::vector<double> bits;
   };
 
@@ -72,9 +72,9 @@ struct LearningSetting {
   const bench::Record& record() const { return rows.front().measured->record; }
 };
 
-// Makes a LearningSetting (the results of all strategies) of each group of measurements of
-// //bench:convergence, except groups that have only trials of --tune. The groups must outlive the settings,
-// which point to them. Throws InvalidInput if two groups were trained on different texts.
+// Makes a LearningSetting (the results of all strategies) of each element of `groups` that was measured by
+// //bench:convergence. A group that has only trials of --tune is skipped. The groups must outlive the
+// settings, which point to them. Throws InvalidInput if two groups were trained on different texts.
 std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& groups);
 
 // Appends to `tables` the table "convergence" (one line for each variant), the table "losses" with all

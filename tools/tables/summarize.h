@@ -35,9 +35,9 @@ std::string WhyUnusable(const bench::Record& record);
 // (model, batch size, ...) without measurements of `baseline_row` gets another baseline (see MakeSettings).
 // If `run` is not empty, only the run whose name is `run` is used, with all its launches; a run's name is the
 // one that the user gave in the environment variable GRADSYNC_LAUNCH or, without this variable, the run id of
-// its first launch. Throws InvalidInput if one of `inputs` does not exist, if records were read but none of
-// them is from the run `run` or has the strategy or variant `baseline_row`, or if measurements of
-// //bench:convergence were trained on different texts.
+// its first launch. Throws InvalidInput if one of `inputs` does not exist, or if measurements of
+// //bench:convergence were trained on different texts. If records were read, a `run` that none of them is
+// from, or a `baseline_row` that none of them has, also makes Summarize throw InvalidInput.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "",
                   const std::string& run = "");
 

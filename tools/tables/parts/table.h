@@ -33,8 +33,8 @@ enum class Kind {
 // member "tables" of JSON are for machines.
 enum class Audience { kAll, kPeople, kMachines };
 
-// The value of Column::section for a column that no section of the table shows. If Column::said_once is true
-// and all rows have the same value in the column, this value is still printed above the table. CSV and JSON
+// A column whose Column::section is kNowhere is not among the columns that people see. If Column::said_once
+// is true and all rows have the same value in the column, people see this value above the table. CSV and JSON
 // show the column unless its audience is kPeople.
 inline constexpr int kNowhere = -1;
 
@@ -46,10 +46,10 @@ struct Column {
   // Header that users see instead of `name`; if it is empty, users see `name`.
   std::string header{};
 
-  // The member `times` and the members after it have no effect in CSV, nor in the member "tables" of JSON.
-  // For people, a table with many columns is printed in sections, one below the other; each section has all
-  // rows and some of the columns. `times` is a factor: people see the column's numbers multiplied by it, in
-  // the unit of `header`.
+  // Column::times and the members of Column below it have no effect in CSV, nor in "tables" of JSON. For
+  // people, a table with many columns is printed in sections, one below the other; each section has all rows
+  // and some of the columns. `times` is a factor: people see the column's numbers multiplied by it, in the
+  // unit of `header`.
   double times = 1;
   int digits = 4;  // digits for kDecimal and kPart
   // Number of the table's section that shows the column; 0 if every section shows it; kNowhere if none does.
@@ -63,7 +63,7 @@ struct Column {
   std::optional<Warning> marked_with{};  // numbers are marked in rows with this warning
 };
 
-// The content of a cell of a table: a number (NaN if it is missing), a text or warnings.
+// The content of a table's cell: a number (NaN if it is missing), a text, or the warnings about the row.
 using TableCell = std::variant<double, std::string, Warnings>;
 
 class Table {

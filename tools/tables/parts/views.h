@@ -52,11 +52,11 @@ struct View {
 };
 
 // Each of the functions from Text to TimePercentile below returns a function that computes a column's value
-// from a View. With Text and Number, the value is an entry of the record's configuration, such as the batch
-// size. With Fact and Million, the value is one of the record's facts, such as the number of parameters (in
-// millions with Million). With the other functions, the value is a statistic, such as the mean, of a measured
-// time, in seconds. If the record lacks the value, the function that Text returns gives an empty text, and
-// the others give NaN.
+// from a View (a row of results with its setting). With Text and Number, the value is an entry of the
+// record's configuration, such as the batch size. With Fact and Million, the value is one of the record's
+// facts, such as the number of parameters (in millions with Million). With the other functions, the value is
+// a statistic, such as the mean, of a measured time, in seconds. If the record lacks the value, the function
+// that Text returns gives an empty text, and the others give NaN.
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
