@@ -210,7 +210,7 @@ class Comparer:
         """`question` holds the gradients that an optimizer or a clipping function gets. Finds the
         first of these gradients that differs from the mean over ranks, and adds a finding that says
         how it differs. If no gradient of an optimizer differs, calls _judge_loss(). If each rank's
-        optimizer gets this rank's own gradients, and may average them itself, adds no finding and
+        optimizer gets the rank's own gradients, and may average them itself, adds no finding and
         returns True. Otherwise returns False.
         """
         where = question.where
@@ -391,8 +391,8 @@ class Comparer:
         script's own code has changed gradients before the optimizer gets them. The gradient is
         right if the script has removed or zeroed gradients and added them back later, and the
         gradient is the mean over ranks of all gradients that autograd has delivered. The gradient
-        is also right if the script's hooks scale gradients alike on all ranks, and it is the mean
-        over ranks of what these hooks return.
+        is also right if the script's hooks scale gradients alike on all ranks, and the gradient is
+        the mean over ranks of what these hooks return.
         """
         handed = question.handed(p)
         if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):

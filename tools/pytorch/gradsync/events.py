@@ -104,7 +104,7 @@ def script_lines(error: BaseException | None = None) -> list[str]:
     """Returns FILE:LINE of all lines of the current call stack that are not in a library, innermost
     first.
 
-    With `error`, returns such lines of the call stack at which `error` was raised.
+    With `error`, returns these lines for the call stack at which `error` was raised.
     """
     frames: Iterable[tuple[FrameType, int]]
     if error:
@@ -158,9 +158,9 @@ def _tell_forward(model: torch.nn.Module) -> None:
 
 
 def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
-    """From now on, until `patches` are undone, the listeners of listen() are told of calls of
-    modules of the class `kind`. They are not told of a call that runs within another call of a
-    module of this class, nor of calls in code that torch.compile has compiled."""
+    """From now on, until `patches` are undone, each Listener that listen() has registered is told
+    of calls of modules of the class `kind`. No Listener is told of a call that runs within another
+    call of a module of this class, or of calls in code that torch.compile has compiled."""
     inside = False
 
     def told_call(

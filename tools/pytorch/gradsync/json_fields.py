@@ -112,8 +112,8 @@ class JsonObject:
         return tuple(read(value, f"{inside}[{i}]") for i, value in enumerate(values))
 
     def optional(self, name: str, read: Callable[[object, str], T]) -> T | None:
-        """Returns read(value, place), where `value` is that of the field `name` and `place` the
-        field's place in the document. Returns None if the field is missing or its value is {}."""
+        """Returns read(value, place) for the field `name`, where `place` says where the field is in
+        the document. Returns None if the field is missing or its value is {}."""
         self._read.add(name)
         value = self._values.get(name)
         if name not in self._values or value == {}:

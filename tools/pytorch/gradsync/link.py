@@ -93,8 +93,8 @@ class Curve:
         Above the largest known size, the time is that of the largest known size times `size`,
         divided by the largest known size. If only one size is known, the times of all sizes are
         proportional to the size. Below the smallest known size, the time lies on the line through
-        the points of the two smallest known sizes. It is, however, at least proportional to the
-        size: the time of the smallest known size times `size`, divided by the smallest known size.
+        the points of the two smallest known sizes, unless a time in proportion to the size is
+        longer.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:

@@ -35,7 +35,7 @@ BRACES = ("{", "[")
 def read_link(path: str, world_size: int) -> Recording | MeasuredLink:
     """Returns the link that `path` (a file, or a directory of records) describes: a Recording if
     the file is a recording, else a MeasuredLink. `world_size`: the number of ranks that ran
-    osu_allreduce, used if its output does not tell this number.
+    osu_allreduce, used if the output of osu_allreduce does not tell it.
 
     Raises Refused, with one line that begins with the path, if the file describes no link.
     """

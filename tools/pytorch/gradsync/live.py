@@ -109,8 +109,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class StepMemory:
-    """Measures how many bytes the tensors of a step take. The step begins when this object is made.
-    A gradient counts as a temporary tensor until it is ready, and does not count after that.
+    """Measures how many bytes tensors take in the step that begins when this object is made. A
+    gradient counts as a temporary tensor until it is ready; ready gradients are not counted.
     """
 
     def __init__(

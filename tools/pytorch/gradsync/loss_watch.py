@@ -37,9 +37,9 @@ class _Loss:
     def of_pass(self, derivative: torch.Tensor, scale: float) -> PassLoss:
         """Returns a PassLoss for this loss. PassLoss.factor is the factor by which the backward
         pass multiplies the mean of the loss over its terms, such as tokens: 1 after
-        mean.backward(), 0.5 after (mean / 2).backward(). `derivative`: the gradient of this loss,
-        which the pass has computed. `scale`: the factor of a GradScaler, by which of_pass() divides
-        `derivative`.
+        mean.backward(), 0.5 after (mean / 2).backward(). `derivative`: the derivative, with respect
+        to this loss, of the tensor on which backward() was called. `scale`: the factor of a
+        GradScaler, by which of_pass() divides `derivative`.
 
         If the loss has several elements, only those with a derivative other than 0 count. The
         factor is NaN if these elements have different derivatives, or if all derivatives are 0.
@@ -119,10 +119,10 @@ class LossWatch:
     def add(
         self, own: Callable[..., Any], loss: torch.Tensor, args: tuple[Any, ...], kwargs: Any
     ) -> None:
-        """From now on, a backward pass that computes the gradient of `loss` adds `loss` to its
-        Pass. `own`, a function of LOSSES such as cross_entropy, has returned `loss` for `args` and
-        `kwargs`. Ignores a loss that needs no gradient, or for which the deprecated argument
-        `size_average` or `reduce` is given."""
+        """From now on, a backward pass that runs through `loss` adds it to Pass.losses. `own`, a
+        function of LOSSES such as cross_entropy, has returned `loss` for `args` and `kwargs`.
+        Ignores a loss that needs no gradient, or for which the deprecated argument `size_average`
+        or `reduce` is given."""
         given = inspect.signature(own).bind(*args, **kwargs).arguments
         is_deprecated = any(given.get(name) is not None for name in ("size_average", "reduce"))
         if not loss.requires_grad or is_deprecated:
@@ -137,9 +137,8 @@ class LossWatch:
         self._watch(loss, _Loss(tokens, mean, eps, reduction == "mean", values=values))
 
     def add_reduced(self, loss: torch.Tensor) -> None:
-        """From now on, a backward pass that computes the gradient of `loss` adds `loss` to its
-        Pass. The script is about to reduce `loss`, one number that needs a gradient, by a
-        collective."""
+        """From now on, a backward pass that runs through `loss` adds it to Pass.losses. The script
+        is about to reduce `loss`, one number that needs a gradient, by a collective."""
         eps = torch.finfo(loss.dtype).eps
         value = float(loss.detach().double().sum())
         self._watch(loss, _Loss(1, value, eps, is_mean=True, is_reduced=True))

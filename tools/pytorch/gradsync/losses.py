@@ -40,17 +40,17 @@ class PassLoss:
 
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
-    """The backward passes of a step, on all ranks together, compute the gradient of a factor times
-    the mean of the loss. This factor should be 1. `of_means`: the factor, if the mean of the loss
-    is the mean of the means of all ranks' passes. `of_tokens`: the factor, if the mean of the loss
-    is the mean over the tokens of all ranks' passes. Each of `of_means` and `of_tokens` is None if
-    passes have different factors or a factor of 0, or if the loss of a pass is unknown or has no
-    tokens. `rounding`: the relative error that rounding may cause in `of_means` and `of_tokens`.
-    `is_repeated`: whether, on each rank, all passes began with the same call stack of the script,
-    as in a loop. `is_reduced`: whether the script has reduced the losses of all passes by a
-    collective. `is_alone`: whether Pass.loss() had only one loss to choose from in each pass.
-    `is_whole`: whether, in each pass, the number on which backward() is called is a multiple of the
-    loss that Pass.loss() chose, without any other term.
+    """The factor by which backward() multiplies the mean loss: the backward passes of a step
+    together compute the gradients of this factor times the mean loss. The factor should be 1.
+    `of_means`: the factor, if the mean loss is the mean of the means of all ranks' passes.
+    `of_tokens`: the factor, if the mean loss is the mean over the tokens of all ranks' passes. Each
+    of `of_means` and `of_tokens` is None if passes have different factors or a factor of 0, or if
+    the loss of a pass is unknown or has no tokens. `rounding`: the relative error that rounding may
+    cause in `of_means` and `of_tokens`. `is_repeated`: whether, on each rank, all passes began with
+    the same call stack of the script, as in a loop. `is_reduced`: whether the script has reduced
+    the losses of all passes by a collective. `is_alone`: whether Pass.loss() had only one loss to
+    choose from in each pass. `is_whole`: whether, in each pass, the number on which backward() is
+    called is a multiple of the loss that Pass.loss() chose, without any other term.
     """
 
     of_means: float | None = None
@@ -76,7 +76,8 @@ class LossFactor:
         divides each pass's loss by a number that it has summed over ranks. If backward() is called
         on a sum of the loss and another term, such as a penalty, the script may intend a weight of
         the loss other than 1. For such a sum, returns False unless the script reduces the loss by a
-        collective, divides it by a number summed over ranks, or multiplies it by `passes`.
+        collective or divides it by a number summed over ranks, or unless the weight of the loss is
+        `passes`.
         """
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
@@ -121,10 +122,10 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
     loss over all ranks' passes; 1 is right. The factor is computed from the losses of each rank's
     passes.
 
-    If ranks train the mean of the passes' means, but not the mean over all tokens, adds a note to
-    `findings` about how far apart these two means are. There is no note if rounding explains the
-    difference of the two means. `ranks`: for each rank, the losses of its passes; None for a pass
-    whose loss is not known.
+    If the passes together compute the gradients of the mean of their mean losses, but not those of
+    the mean over all tokens, adds a note to `findings` about how far apart these two means are. The
+    note is left out if rounding explains the difference of the two means. `ranks`: for each rank,
+    the losses of its passes; None for a pass whose loss is not known.
     """
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):

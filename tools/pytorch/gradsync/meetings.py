@@ -1,6 +1,6 @@
 """Makes the ranks of a script wait for each other before each update (a call of an optimizer's
-step()) whose gradients `check` compares. When a rank begins such an update, it tells the other
-ranks by a value in the store of the script's process group.
+step()) whose gradients `check` compares. Before the update, each rank writes a value to the store
+of the script's process group, which tells the other ranks that it waits.
 
 Ranks wait without a collective, so if a rank does not come, the other ranks can name it and end.
 """

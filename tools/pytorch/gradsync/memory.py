@@ -46,8 +46,8 @@ class Peak(NamedTuple):
 class Moment:
     """The part of backward that ends when the gradient of `parameter` is ready. This part begins
     when the previous gradient is ready. The part of the first gradient begins with backward.
-    `computing`: the most bytes that activations and temporary tensors take in this part of
-    backward. `made`: the bytes of all gradients that were ready before this part of backward.
+    `computing`: the most bytes that activations and temporary tensors take at one time in this part
+    of backward. `made`: the bytes of all gradients that were ready before this part of backward.
     """
 
     parameter: int
@@ -268,8 +268,8 @@ class UnitBuffers:
 
     def reduce(self, unit: int) -> None:
         """Counts the unit's gathered weights and whole gradients as freed after its reduction. The
-        rank's shard of the reduced gradients still counts. The buffer of this reduction counts
-        until the next unit's reduction."""
+        rank's shard of the reduced gradients is counted from then on. The buffer of this reduction
+        is counted until the next unit's reduction."""
         self._gathered.pop(unit)
         self._gradients.pop(unit)
         self._sent = self._all_sizes.reduced[unit]

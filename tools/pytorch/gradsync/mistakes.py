@@ -20,8 +20,8 @@ LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products onl
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """Why a gradient is not the mean of all ranks' gradients. `text` says it. `factor`: the
-    gradient divided by the mean if it is a multiple of the mean, else None.
+    """`text`: why a gradient is not the mean of all ranks' gradients. `factor`: the gradient
+    divided by the mean if it is a multiple of the mean, else None.
 
     `tolerance`: the relative error that the factor may have by rounding.
     """
@@ -42,10 +42,10 @@ class Change:
     each other objects of this class as JSON.
 
     `factor`: the gradient divided by the mean; None if it is no multiple of the mean. `tolerance`:
-    the largest relative error of `factor` that rounding can cause. `mask`: a digest of the
-    positions at which the gradient is 0; empty if another element differs from that of the mean by
-    more than rounding. `kept`: the number of the gradient's elements that are not 0. `elements`:
-    the number of all its elements.
+    the largest relative error of `factor` that rounding can cause. `mask`: a digest of which
+    elements of the gradient are 0; empty if any other element differs from that of the mean by more
+    than rounding. `kept`: the number of the gradient's elements that are not 0. `elements`: the
+    number of all its elements.
     """
 
     factor: float | None

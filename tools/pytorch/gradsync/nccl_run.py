@@ -60,8 +60,8 @@ class PrintedRow:
 @dataclass(frozen=True)
 class Row:
     """One printed row: a measurement of a collective on `size_bytes` bytes. The time is in seconds,
-    the bandwidths `algbw` and `busbw` are in bytes per second. Time and bandwidths are intervals,
-    because they were printed with few digits."""
+    and the bandwidths (`algbw` and `busbw`) are in bytes per second. Time and bandwidths are
+    intervals, because they were printed with few digits."""
 
     size_bytes: int
     time_s: Interval
@@ -246,9 +246,9 @@ class Run:
         return [row for row in rows if row.redop == redop]
 
     def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
-        """Returns the rows whose size is the time times the algorithm bandwidth, up to rounding,
-        and a text about each row whose size is not. If no units are printed, assumes GB/s and the
-        unit of time with which the first list is longest.
+        """Returns two lists: the rows whose size is the time times the algorithm bandwidth, up to
+        rounding, and a text about each row whose size differs from this product. If no units are
+        printed, assumes GB/s and the unit of time with which the list of rows is longest.
         """
         rows = self._rows_of_one_type()
         if self.units:
@@ -308,9 +308,9 @@ def _imprecision_of_busbw(row: Row) -> float:
 
 
 def agreeing(rows: Sequence[PrintedRow], units: Units) -> tuple[list[Row], list[str]]:
-    """Takes the numbers in `rows` to be in `units`, and returns the rows whose size is the time
-    times the algorithm bandwidth, up to rounding. For each row whose size is not, also returns a
-    text that says so. The first list has no rows with size 0 or a printed bandwidth of 0.00."""
+    """Takes the numbers in `rows` to be in `units`. The first returned list has the rows whose size
+    is the time times the algorithm bandwidth, up to rounding, except rows with size 0 or a printed
+    bandwidth of 0.00. The second has a text about each row whose size differs from this product."""
     good = []
     bad = []
     for printed in rows:

@@ -39,8 +39,8 @@ class Algorithm(str, Enum):
 
 def algorithm_of(backend: str) -> Algorithm:
     """Returns the algorithm of a backend's collectives. The algorithm is RING for gloo, whose
-    all-reduces use a ring by default (gloo's allreduce.cc). For other backends, such as NCCL, it is
-    BEST: they are assumed to choose the fastest algorithm themselves.
+    all-reduces use a ring by default (gloo's allreduce.cc). For other backends, such as NCCL, the
+    algorithm is BEST: these backends are assumed to choose the fastest algorithm.
     """
     return Algorithm.RING if backend == "gloo" else Algorithm.BEST
 
@@ -145,8 +145,8 @@ def _as_used(network: Network, processor_s: float) -> Network:
 
 
 def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
-    """Returns the costs of collectives between `wanted` ranks over `link`, which was measured
-    between another number of ranks. The costs are computed as for a ring, in which each transfer
+    """Returns the costs of collectives between `wanted` ranks, computed from the costs that `link`
+    has for link.world_size ranks. The costs are computed as for a ring, in which each transfer
     between two ranks carries the bytes of the vector divided by the number of ranks.
     """
     costs = link.costs
@@ -281,8 +281,8 @@ def _tree_seconds(network: Network, size: float) -> float:
 
 
 def _tcp(wire: Wire, processor_s: float) -> Wire:
-    """Returns a copy of `wire` with the lower rate of TCP when CPUs sum or copy the data. The
-    headers of packets use a part of the link's rate. While a rank sums or copies a part of the
+    """Returns a copy of `wire` with the lower rate that TCP reaches when CPUs sum or copy the data.
+    The headers of packets use a part of the link's rate. While a rank sums or copies a part of the
     data, for `processor_s` seconds per byte, it does not send this part.
     """
     seconds = ETHERNET_BYTES_PER_TCP_BYTE / wire.bytes_per_second + processor_s

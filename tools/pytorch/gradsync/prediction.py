@@ -176,8 +176,8 @@ class Predictor:
         return _mean_interval(by_launch), fmean(averages_s)
 
     def hybrid_step(self, network: Network, sharing: int, link_pace: float = 1) -> Prediction:
-        """Predicts a step under HSDP over `network`. Each group of `sharing` ranks shards
-        parameters.
+        """Predicts a step over `network` under HSDP, which shards parameters over groups of
+        `sharing` ranks.
         """
         costs = [
             hybrid_costs(network, sharing, self.communication(i).link).changed(
@@ -445,7 +445,7 @@ def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
 
 
 def _own_s(step: Step) -> float:
-    """Returns the seconds of a rank's recorded step, less those of a probe's collectives."""
+    """Returns the seconds of a rank's recorded step, without the collectives of a probe."""
     parts_ns = (step.before_ns, step.backward_ns, step.copy_back_ns, step.rest_ns)
     return NS * (sum(parts_ns) + step.optimizer_ns)
 
@@ -453,8 +453,8 @@ def _own_s(step: Step) -> float:
 def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
     """Returns the seconds that it takes to add all gradients of a pass to those of earlier passes.
 
-    The addition is assumed to take as long as the recorded casts to bf16 and back. If no casts were
-    recorded, it takes as long as copying the gradients to a buffer did in the recording.
+    The addition is assumed to take as long as the recorded casts of gradients to bf16 and back. If
+    no casts were recorded, it is assumed to take as long as copying the gradients to a buffer.
     """
     if communication.bf16:
         casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte
