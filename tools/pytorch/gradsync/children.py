@@ -4,9 +4,10 @@ train. The recorder cannot record steps in these processes.
 A process begins to train when it makes a process group or an optimizer. A process that
 multiprocessing starts without forking is not ended if it imports PyTorch only when its target
 function runs. A child of multiprocessing that begins to train sends one line of error to its
-parent, and ends. The parent prints this line of error, and ends too. A fork that os.fork() has made
-sends its line of error to its parent only if the script has started a process by multiprocessing
-before the fork. If not, the fork itself prints the line of error and ends, and its parent runs on.
+parent, and ends. The parent prints this line of error, and ends too. A fork made by os.fork() that
+begins to train ends, too. It sends its line of error to its parent only if the script has started a
+process by multiprocessing before the fork. If not, the fork itself prints the line of error, and
+its parent runs on.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 
 class Children:
-    """Ends children of this process, which runs the recorded script, when they begin to train. A
-    child is ended if it is a fork or has imported PyTorch before its target function runs. If
+    """Ends children of this process, which runs the recorded script. A child that begins to train
+    is ended if it is a fork or has imported PyTorch before its target function runs. If
     multiprocessing started the ended child, this process prints the child's error, and ends too."""
 
     def __init__(self) -> None:

@@ -70,10 +70,9 @@ class Row:
     is_wrong: bool
 
     def bus_factors(self) -> Interval:
-        """Returns the bus bandwidth divided by the algorithm bandwidth. This quotient is an
-        Interval, because both bandwidths are Intervals. The quotient is the number of bytes that a
-        rank sends for each byte that the collective reduces or gathers. self.algbw, which is an
-        Interval, must not contain 0."""
+        """Returns the bus bandwidth divided by the algorithm bandwidth. The quotient is the number
+        of bytes that a rank sends for each byte that the collective reduces or gathers. self.algbw,
+        which is an Interval, must not contain 0."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
     def has_bus_factor(self, factor: float) -> bool:
@@ -188,8 +187,8 @@ class Run:
 
     def checked(self, kind: Operation) -> CheckedRun:
         """Returns the costs of collectives of this kind, computed from the rows whose size, time
-        and bandwidths agree with each other and with the number of ranks. Raises Refused if too few
-        rows have numbers that agree, if the number of ranks is 1 or unknown, or if all bandwidths
+        and bandwidths agree with each other and with the number of ranks. Raises Refused if the
+        numbers of too few rows agree, if the number of ranks is 1 or unknown, or if all bandwidths
         are printed with fewer than two digits."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE

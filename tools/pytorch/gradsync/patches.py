@@ -75,8 +75,7 @@ class Patches:
         `owner` is a class, a module or an object with a __dict__. If `owner` is a class, the first
         of the call's `args` is the object whose method is called. undo() restores owner.name. If
         other code has replaced owner.name meanwhile, undo() leaves the other code's replacement in
-        place. If the other code's replacement calls the function that it has replaced, this call
-        runs only `own` after undo().
+        place.
         """
         own = getattr(owner, name)
         patch = _Patch(owner, name, before=vars(owner).get(name, _ABSENT))
