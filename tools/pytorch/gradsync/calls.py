@@ -48,8 +48,7 @@ class Calls:
         """Called before a call of a module with gradients enabled: remembers digests of the tensors
         in its arguments. At the step's first call with gradients enabled, also remembers digests of
         the called module's buffers. If the step later calls a module that contains the module
-        called first, forgets the step's earlier digests, because the calls of the contained module
-        were no training."""
+        called first, forgets the step's earlier digests."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.

@@ -285,9 +285,8 @@ class Comparer:
         """Returns whether gradients that differ from the mean over ranks are right nevertheless,
         and adds a note about them if so. Gradients that are a factor times the mean are right if
         backward() multiplies the loss by 1 / factor. Gradients that are the sum over ranks are
-        right if the script divides the loss by a number summed over ranks, such as that of tokens.
-        Gradients are also right if all ranks have changed the mean over ranks in the same way, as
-        by clipping.
+        right if the script divides the loss by a number summed over ranks. Gradients are also right
+        if all ranks have changed the mean over ranks in the same way, as by clipping.
         """
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
@@ -388,11 +387,10 @@ class Comparer:
 
     def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
         """Returns whether a gradient that differs from the mean over ranks is right, because the
-        script's own code has changed gradients before the optimizer gets them. The gradient is
-        right if the script has removed or zeroed gradients and added them back later, and the
-        gradient is the mean over ranks of all gradients that autograd has delivered. The gradient
-        is also right if the script's hooks scale gradients alike on all ranks, and the gradient is
-        the mean over ranks of what these hooks return.
+        script's own code has changed gradients before the optimizer gets them. If the script
+        removes or zeroes gradients and adds them back later, the right gradient is the mean over
+        ranks of all gradients that autograd has delivered. If the script's hooks scale gradients
+        alike on all ranks, the right gradient is the mean over ranks of what these hooks return.
         """
         handed = question.handed(p)
         if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):
@@ -433,9 +431,9 @@ class Comparer:
         """Compares the loss on which the script called backward() with the mean of the loss over
         all ranks' passes. Called if the optimizer's gradients are the mean over ranks of those that
         backward() computed. The optimizer's gradients are still wrong by a factor if the script has
-        multiplied the mean loss (over tokens, for example) by this factor before backward(). If a
-        known mistake explains the factor, reports the mistake in the findings of `check`. If the
-        script may intend the factor, adds only a note."""
+        multiplied the mean loss by this factor before backward(). If a known mistake explains the
+        factor, reports the mistake in the findings of `check`. If the script may intend the factor,
+        adds only a note."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"

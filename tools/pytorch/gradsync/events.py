@@ -3,8 +3,8 @@ optimizer's step().
 
 To notice calls, this module replaces functions of PyTorch from the first listen() to the last
 stop_listening(). watch_calls() replaces the function by which modules of a class are called. Only
-functions of modules and classes are replaced, never attributes of the script's own models and
-optimizers, because the script may copy and save these objects.
+functions of Python modules and classes are replaced; no model or optimizer object of the script is
+changed.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ def _tell_forward(model: torch.nn.Module) -> None:
 def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
     """From now on, until `patches` are undone, each Listener that listen() has registered is told
     of calls of modules of the class `kind`. No Listener is told of a call that runs within another
-    call of a module of this class, or of calls in code that torch.compile has compiled."""
+    call of a module of this class. No Listener is told of calls in code that torch.compile has
+    compiled."""
     inside = False
 
     def told_call(

@@ -43,14 +43,14 @@ class LossFactor:
     """A factor, which should be 1: the backward passes of a step together compute the gradients of
     this factor times the mean loss. `of_means`: the factor, if the mean loss is the mean of the
     means of all ranks' passes. `of_tokens`: the factor, if the mean loss is the mean over the
-    tokens of all ranks' passes. Each of `of_means` and `of_tokens` is None if passes have different
-    factors or a factor of 0, or if the loss of a pass is unknown or has no tokens. `rounding`: the
-    relative error that rounding may cause in `of_means` and `of_tokens`. `is_repeated`: whether, on
-    each rank, all passes began with the same call stack of the script, as in a loop. `is_reduced`:
-    whether the script has reduced the losses of all passes by a collective. `is_alone`: whether
-    Pass.loss() had only one loss to choose from in each pass. `is_whole`: whether, in each pass,
-    the number on which backward() is called is a multiple of the loss that Pass.loss() chose,
-    without any other term.
+    tokens of all ranks' passes. A factor is None if it differs between passes or is 0. Both factors
+    are None if the loss of a pass is unknown or has no tokens. `rounding`: the relative error that
+    rounding may cause in `of_means` and `of_tokens`. `is_repeated`: whether, on each rank, all
+    passes began with the same call stack of the script, as in a loop. `is_reduced`: whether the
+    script has reduced the losses of all passes by a collective. `is_alone`: whether Pass.loss() had
+    only one loss to choose from in each pass. `is_whole`: whether, in each pass, the number on
+    which backward() is called is a multiple of the loss that Pass.loss() chose, without any other
+    term.
     """
 
     of_means: float | None = None
@@ -75,9 +75,9 @@ class LossFactor:
         `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
         divides each pass's loss by a number that it has summed over ranks. If backward() is called
         on a sum of the loss and another term, such as a penalty, the script may intend a weight of
-        the loss other than 1. For such a sum, the result is True only if the script reduces the
-        loss by a collective, if it divides the loss by a number summed over ranks, or if the weight
-        of the loss is `passes`.
+        the loss other than 1. For such a sum, returns False if the script neither reduces the loss
+        by a collective nor divides it by a number summed over ranks. The only exception is a loss
+        whose weight is `passes`.
         """
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
@@ -124,8 +124,8 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
 
     The mean of all passes' mean losses may differ from the mean loss over all tokens. If the passes
     compute only the gradients of the mean of means, adds a note to `findings` about the difference
-    of the two means, unless rounding explains this difference. `ranks`: for each rank, the losses
-    of its passes; None for a pass whose loss is not known.
+    of the two means, unless rounding explains it. `ranks`: for each rank, the losses of its passes;
+    None for a pass whose loss is not known.
     """
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):

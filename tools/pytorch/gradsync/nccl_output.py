@@ -63,9 +63,9 @@ class OutputReader:
         any(reader(line) for reader in readers)  # until one has read it
 
     def _begins_next(self, line: str) -> bool:
-        """Returns whether `line` begins the output of the next program. This is so if the current
-        program has already printed rows of measurements, and `line` is a header, or a line about a
-        rank, a program or a program's options.
+        """Returns whether `line` begins the output of the next program. This is so if rows of
+        measurements came before `line`, and `line` is a header, or is about a rank, a program or a
+        program's options.
         """
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False

@@ -188,8 +188,8 @@ class Run:
     def checked(self, kind: Operation) -> CheckedRun:
         """Returns the costs of collectives of this kind, computed from the rows whose size, time
         and bandwidths agree with each other and with the number of ranks. Raises Refused if the
-        numbers of too few rows agree, if the number of ranks is 1 or unknown, or if all bandwidths
-        are printed with fewer than two digits."""
+        numbers of too few rows agree, if the number of ranks is 1 or unknown, or if every bandwidth
+        has fewer than two digits."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -234,8 +234,8 @@ class Run:
     def _rows_of_one_type(self) -> list[PrintedRow]:
         """Returns the rows with one data type and one operation (how a collective reduces, such as
         sum). The chosen data type is float if any row has it, or else the data type of the first
-        row. The chosen operation is sum if any row of the chosen data type has it, or else the
-        operation of the first row of this data type.
+        row. The chosen operation is sum if any row of the chosen data type has it, or else that of
+        the first such row.
         """
         types = [row.dtype for row in self.rows]
         dtype = "float" if "float" in types else types[0]

@@ -132,8 +132,8 @@ class Predictor:
 
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
         """Predicts a step under the script's HSDP, which shards parameters over groups of as many
-        ranks as in the recording. Raises Refused if it is not known how long HSDP's collectives
-        take, or if the number of all ranks is no multiple of a group's number of ranks.
+        ranks as in the recording. Raises Refused if the times of HSDP's collectives are unknown, or
+        if the number of all ranks is no multiple of a group's.
         """
         question = self.question
         sharing = question.launch.sharing_ranks
@@ -302,7 +302,7 @@ class Predictor:
 
     def _bucket_copies_s(self, i: int) -> float:
         """Returns how many seconds of a step copies of gradients into and out of buckets take,
-        computed from the recorded launch `i` (a run of the script)."""
+        computed from the recorded run `i` of the script."""
         copies_s = _bucket_copies_s(self.recording.launches[i], self.recording.total_bytes)
         return self.question.pace * copies_s
 
