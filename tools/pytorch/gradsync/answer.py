@@ -105,12 +105,12 @@ class Way:
     `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
     same weights as DistributedDataParallel; also True if the step cannot be predicted.
     `memory_bytes`: the most bytes that a rank's tensors are predicted to take in a step; None if
-    the recording has no figures of memory. `cost_s`: how many seconds longer a step takes than the
-    same backward passes without synchronisation. `change`: how much longer the step of this way is
-    than the step of the first way in Answer.ways, as a fraction of the step of the first way.
-    `is_told`: whether the step of this way can be told from the step of the first way: the 95 %
-    interval of their difference excludes 0. If the step cannot be predicted, `why` has the reason,
-    and all numbers are None; else `why` is empty.
+    the recording has no figures of memory. `cost_s`: how many seconds longer a step takes than a
+    step without synchronisation that has as many backward passes. `change`: how much longer the
+    step of this way is than the step of the first way in Answer.ways, as a fraction of the step of
+    the first way. `is_told`: whether the step of this way can be told from the step of the first
+    way: the 95 % interval of their difference excludes 0. If the step cannot be predicted, `why`
+    has the reason, and all numbers are None; else `why` is empty.
     """
 
     way: str
@@ -138,13 +138,13 @@ class Answer:
     times of each recorded rank in steps without synchronisation. `slowest_s`: the predicted time of
     a step without synchronisation on the slowest rank; None unless the question is about more ranks
     than were recorded. `units`: the number of units, which are groups of parameters that
-    fully_shard gathers together: the script's units, or else repeated blocks of its model.
-    `schedule`: a sentence about what predictions of fully_shard assume.
+    fully_shard gathers together. If the script does not use fully_shard, each repeated block of its
+    model is a unit. `schedule`: a sentence about what predictions of fully_shard assume.
 
-    `ddp`: the predicted step of the script as it is, also if it uses fully_shard. `variation`:
-    how the time in which a rank, on average, does not compute in the step of `ddp` divides into
-    communication and waiting for slower ranks. `load`: how busy the hosts were: for each field of
-    HostLoad, the largest value of any host in any launch; None if the load in a launch is unknown.
+    `ddp`: the predicted step of the script as it is, also if it uses fully_shard. `variation`: of
+    the time in which a rank does not compute in the step of `ddp`, the fractions for communication
+    and for waiting for slower ranks. `load`: how busy the hosts were: for each field of HostLoad,
+    the largest value of any host in any launch; None if the load in a launch is unknown.
 
     `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
     `best_bucket_cap_mb`: those of `sizes` whose steps cannot be told from the shortest step: the

@@ -118,8 +118,9 @@ def what_if(
     memory: the memory that each rank has for tensors, in bytes or as "80GB"; the Answer then has
         the largest batches that fit into it. `memory` is not allowed if what_if() returns a Curve.
     measured: files with other recordings of the same model, usually with other numbers of ranks.
-        The Curve then also has the measured times of those steps in these recordings in which the
-        script itself synchronised. `measured` is not allowed if what_if() returns an Answer.
+        The Curve then also has measured times from these files: those of steps in which the
+        script itself synchronised gradients, by DistributedDataParallel or fully_shard.
+        `measured` is not allowed if what_if() returns an Answer.
 
     what_if() needs no PyTorch. If the question cannot be answered, what_if() raises
     gradsync.Refused, which is a ValueError, with one line that says why.
@@ -281,8 +282,8 @@ def _links(predictor: Predictor, prediction: Prediction) -> list[OtherLink]:
 
 
 def _compared(ways: list[PredictedWay | UnknownWay], none_s: float) -> list[Way]:
-    """Returns the ways with their differences from the first way; `none_s`: the seconds that the
-    passes of a step take without synchronisation."""
+    """Returns each way with its step's difference from the first way's step, and from `none_s`, the
+    seconds of a step without synchronisation."""
     first = ways[0]
     assert isinstance(first, PredictedWay)  # DistributedDataParallel
     return [_way(way, first, none_s) for way in ways]

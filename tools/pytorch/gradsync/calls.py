@@ -29,9 +29,8 @@ class Calls:
         self._called: dict[int, tuple[torch.nn.Module, str]] = {}  # and where, by id
 
     def begin_step(self) -> None:
-        """Forgets all calls. Called when an optimizer has stepped. Also called when the script
-        wraps a model in DDP or makes an optimizer: the script's earlier calls of modules are
-        forgotten, because they were not training yet."""
+        """Forgets all calls. Called after an optimizer's step(). Also called when the script wraps
+        a model in DDP or makes an optimizer, because earlier calls of modules were no training."""
         self.inputs = []
         self.buffers = {}
         self._first = None
@@ -48,10 +47,8 @@ class Calls:
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Called before a call of a module with gradients enabled: remembers digests of the tensors
         in its arguments. At the step's first call with gradients enabled, also remembers digests of
-        the called module's buffers. If a later call is of a module that contains the module called
-        first, forgets the digests of all earlier arguments and buffers of this step. In that case,
-        the script called the contained module alone for another purpose than training, such as to
-        find out sizes."""
+        the called module's buffers. If the step later calls a module that contains the module
+        called first, forgets the step's earlier digests."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.

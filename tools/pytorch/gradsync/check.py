@@ -39,8 +39,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _run_script(script: list[str], watch: Watch) -> None:
-    """Runs the script as `python SCRIPT` would. Ends this rank if the script raises an exception or
-    exits with a status other than 0."""
+    """Runs the script as `python SCRIPT` would. Ends this rank's process if the script raises an
+    exception or exits with a status other than 0."""
     sys.argv = script
     sys.path.insert(0, os.path.dirname(os.path.abspath(script[0])))
     try:

@@ -1,14 +1,13 @@
-"""Watches processes that a recorded script starts by multiprocessing or os.fork(). The recorder
-cannot record steps in these processes.
+"""Ends processes that a recorded script starts by multiprocessing or os.fork(), if they begin to
+train. The recorder cannot record steps in these processes.
 
-Therefore a child process ends with an error if it begins to train, that is, makes a process group
-or an optimizer. A child that multiprocessing starts without forking is not stopped if it imports
-PyTorch only when its target function runs. Children that do not begin to train, such as workers of
-data loaders, run on undisturbed. A child of multiprocessing that begins to train sends one line of
-error to its parent, and ends. The parent prints the line, and ends too. A child of os.fork() that
-begins to train also sends the line to its parent, if the script has started a process by
-multiprocessing before the fork. Otherwise, the child of os.fork() itself prints the line and ends,
-and its parent runs on.
+A process begins to train when it makes a process group or an optimizer. A process that
+multiprocessing starts without forking is not ended if it imports PyTorch only when its target
+function runs. A child of multiprocessing that begins to train sends one line of error to its
+parent, and ends. The parent prints this line of error, and ends too. A fork made by os.fork() that
+begins to train ends, too. It sends its line of error to its parent only if the script has started a
+process by multiprocessing before the fork. If not, the fork itself prints the line of error, and
+its parent runs on.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 
 class Children:
-    """Watches the children of this process, which runs the recorded script. A child that begins to
-    train ends with an error, if it is a fork or has imported PyTorch before its target function
-    runs. If multiprocessing started that child, this process prints the error of the child, and
-    ends too."""
+    """Ends children of this process, which runs the recorded script. A child that begins to train
+    is ended if it is a fork or has imported PyTorch before its target function runs. If
+    multiprocessing started the ended child, this process prints the child's error, and ends too."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
@@ -41,9 +39,10 @@ class Children:
 
     def watch(self, patches: Patches) -> None:
         """From now on, until `patches` are undone, a process that multiprocessing starts without
-        forking calls arm(). If PyTorch is already imported there, arm() makes the process end when
-        it begins to train. If a fork of this process is about to make a process group or an
-        optimizer, refuse_in_child() is called in the fork, and ends the fork."""
+        forking calls arm(). If the started process has already imported PyTorch, arm() makes it end
+        when it makes a process group or an optimizer. If a fork of this process is about to make a
+        process group or an optimizer, refuse_in_child() is called in the fork, and ends the
+        fork."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 
@@ -78,8 +77,8 @@ class _Guard:
 
 def arm(sender: Connection) -> None:
     """Called in a process that a recorded script has started. If the process has already imported
-    PyTorch, arm() makes it end when it later makes a process group or an optimizer. If not, arm()
-    does nothing, because importing PyTorch takes seconds."""
+    PyTorch, arm() makes it end when it later makes a process group or an optimizer. If the process
+    has not imported PyTorch yet, arm() does nothing, and the process can train unnoticed."""
     if "torch" in sys.modules:
         watch_training(Patches(), lambda: tell_parent(sender))
 
@@ -101,8 +100,8 @@ def watch_training(patches: Patches, refuse: Callable[[], None]) -> None:
 
 def tell_parent(sender: Connection | None) -> NoReturn:
     """Ends this process, a child of the process that runs the script, because the child begins to
-    train. With a `sender`, first sends a line of error to the parent, which prints the line and
-    ends too. Without a `sender`, this process prints the line."""
+    train. With a `sender`, first sends one line of text, the error, to the parent, which prints it
+    and ends too. Without a `sender`, this process prints the error."""
     from gradsync.events import place
 
     text = (

@@ -59,7 +59,7 @@ class Comparer:
     findings.
 
     All ranks must call before_update(), after_update() and agree() together. These methods raise
-    Refused if a rank does not call them in time, or if ranks cannot be compared.
+    Refused, for example if a rank does not call them in time.
     """
 
     def __init__(self, trained: Trained, turns: Turns, step: Step, ranks: Ranks) -> None:
@@ -81,7 +81,7 @@ class Comparer:
 
     def coverage(self) -> Coverage:
         """Returns how many parameters, ranks and steps have been compared so far, and how closely
-        gradients agreed."""
+        gradients agreed with the mean over ranks."""
         return Coverage(
             parameters=len(self._compared),
             known_parameters=len(self._turns),
@@ -173,7 +173,7 @@ class Comparer:
 
     def agree(self, is_so: bool) -> bool:
         """Returns whether `is_so` is True on all ranks. If ranks train different parameters,
-        returns True whatever `is_so` is: the caller ends the check when this method returns True.
+        returns True whatever `is_so` is, so that the caller stops comparing ranks.
         """
         return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
 
@@ -209,9 +209,9 @@ class Comparer:
     def _judge(self, question: _Question) -> bool:
         """`question` holds the gradients that an optimizer or a clipping function gets. Finds the
         first of these gradients that differs from the mean over ranks, and adds a finding that says
-        how it differs. If no gradient differs, calls _judge_loss(), unless the gradients are those
-        that a clipping function gets. If an optimizer gets each rank's own gradients, and may
-        average them itself, adds no difference and returns True; else returns False.
+        how it differs. If no gradient of an optimizer differs, calls _judge_loss(). If each rank's
+        optimizer gets the rank's own gradients, and may average them itself, adds no finding and
+        returns True. Otherwise returns False.
         """
         where = question.where
         wrong = self._find_wrong(question)
@@ -282,12 +282,11 @@ class Comparer:
         return [held, None if held is None else held.with_aside()]
 
     def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
-        """Returns whether gradients that differ from the mean over ranks are no mistake, and adds a
-        note about them if so. They are no mistake if they are the mean times a factor, and the
-        script multiplies the loss by the reciprocal of this factor. They are no mistake either if
-        they are the sum over ranks, and the script divides the loss by a number that it sums over
-        ranks, such as that of tokens. Gradients that differ from the mean are no mistake either if
-        all ranks have changed the mean alike, as by clipping.
+        """Returns whether gradients that differ from the mean over ranks are right nevertheless,
+        and adds a note about them if so. Gradients that are a factor times the mean are right if
+        backward() multiplies the loss by 1 / factor. Gradients that are the sum over ranks are
+        right if the script divides the loss by a number summed over ranks. Gradients are also right
+        if all ranks have changed the mean over ranks in the same way, as by clipping.
         """
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
@@ -344,8 +343,8 @@ class Comparer:
 
     def _find_wrong(self, question: _Question) -> _Wrong | None:
         """Compares the gradients of `question` with the mean over ranks, and returns the first
-        wrong one, or None. Adds a note if some gradients are right but rounded to a narrower
-        dtype."""
+        wrong one, or None. Adds a note to the findings if some gradients are the mean over ranks,
+        rounded to a narrower dtype."""
         params = question.params
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
@@ -388,11 +387,10 @@ class Comparer:
 
     def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
         """Returns whether a gradient that differs from the mean over ranks is right, because the
-        script's own code has changed gradients before the optimizer gets them. It is right if the
-        script has taken gradients away (removed or zeroed them) and added them back later, and the
-        gradient is the mean over ranks of all gradients that autograd has delivered. It is also
-        right if the script's hooks scale gradients alike on all ranks, and the gradient is the mean
-        over ranks of what these hooks return.
+        script's own code has changed gradients before the optimizer gets them. If the script
+        removes or zeroes gradients and adds them back later, the right gradient is the mean over
+        ranks of all gradients that autograd has delivered. If the script's hooks scale gradients
+        alike on all ranks, the right gradient is the mean over ranks of what these hooks return.
         """
         handed = question.handed(p)
         if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):
@@ -415,8 +413,8 @@ class Comparer:
     def _changes(
         self, wrong: Sequence[torch.nn.Parameter], question: _Question, are_all: bool
     ) -> str:
-        """Returns a text about how all ranks have changed the mean of the gradients in the same way
-        (clipped or masked it). Returns "" if the ranks have changed it in different ways, or if the
+        """Returns a text that says how all ranks have changed the mean gradients in the same way:
+        by clipping or by a mask. Returns "" if ranks have changed them in different ways, or if the
         change looks like a mistake."""
         own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
         gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
@@ -432,10 +430,10 @@ class Comparer:
     def _judge_loss(self, where: str) -> None:
         """Compares the loss on which the script called backward() with the mean of the loss over
         all ranks' passes. Called if the optimizer's gradients are the mean over ranks of those that
-        backward() computed. These gradients can still be wrong by a factor, if the script called
-        backward() on the mean loss (over tokens, for example) times a factor other than 1. If a
-        known mistake explains this factor, adds a difference to the findings of `check`. If the
-        script may intend the factor, adds a note."""
+        backward() computed. The optimizer's gradients are still wrong by a factor if the script has
+        multiplied the mean loss by this factor before backward(). If a known mistake explains the
+        factor, reports the mistake in the findings of `check`. If the script may intend the factor,
+        adds only a note."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"

@@ -1,4 +1,4 @@
-"""Predicts a step for each of several numbers of ranks and links: the points of a curve.
+"""Predicts a step for each pair of a number of ranks and a link: the points of a curve.
 
 Fields whose names end in `_s` are seconds. A value of the type Interval has its 95 % limits in
 `low` and `high`.
@@ -27,7 +27,7 @@ from gradsync.sharding import units_of
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """The predicted step of the script on `world_size` ranks over one link.
+    """The predicted step of the script on `world_size` ranks over the link `link`.
 
     `link`: the value of --link; empty for the recorded link. `speed_up`: the samples per second of
     all ranks, divided by those of one rank that does not synchronise: ranks x none_s / step_s.
@@ -192,9 +192,10 @@ def _exposed(prediction: Prediction) -> Interval:
 
 
 def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
-    """Returns the 95 % limits of the mean time in which ranks only wait for collectives. The limits
-    come from a bootstrap over `rounds`, simulated steps of all ranks. This bootstrap uses the same
-    random numbers as the bootstrap that gives the limits of the time of the whole step."""
+    """Returns the 95 % limits of the mean time, over simulated steps, in which ranks only wait for
+    collectives. The limits come from a bootstrap over these simulated steps (`rounds`). This
+    bootstrap uses the same random numbers as the bootstrap that gives the limits of the time of the
+    whole step."""
     means = []
     for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
         exposed = [times.exposed_at(one.link) for times in rounds]

@@ -37,8 +37,8 @@ def hook_of(ddp: DDP) -> str:
 
 def row_of(ddp: DDP, name: str = "as the script has it", **changes: Any) -> Row:
     """Returns DDP's settings, such as the size of its buckets, as a Row of a recording. `changes`:
-    values that replace those of some fields of Row, such as the number of backward passes in a
-    step, which DDP does not know."""
+    values of fields of Row that replace DDP's, such as `passes`, the number of backward passes in a
+    step."""
     bucket_bytes = int(ddp.bucket_bytes_cap)
     is_default = getattr(ddp, "bucket_bytes_cap_default", bucket_bytes == DEFAULT_BUCKET_BYTES)
     sizes = str(ddp_facts(ddp).get("rebuilt_bucket_sizes", ""))

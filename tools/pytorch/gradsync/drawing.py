@@ -24,9 +24,9 @@ ERROR_SEED = 3
 class Deviations:
     """The random errors of predicted times in one repetition of the bootstrap. Each error is given
     as a multiple of its own standard deviation. `link`: one error for the times of all collectives.
-    `replicated`: one error for the simulated costs of synchronisation of all steps of
-    DistributedDataParallel. `sharded`: one error for the simulated costs of synchronisation of all
-    steps of FSDP2.
+    `replicated`: an error of simulated costs of synchronisation, the same in all steps of
+    DistributedDataParallel. `sharded`: an error of simulated costs of synchronisation, the same in
+    all steps of FSDP2.
     """
 
     link: float
@@ -51,10 +51,11 @@ def deviations() -> list[Deviations]:
 def row_deviations(sent: str) -> list[float]:
     """Returns, for each repetition of the bootstrap, a random error of the simulated cost of
     synchronisation in a step of one way to train, such as FSDP2. Each error is given as a multiple
-    of its standard deviation. The cost has this error in addition to the error `replicated` or
-    `sharded` of class Deviations. Ways to train whose steps send the same collectives get the same
-    errors. `sent`: a text that lists the kinds and sizes of the collectives in a step; the seed of
-    the random numbers is computed from this text."""
+    of its standard deviation. A step of DistributedDataParallel also has the error
+    Deviations.replicated, and a step of FSDP2 the error Deviations.sharded. Ways to train whose
+    steps send the same collectives get the same errors. `sent`: a text that lists the kinds and
+    sizes of the collectives in a step; the seed of the random numbers is computed from this
+    text."""
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
 

@@ -43,8 +43,8 @@ class Elsewhere:
             self.starts_at = self.starts_at or place()
 
     def refuse_child(self) -> None:
-        """Called when a backward pass or an update begins. If the script has forked this process,
-        ends the process with an error, because `check` compares nothing in a fork."""
+        """Called when a backward pass or an update begins. If the running process is a fork of the
+        process that `check` watches, ends the fork with an error."""
         if os.getpid() != self._pid:
             rank = int(os.environ.get("RANK", "0"))
             self._own_work.refuse("it trains in a process that the script has started", rank)

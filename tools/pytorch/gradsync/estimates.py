@@ -93,8 +93,8 @@ def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
     `launches`: for each launch its values; there must be at least one value. The interval is Yuen's
     (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If launches
     differ by more than the variation of their values explains (at the 10 % level), each launch
-    counts as one value. Launches are not tested for such a difference if there are, on average,
-    fewer than two values per launch.
+    counts as one value. If there are, on average, fewer than two values per launch, all values are
+    treated as those of one launch.
     """
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)
@@ -153,10 +153,9 @@ def _chi_square_90(degrees: int) -> float:
 
 
 def _squared_t(degrees: int) -> float:
-    """Returns the square of the value that Student's t exceeds with a probability of 2.5 %.
-
-    This value is approximated by Wallace's formula (Bounds on normal approximations to Student's
-    and the chi-square distributions, Annals of Mathematical Statistics 30, 1959).
+    """Returns the square of the 97.5 % quantile of Student's t distribution. The quantile is
+    approximated by Wallace's formula (Bounds on normal approximations to Student's and the
+    chi-square distributions, Annals of Mathematical Statistics 30, 1959).
     """
     normal = NORMAL_975 * (8 * degrees + 3) / (8 * degrees + 1)
     return degrees * math.expm1(normal * normal / degrees)

@@ -2,9 +2,9 @@
 optimizer's step().
 
 To notice calls, this module replaces functions of PyTorch from the first listen() to the last
-stop_listening(). watch_calls() replaces the function by which modules of a class are called. This
-module does not change the script's models and optimizers, because the script may copy and save
-them.
+stop_listening(). watch_calls() replaces the function by which modules of a class are called. Only
+functions of Python modules and classes are replaced; no model or optimizer object of the script is
+changed.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class Listener:
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """Called when the script calls a module of a class that watch_calls() watches. on_call() is
-        not called for a module of this class that runs within another module of the class. `args`
-        and `kwargs`: the arguments of the call. For the same call, on_forward() of all listeners is
-        called before on_call().
+        not called if the module is called while another module of the watched class runs. `args`
+        and `kwargs`: the arguments with which the module is called. For the same call, on_forward()
+        of all listeners is called before on_call().
         """
 
     def on_called(self, module: torch.nn.Module) -> None:
-        """Called when a call of a module, for which on_call() was called, has ended or has raised
-        an exception."""
+        """Called when a module has returned or has raised an exception, if on_call() was called
+        before the module ran."""
 
     def on_prepare(self, reducer: Any) -> bool:
         """Called in DDP's forward, when DDP is about to prepare this reducer to average gradients
@@ -104,7 +104,7 @@ def script_lines(error: BaseException | None = None) -> list[str]:
     """Returns FILE:LINE of all lines of the current call stack that are not in a library, innermost
     first.
 
-    With `error`, uses the call stack at which this exception was raised instead of the current one.
+    With `error`, returns these lines for the call stack at which `error` was raised.
     """
     frames: Iterable[tuple[FrameType, int]]
     if error:
@@ -136,9 +136,9 @@ def place(error: BaseException | None = None, otherwise: str = "") -> str:
     """Returns FILE:LINE of the innermost line of the current call stack that is in the script or in
     other code outside of libraries.
 
-    With `error`, searches the call stack at which this exception was raised instead of the current
-    one. If the call stack has no line outside of libraries, as in a thread of autograd, returns
-    `otherwise` or, if that is empty, the script's name.
+    With `error`, searches the call stack at which `error` was raised instead. If all lines of the
+    call stack are in libraries, as in a thread of autograd, returns `otherwise`, or the script's
+    name if `otherwise` is empty.
     """
     lines = script_lines(error)
     return lines[0] if lines else otherwise or sys.argv[0]
@@ -158,9 +158,10 @@ def _tell_forward(model: torch.nn.Module) -> None:
 
 
 def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
-    """From now on, until `patches` are undone, tells listeners about calls of modules of the class
-    `kind`, except calls within another call of a module of this class. Calls in code that
-    torch.compile has compiled are not seen."""
+    """From now on, until `patches` are undone, each Listener that listen() has registered is told
+    of calls of modules of the class `kind`. No Listener is told of a call that runs within another
+    call of a module of this class. No Listener is told of calls in code that torch.compile has
+    compiled."""
     inside = False
 
     def told_call(
@@ -220,8 +221,7 @@ class _StepHook:
 
     To call the hooks before or after step(), PyTorch iterates over a dictionary of them, and during
     the iteration only the last hook can be removed. If remove() is called while this hook runs and
-    other hooks follow it in the dictionary, this hook stays registered without effect. A later call
-    of this hook removes it, if it is then the last hook.
+    other hooks follow it in the dictionary, this hook stays registered without effect.
     """
 
     def __init__(self, register: Callable[[StepHook], RemovableHandle], tell: StepHook) -> None:
@@ -325,8 +325,8 @@ def stop_listening(listener: Listener) -> None:
 
 
 def in_backward() -> bool:
-    """Returns whether a pass of torch.autograd.backward() is running that began while at least one
-    Listener was registered by listen()."""
+    """Returns whether torch.autograd.backward() is running. Ignores a backward() that began while
+    no Listener was registered by listen()."""
     return _backward.depth > 0
 
 

@@ -73,8 +73,9 @@ class Facts:
         return self._trained.name_of(p) or f"parameter {'?' if number is None else number}"
 
     def of(self, update: Update, is_wrong: bool) -> RankStep:
-        """Returns what this rank reports about the current step. If `check` has already found a
-        difference (`is_wrong`), leaves out weights, because they may differ for that reason."""
+        """Returns what this rank reports about the current step. Leaves out weights if `check` has
+        already found a difference (`is_wrong`), because a wrong gradient, for example, makes
+        weights differ too."""
         params = parameters_of(update.updater)
         passes = self._step.passes_of(params)
         return RankStep(
@@ -104,12 +105,10 @@ class Facts:
         return {"optimizer": update.name, "what trains": str(shapes), **known}
 
     def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
-        """Returns a dictionary from the names of weights to their digests. The weights are
-        `params`, which the update changes, and those that the step uses and no optimizer has.
-        Leaves out weights that DDP ignores.
-
-        Weights that no optimizer has are, for example, those of frozen modules, teachers and
-        reference models.
+        """Returns a dictionary from the names of weights to their digests. The dictionary has
+        `params`, which the update changes, and weights that the step uses although no optimizer has
+        them, such as those of frozen modules. The dictionary does not have weights that DDP
+        ignores.
         """
         trained = [p for updater in self._trained.updaters() for p in parameters_of(updater)]
         others = self._step.calls.weights(self._trained.name_of, trained)
@@ -128,7 +127,7 @@ class Facts:
 
 
 def _place_of(p: torch.nn.Parameter) -> str:
-    """Returns a text about which part of a DTensor this rank has; empty for another tensor.
+    """Returns a text about which part of `p` this rank has if `p` is a DTensor, else "".
 
     Ranks with the same index in the last dimension of the DTensor's mesh are taken to have the same
     part.

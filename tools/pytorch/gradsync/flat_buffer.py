@@ -16,9 +16,8 @@ class FlatBuffer:
 
     `slots`: for each parameter a view of its gradient in the buffer, with the parameter's shape.
     `parts`: for each dtype a flat view of the gradients of this dtype; complex numbers are pairs of
-    real numbers. `wire`: a flat view of the whole buffer, with the dtype of the part, among
-    `parts`, that has the most bytes; the recorder measures the times of collectives by sending
-    pieces of it.
+    real numbers. `wire`: a flat view of the whole buffer, with the dtype of the largest of `parts`.
+    The recorder sends slices of `wire` to measure the times of collectives.
     """
 
     def __init__(

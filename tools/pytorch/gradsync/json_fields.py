@@ -71,7 +71,7 @@ class JsonObject:
         return _integer(self._values[name], self._inside(name), least, most)
 
     def number(self, name: str, least: float, most: float, default: float | None = None) -> float:
-        """Returns the number in the field `name`, which may be an integer or have a fraction."""
+        """Returns the number in the field `name`; it may have a fraction."""
         if self._is_missing(name, default):
             return default or 0
         return _number(self._values[name], self._inside(name), least, most)
@@ -112,8 +112,8 @@ class JsonObject:
         return tuple(read(value, f"{inside}[{i}]") for i, value in enumerate(values))
 
     def optional(self, name: str, read: Callable[[object, str], T]) -> T | None:
-        """Returns read(value, place) of the value in the field `name`, or None if the field is
-        missing or its value is an empty object."""
+        """Returns read(value, place) for the field `name`, where `place` says where the field is in
+        the document. Returns None if the field is missing or its value is {}."""
         self._read.add(name)
         value = self._values.get(name)
         if name not in self._values or value == {}:

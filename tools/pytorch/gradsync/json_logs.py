@@ -39,9 +39,10 @@ class Log:
 
 @dataclass(frozen=True)
 class Spanning:
-    """JSON documents that begin on one line of a log and end on a later line. `after`: the index of
-    the line after these documents or, without documents, after the line on which the search began.
-    `has_end`: False if `documents` is empty because the log ends within a document."""
+    """What _on_several() finds: JSON documents that begin on the same line of a log, and end on a
+    later line. `after`: the index of the line after these documents or, without documents, after
+    the line on which they were expected to begin. `has_end`: False if `documents` is empty because
+    the log ends within a document."""
 
     documents: list[Any]
     after: int
@@ -130,8 +131,9 @@ def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
 def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int | None:
     """Returns the index of the line after a JSON document that begins on line `first`, at the
     character with the index `column`. If a line before the document's end is not JSON, returns the
-    index of that line. Returns None if the lines end before the document. `cut`: the number of
-    characters to skip at the beginning of each later line, such as those of a launcher's prefix."""
+    index of that line. Returns None if the document does not end in `lines`. `cut`: the number of
+    characters, such as a launcher's prefix, to skip at the beginning of each line after line
+    `first`."""
     depth = 0
     for place in range(first, len(lines)):
         change = _depth_change(lines[place][column if place == first else cut :])

@@ -42,9 +42,9 @@ class LaunchWriter:
 
     def set_passes(self, passes: int) -> None:
         """Called after the first round, when `passes`, the number of backward passes in a step, is
-        known. Adds this number to the launch, and checks whether the launches in the file have the
-        same number. A round is a series of steps of different kinds, such as steps without
-        synchronisation and probes."""
+        known. Adds `passes` to this launch. Raises UnusableFile if the launches that the file
+        already contains have another number of passes. A round is a series of steps of different
+        kinds, such as steps without synchronisation and probes."""
         self.launch = dataclasses.replace(self.launch, passes=passes)
         self._check(["passes"])
 

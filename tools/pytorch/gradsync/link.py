@@ -92,10 +92,9 @@ class Curve:
 
         Above the largest known size, the time is that of the largest known size times `size`,
         divided by the largest known size. If only one size is known, the times of all sizes are
-        proportional to the size. Below the smallest known size, the time is the larger of two
-        times. The first lies on the line through the points of the two smallest known sizes. The
-        second is the time of the smallest known size times `size`, divided by the smallest known
-        size. So the time is never negative.
+        proportional to the size. Below the smallest known size, the time lies on the line through
+        the points of the two smallest known sizes, unless a time in proportion to the size is
+        longer.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:
@@ -105,7 +104,7 @@ class Curve:
         return self._along(size)
 
     def scaled(self, factor: float) -> Curve:
-        """Returns this curve with all values multiplied by `factor`."""
+        """Returns a curve with the sizes of this curve, and its values times `factor`."""
         return Curve(
             (size, factor * value) for size, value in zip(self.sizes, self.values, strict=True)
         )
@@ -130,8 +129,9 @@ class LinkCosts:
     """
 
     def __init__(self, costs: Iterable[Cost], channels: int = 1) -> None:
-        """Raises Refused if a cost has a size or a time that is not above 0, or an infinite time,
-        or if there is no cost of an all-reduce that ran alone."""
+        """Raises Refused if a cost has a size or a time that is not above 0, or an infinite time.
+        Also raises Refused if no cost is of an all-reduce that ran while no other collective
+        ran."""
         points: dict[Operation, dict[int, list[Cost]]] = defaultdict(lambda: defaultdict(list))
         for cost in costs:
             require(
@@ -148,7 +148,8 @@ class LinkCosts:
         }
 
     def with_curves(self, more: Mapping[Operation, Sequence[Curves]]) -> LinkCosts:
-        """Returns these costs, with the curves of some operations replaced.
+        """Returns a copy of these costs, in which the curves in `more` replace those of their
+        operations.
 
         `more`: for each operation whose curves are replaced, its new curves, ordered by the number
         of collectives at the same time, beginning with 1.
@@ -187,8 +188,9 @@ class LinkCosts:
         return kind in self._curves
 
     def sizes(self, kind: Operation = Operation.ALL_REDUCE) -> list[float]:
-        """Returns the known sizes of this operation or, if it has no costs itself, of all-reduces,
-        in bytes, smallest first."""
+        """Returns the sizes, in bytes and smallest first, for which the costs of the operation
+        `kind` are known. If no costs of this operation are known, returns the sizes of
+        all-reduces."""
         return self._of(kind).seconds.sizes
 
     def uses_processors(self) -> bool:
@@ -196,9 +198,9 @@ class LinkCosts:
         return any(self._of(Operation.ALL_REDUCE).processor.values)
 
     def seconds(self, size: float, kind: Operation = Operation.ALL_REDUCE) -> float:
-        """Returns the seconds that a collective takes if it runs alone. If the costs of the
-        operation `kind` are unknown, it is assumed to take half as long as an all-reduce of the
-        same size."""
+        """Returns the seconds that a collective takes if no other runs at the same time. If the
+        costs of the operation `kind` are unknown, the collective is assumed to take half as long as
+        an all-reduce of the same size."""
         return self._of(kind).seconds.time_at(size) / (1 if self.has(kind) else 2)
 
     def processor(

@@ -34,8 +34,8 @@ BRACES = ("{", "[")
 
 def read_link(path: str, world_size: int) -> Recording | MeasuredLink:
     """Returns the link that `path` (a file, or a directory of records) describes: a Recording if
-    the file is a recording, else a MeasuredLink. `world_size`: the number of ranks, used if the
-    output of osu_allreduce does not tell it.
+    the file is a recording, else a MeasuredLink. `world_size`: the number of ranks that ran
+    osu_allreduce, used if the output of osu_allreduce does not tell it.
 
     Raises Refused, with one line that begins with the path, if the file describes no link.
     """

@@ -32,7 +32,8 @@ def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of tensors that operations of PyTorch make or read from start() to end()."""
+    """From start() to end(), counts the bytes of tensors that operations of PyTorch make or read. A
+    tensor is no longer counted when its memory is freed."""
 
     def __init__(self, apart: Iterable[torch.Tensor]) -> None:
         """`apart`: tensors whose bytes are not counted, such as weights."""
@@ -89,7 +90,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def take(self) -> int:
         """Returns the largest number of bytes that the counted tensors had at one time since the
-        last take(). The first take() counts from start()."""
+        last take() or, in the first take(), since start()."""
         most = self._most
         self._most = self.now
         return most
@@ -108,8 +109,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class StepMemory:
-    """Measures the memory that tensors need in the step that begins when this object is made. A
-    gradient counts as a temporary tensor until it is ready, and does not count after that.
+    """Measures how many bytes tensors take in the step that begins when this object is made. A
+    gradient counts as a temporary tensor until it is ready; ready gradients are not counted.
     """
 
     def __init__(

@@ -20,8 +20,8 @@ def local_step(
     average_s: float,
     log_error: float,
 ) -> Interval:
-    """Returns the predicted mean time of a step of local SGD in seconds. This time includes
-    `average_s`, the step's share of averaging the weights.
+    """Returns the predicted mean time of a step of local SGD in seconds. This time includes the
+    averaging of weights (`average_s`).
 
     `ranks`: for each recorded rank, the seconds of its steps without synchronisation of gradients.
     `steps`: the number of steps between two averagings of the weights. `average_s`: the seconds of
@@ -44,10 +44,10 @@ def local_step(
 def _slowest(ranks: Sequence[Sequence[float]], world_size: int, steps: int) -> list[float]:
     """Simulates periods of training, each from one averaging of the weights to the next. In a
     period, each of `world_size` ranks takes `steps` steps that are drawn at random from recorded
-    steps. As many periods are simulated as each rank has recorded steps, or fewer if so many would
-    take too long. Returns, for each simulated period, the mean step (in seconds) of the rank whose
-    mean is the longest in this period. A rank that was not recorded takes all steps of a period
-    from one recorded rank, because a slow rank stays slow.
+    steps. As many periods are simulated as the first recorded rank has steps, or fewer if
+    simulating so many would take too long. Returns, for each simulated period, the mean step (in
+    seconds) of the rank whose mean is the longest in this period. A rank that was not recorded
+    takes all steps of a period from one recorded rank, because a slow rank stays slow.
     """
     random = Random(DRAWING_SEED)
     affordable = MOST_RANK_ACTIONS // (world_size * steps)

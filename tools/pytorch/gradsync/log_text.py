@@ -16,7 +16,8 @@ def read_text(path: str) -> str:
     """Returns a file's text without escape sequences of terminals, such as colours. No-break spaces
     and other special spaces become blanks, and bytes that cannot be decoded become U+FFFD.
 
-    Decompresses a file that gzip has compressed. Raises Refused if the file cannot be read.
+    If gzip has compressed the file, read_text() decompresses it. Raises Refused if the file cannot
+    be read.
     """
     data = read_bytes(path)
     encoding = "utf-16" if data[:2] in UTF16_MARKS else "utf-8-sig"

@@ -1,5 +1,6 @@
-"""Finds losses that a script computes by loss functions of PyTorch or reduces over ranks by a
-collective, and the factor by which backward() multiplies the mean of each loss."""
+"""Finds the losses of a script, and the factor by which backward() multiplies the mean of each
+loss. A loss is found if a loss function of PyTorch computes it, or if the script reduces it over
+ranks by a collective."""
 
 from __future__ import annotations
 
@@ -34,11 +35,11 @@ class _Loss:
     values: torch.Tensor | None = None
 
     def of_pass(self, derivative: torch.Tensor, scale: float) -> PassLoss:
-        """Returns this loss, with the factor by which the backward pass multiplies the mean of the
-        loss over its terms, such as tokens: 1 after mean.backward(), 0.5 after
-        (mean / 2).backward(). `derivative`: the derivative, with respect to the loss, that the pass
-        has computed. `scale`: a GradScaler's factor, which `derivative` contains and of_pass()
-        removes by dividing by it.
+        """Returns a PassLoss for this loss. PassLoss.factor is the factor by which the backward
+        pass multiplies the mean of the loss over its terms, such as tokens: 1 after
+        mean.backward(), 0.5 after (mean / 2).backward(). `derivative`: the derivative, with respect
+        to this loss, of the tensor on which backward() was called. `scale`: the factor of a
+        GradScaler, by which of_pass() divides `derivative`.
 
         If the loss has several elements, only those with a derivative other than 0 count. The
         factor is NaN if these elements have different derivatives, or if all derivatives are 0.
@@ -96,8 +97,8 @@ class Pass:
 
 class LossWatch:
     """Finds, for each backward pass, the losses of the script whose derivatives the pass computes.
-    Adds to `targets` a digest of the target tensor of each loss that a function of LOSSES computes,
-    by which `check` sees whether ranks train on the same data."""
+    Adds to the list `targets` a digest of the target tensor of each loss that a function of LOSSES
+    computes. `check` compares these digests to see whether ranks train on the same data."""
 
     def __init__(self, targets: list[str]) -> None:
         self._targets = targets
@@ -118,9 +119,10 @@ class LossWatch:
     def add(
         self, own: Callable[..., Any], loss: torch.Tensor, args: tuple[Any, ...], kwargs: Any
     ) -> None:
-        """Watches a loss that `own`, a function of LOSSES such as cross_entropy, has returned for
-        these arguments. Does nothing if the loss needs no gradient, or if the deprecated argument
-        `size_average` or `reduce` is given."""
+        """From now on, a backward pass that runs through `loss` adds it to Pass.losses. `own`, a
+        function of LOSSES such as cross_entropy, has returned `loss` for `args` and `kwargs`.
+        Ignores a loss that needs no gradient, or for which the deprecated argument `size_average`
+        or `reduce` is given."""
         given = inspect.signature(own).bind(*args, **kwargs).arguments
         is_deprecated = any(given.get(name) is not None for name in ("size_average", "reduce"))
         if not loss.requires_grad or is_deprecated:
@@ -135,8 +137,8 @@ class LossWatch:
         self._watch(loss, _Loss(tokens, mean, eps, reduction == "mean", values=values))
 
     def add_reduced(self, loss: torch.Tensor) -> None:
-        """Watches a loss (one number that needs a gradient) that the script is about to reduce by a
-        collective."""
+        """From now on, a backward pass that runs through `loss` adds it to Pass.losses. The script
+        is about to reduce `loss`, one number that needs a gradient, by a collective."""
         eps = torch.finfo(loss.dtype).eps
         value = float(loss.detach().double().sum())
         self._watch(loss, _Loss(1, value, eps, is_mean=True, is_reduced=True))

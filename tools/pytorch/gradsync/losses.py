@@ -18,14 +18,14 @@ class PassLoss:
     """What is known of a loss whose derivative a backward pass computes. Of several losses of one
     pass, Pass.loss() chooses one (loss_watch.py).
 
-    `factor`: the factor by which the pass multiplies `mean`: the derivative of the tensor on which
-    backward() is called, with respect to the mean of the loss. A GradScaler's factor is divided out
-    of `factor`. `tokens`: the number of terms of which the loss is a mean or a sum, such as tokens.
-    `mean`: the mean of these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text
-    that identifies the script's call stack when the pass began. `is_reduced`: whether the script
-    has reduced the loss by a collective before backward. `is_alone`: whether Pass.loss() had no
-    other loss to choose from. `is_whole`: whether the number on which backward() is called is
-    `factor` times `mean` up to rounding, and so contains nothing else.
+    `factor`: the derivative of the tensor on which backward() is called, with respect to the mean
+    of the loss. A GradScaler's factor is divided out of `factor`. `tokens`: the number of terms of
+    which the loss is a mean or a sum, such as tokens. `mean`: the mean of these terms. `eps`: the
+    machine epsilon of the loss's dtype. `calls`: a text that identifies the script's call stack
+    when the pass began. `is_reduced`: whether the script has reduced the loss by a collective
+    before backward. `is_alone`: whether Pass.loss() had no other loss to choose from. `is_whole`:
+    whether the number on which backward() is called is `factor` times `mean` up to rounding, and so
+    contains nothing else.
     """
 
     factor: float
@@ -40,19 +40,17 @@ class PassLoss:
 
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
-    """The factor by which the backward passes of a step together multiply the mean of the loss.
-    This factor should be 1.
-
-    `of_means`: the factor by which the mean of the loss is multiplied, if this mean is the mean of
-    the means of all ranks' passes. `of_tokens`: the factor by which the mean of the loss is
-    multiplied, if this mean is the mean over the tokens of all ranks' passes. Each of `of_means`
-    and `of_tokens` is None if no single factor other than 0 fits all passes, or if the loss of a
-    pass is unknown or has no tokens. `rounding`: the relative error that rounding may cause in
-    `of_means` and `of_tokens`. `is_repeated`: whether, on each rank, all passes began with the same
-    call stack of the script, as in a loop. `is_reduced`: whether the script has reduced the losses
-    of all passes by a collective. `is_alone`: whether Pass.loss() had only one loss to choose from
-    in each pass. `is_whole`: whether, in each pass, the number on which backward() is called is a
-    multiple of the loss that Pass.loss() chose, without any other term.
+    """A factor, which should be 1: the backward passes of a step together compute the gradients of
+    this factor times the mean loss. `of_means`: the factor, if the mean loss is the mean of the
+    means of all ranks' passes. `of_tokens`: the factor, if the mean loss is the mean over the
+    tokens of all ranks' passes. A factor is None if it differs between passes or is 0. Both factors
+    are None if the loss of a pass is unknown or has no tokens. `rounding`: the relative error that
+    rounding may cause in `of_means` and `of_tokens`. `is_repeated`: whether, on each rank, all
+    passes began with the same call stack of the script, as in a loop. `is_reduced`: whether the
+    script has reduced the losses of all passes by a collective. `is_alone`: whether Pass.loss() had
+    only one loss to choose from in each pass. `is_whole`: whether, in each pass, the number on
+    which backward() is called is a multiple of the loss that Pass.loss() chose, without any other
+    term.
     """
 
     of_means: float | None = None
@@ -76,10 +74,10 @@ class LossFactor:
 
         `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
         divides each pass's loss by a number that it has summed over ranks. If backward() is called
-        on more than the loss, such as the loss plus a penalty, the factor of the loss may be a
-        weight that the script intends. In this case the result is False, unless the script reduces
-        the loss by a collective, or divides it by a number summed over ranks, or its factor is the
-        number of passes.
+        on a sum of the loss and another term, such as a penalty, the script may intend a weight of
+        the loss other than 1. For such a sum, returns False if the script neither reduces the loss
+        by a collective nor divides it by a number summed over ranks. The only exception is a loss
+        whose weight is `passes`.
         """
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
@@ -96,8 +94,9 @@ class LossFactor:
         return known[0] if known else 1.0
 
     def mistake(self, world_size: int, passes: int, is_divided_by_all: bool) -> str:
-        """Returns the name of the mistake that explains the factor of the loss, or "" if the factor
-        is 1, unknown or perhaps intended.
+        """Returns the name of the mistake that explains why backward() multiplies the mean loss by
+        a factor other than 1. Returns "" if the factor is 1 or unknown, or if the script may intend
+        it.
 
         `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
         divides each pass's loss by a number that it has summed over ranks.
@@ -123,11 +122,10 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
     loss over all ranks' passes; 1 is right. The factor is computed from the losses of each rank's
     passes.
 
-    If the result has a factor `of_means`, but none `of_tokens`, then passes have different numbers
-    of tokens, or ranks have different numbers of passes. In this case, this function adds a note to
-    `findings` about how far the mean of the means is from the mean over all tokens, unless rounding
-    explains the difference. `ranks`: for each rank, the losses of its passes; None for a pass whose
-    loss is not known.
+    The mean of all passes' mean losses may differ from the mean loss over all tokens. If the passes
+    compute only the gradients of the mean of means, adds a note to `findings` about the difference
+    of the two means, unless rounding explains it. `ranks`: for each rank, the losses of its passes;
+    None for a pass whose loss is not known.
     """
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):

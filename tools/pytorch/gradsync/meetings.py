@@ -1,6 +1,6 @@
 """Makes the ranks of a script wait for each other before each update (a call of an optimizer's
-step()) whose gradients `check` compares. To tell the others that it has come, each rank writes a
-value to the store of the script's process group.
+step()) whose gradients `check` compares. Before the update, each rank writes a value to the store
+of the script's process group, which tells the other ranks that it waits.
 
 Ranks wait without a collective, so if a rank does not come, the other ranks can name it and end.
 """
@@ -61,13 +61,10 @@ class Reason(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Absence:
-    """A rank that does not come to a meeting, at which ranks wait for each other before an update,
-    and a text about what it does instead.
-
-    `speaker`: the rank that prints the error for all ranks. If ranks are known not to come to the
-    meeting, the speaker is the lowest of the other ranks. If another rank has ended the check, the
-    speaker is rank 0. The speaker is also rank 0 if all ranks have come to the meeting, but one has
-    skipped an update before the meeting.
+    """A rank that does not come to a meeting, at which ranks wait for each other before an update.
+    `text`: what the rank does instead of coming to the meeting. `speaker`: the rank that prints the
+    error for all ranks, usually the lowest rank that may still come to the meeting. The speaker is
+    rank 0 if a rank has ended the check, or if one has skipped an update before the meeting.
     """
 
     rank: int
@@ -128,7 +125,8 @@ class Meetings:
         self._say(calls=self._own.calls + 1, place=place)
 
     def begin_pass(self, place: str) -> None:
-        """Called when a backward pass of the script begins that does not run within another one."""
+        """Called when a backward pass of the script begins, unless it runs within another backward
+        pass."""
         self._begin()
         self._say(passes=self._own.passes + 1, place=place)
 
@@ -191,10 +189,10 @@ class Meetings:
         missing: Callable[[], list[int]],
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
-        """Waits until missing() returns no rank, and then returns None. If why() returns, for
-        missing ranks, a reason why they will not come, returns the Absence of the lowest of these
-        ranks. Also returns the Absence of a missing rank if another rank has ended the check, or if
-        the timeout of the script's process group has passed."""
+        """Waits until missing() returns no rank, and then returns None. If why() returns reasons
+        why missing ranks will not come, returns the Absence of the lowest-numbered rank with a
+        reason. If a rank has ended the check, or the timeout of the script's process group has
+        passed, returns the Absence of the lowest-numbered missing rank."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
@@ -255,15 +253,11 @@ class Meetings:
     def _why_stalled(
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
-        """Returns a reason if the rank `rank` has stalled, else None. It has stalled if, since the
-        last meeting (see Progress), it has begun more forward or backward passes than this rank,
-        and has then made no progress (see _Stalls) for GRACE_S seconds plus the time of this rank's
-        passes. That time reaches from this rank's first pass since the last meeting until this rank
-        began to wait.
-
-        The time of all passes of this rank is added because rank `rank` may have more passes in a
-        step than this rank. Each pass of rank `rank` is assumed to take at most as long as all
-        passes of this rank in the step together.
+        """Returns the reason why the rank `rank` will not come if it has stalled, else None. Rank
+        `rank` has stalled if it has begun more forward or backward passes since the last meeting
+        than this rank, and has then made no progress (see _Stalls) for some time. This time is
+        GRACE_S seconds plus the time from this rank's first pass since the last meeting until this
+        rank began to wait.
         """
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes
@@ -324,8 +318,8 @@ def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
 
 
 def _looks() -> Iterator[float]:
-    """Pauses between a caller's looks at a condition. Yields the sum of the pauses so far, in
-    seconds; the first value is 0. The pauses double from 1 ms to LONGEST_PAUSE_S.
+    """Sleeps between a caller's tests of a condition. Before each test, yields the sum of the
+    pauses so far, in seconds; the first value is 0. The pauses double from 1 ms to LONGEST_PAUSE_S.
 
     If this process was stopped for a while, the sum of the pauses does not contain that time,
     because other ranks may have been stopped too.

@@ -32,11 +32,10 @@ UNITS = {
 
 
 class Peak(NamedTuple):
-    """The bytes of a rank's tensors at the peak, as the sum of two parts.
-
+    """The most bytes that a rank's tensors take at one time: the sum of `fixed` and `moving`.
     `fixed`: bytes that are held during the whole step, such as those of the weights. `moving`: the
-    maximum of all other bytes: activations, gradients, gathered and sent data, or the optimizer's
-    temporary tensors.
+    largest sum, at any time of the step, of all other bytes: activations, gradients, gathered and
+    sent data, and the optimizer's temporary tensors.
     """
 
     fixed: float
@@ -47,8 +46,8 @@ class Peak(NamedTuple):
 class Moment:
     """The part of backward that ends when the gradient of `parameter` is ready. This part begins
     when the previous gradient is ready. The part of the first gradient begins with backward.
-    `computing`: the maximum bytes of activations and temporary tensors in this part. `made`: the
-    bytes of all gradients that were ready before this part.
+    `computing`: the most bytes that activations and temporary tensors take at one time in this part
+    of backward. `made`: the bytes of all gradients that were ready before this part of backward.
     """
 
     parameter: int
@@ -98,9 +97,9 @@ class Need:
         gradients exist all the time, as when a step accumulates several passes. `more`: further
         bytes that backward needs, such as for a bucket's copy in bf16. `batch`: the batch size as a
         multiple of the recorded batch size. `buckets`: whether the rank has DDP's buckets, which
-        take memory during the whole step. If there are buckets, and gradients were views of buckets
-        in the recording, they are views again. Otherwise gradients are tensors in addition to any
-        buckets.
+        take memory during the whole step. Gradients take no memory in addition to the buckets if
+        gradients were views of buckets in the recording. Gradients take memory of their own if they
+        were no views in the recording, or if there are no buckets.
         """
         recorded = self._recorded
         own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
@@ -157,8 +156,8 @@ class Need:
         return Peak(parts + recorded.buffer_bytes + kept, max(peak, update))
 
     def _moments(self, batch: float) -> list[Moment]:
-        """Returns the parts of backward from one ready gradient to the next, in order. `batch`: the
-        batch size as a multiple of the recorded batch size."""
+        """Returns a Moment for each gradient, in the order in which gradients become ready in
+        backward. `batch`: the batch size as a multiple of the recorded batch size."""
         moments = []
         made = 0
         for parameter in self._recorded.order:
@@ -192,7 +191,8 @@ class UnitBuffers:
     FSDP2 gathers the parameters of a unit into a buffer, and then copies them from this buffer into
     whole parameters. In backward, the unit whose gradients are computed next is gathered in
     advance. When all gradients of a unit are ready, they are copied into a buffer. A reduce-scatter
-    sums this buffer over ranks, and writes the rank's shard of the sum to another buffer.
+    sums the buffers of all ranks, and writes the shard of the sum that this rank keeps to another
+    buffer.
     """
 
     def __init__(
@@ -268,8 +268,8 @@ class UnitBuffers:
 
     def reduce(self, unit: int) -> None:
         """Counts the unit's gathered weights and whole gradients as freed after its reduction. The
-        rank keeps its shard of the reduced gradients. Until the next reduction, the rank also keeps
-        the buffer of this reduction."""
+        rank's shard of the reduced gradients is counted from then on. The buffer of this reduction
+        is counted until the next unit's reduction."""
         self._gathered.pop(unit)
         self._gradients.pop(unit)
         self._sent = self._all_sizes.reduced[unit]

@@ -20,8 +20,8 @@ LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products onl
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """A text that says why a gradient is not the mean of all ranks' gradients. `factor`: the
-    gradient divided by the mean if it is a multiple of the mean, else None.
+    """`text`: why a gradient is not the mean of all ranks' gradients. `factor`: the gradient
+    divided by the mean if it is a multiple of the mean, else None.
 
     `tolerance`: the relative error that the factor may have by rounding.
     """
@@ -42,10 +42,10 @@ class Change:
     each other objects of this class as JSON.
 
     `factor`: the gradient divided by the mean; None if it is no multiple of the mean. `tolerance`:
-    the largest relative error of `factor` that rounding can cause. `mask`: a digest of the
-    positions of the gradient's elements that are 0, if all other elements equal the mean's up to
-    rounding; else empty. `kept`: the number of the gradient's elements that are not 0. `elements`:
-    the number of all its elements.
+    the largest relative error of `factor` that rounding can cause. `mask`: a digest of which
+    elements of the gradient are 0; empty if any other element differs from that of the mean by more
+    than rounding. `kept`: the number of the gradient's elements that are not 0. `elements`: the
+    number of all its elements.
     """
 
     factor: float | None
@@ -91,9 +91,8 @@ def say_of_changes(
     or if a known mistake explains the change.
 
     `changes`: for each rank, the changes of all gradients that are not the mean. `are_all`: whether
-    all compared gradients that are not in `changes` have a mean of 0. If so, no gradient is a mean
-    other than 0 that the ranks left unchanged. `has_others`: whether `changes`, the gradients that
-    differ from the mean, leaves out gradients that were compared before clipping.
+    all compared gradients that are not in `changes` have a mean of 0. `has_others`: whether some
+    gradients are not in `changes` because they were compared before clipping.
     """
     first, *others = changes
     if all(change.mask for change in first) and all(
@@ -126,7 +125,8 @@ def explain(
     one: Comparison, rank: int, pass_means: Sequence[torch.Tensor], passes: int, ranks: Ranks
 ) -> Explanation:
     """Explains why the gradient that the optimizer of rank `rank` gets is not the mean of all
-    ranks' gradients. All ranks must call this function together, because it sums over ranks.
+    ranks' gradients. All ranks must call explain(), because it sums the gradient over ranks by a
+    collective.
 
     `one`: the comparison of this gradient with the mean of all ranks' gradients, on the rank that
     calls this function. `pass_means`: for each backward pass, the mean over ranks of the gradient

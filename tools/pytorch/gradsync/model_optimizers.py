@@ -42,8 +42,8 @@ class ModelOptimizers:
         return self.stepping is None or self.stepping is optimizer
 
     def are_done_with_one_more(self) -> bool:
-        """Returns whether one more call of step() would make as many calls in the current training
-        step as there are optimizers in `known`, or more."""
+        """Returns whether, after one more call of step(), the current training step has at least as
+        many calls of step() as there are optimizers in `known`."""
         return self.stepped + 1 >= len(self.known)
 
     def names(self) -> str:

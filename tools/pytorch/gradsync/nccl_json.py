@@ -33,8 +33,8 @@ class Measured:
     is_one_host: bool
 
     def run(self) -> Run:
-        """Returns a Run that has no rows yet. In this Run, all ranks have one host if
-        `is_one_host`, else unknown hosts."""
+        """Returns a Run without rows. In this Run, all ranks have one host if `is_one_host`, else
+        unknown hosts."""
         host = "one host" if self.is_one_host else None
         places = {rank: RankPlace(None, host) for rank in range(min(self.ranks, MOST_GPUS))}
         return Run(program=self.collective, places=places, units=UNITS)
@@ -55,8 +55,8 @@ def runs_of_documents(documents: Iterable[Any], lines: Iterable[str]) -> list[Ru
     of measurements. The rows are in JSON documents for which is_measurement() is True, and in
     comma-separated tables in `lines`.
 
-    Raises LookupError, TypeError, AttributeError or ValueError (such as Refused) if a document has
-    an unknown form.
+    Raises LookupError, TypeError, AttributeError or ValueError if a document does not have the
+    fields that these programs write.
     """
     runs = []
     rows: list[Mapping[str, Any]] = []
@@ -95,8 +95,8 @@ def _run_of(document: Any) -> Run:
 
 
 def _places_of(config: Any) -> dict[int, RankPlace]:
-    """Returns the host and the group of each rank, by the rank's number. `config` lists processes,
-    of which each may have several GPUs; each GPU is a rank."""
+    """Returns, by rank number, the host and the group that `config` names for each rank. `config`
+    lists processes, of which each may have several GPUs; each GPU is a rank."""
     each = int(config["nthreads"]) * int(config["ngpus"])
     return {
         each * process + gpu: RankPlace(device.get("group"), device.get("hostname"))
@@ -140,8 +140,8 @@ def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
 def _runs_of_rccl(rows: Sequence[Mapping[str, Any]]) -> list[Run]:
     """Divides `rows` among the programs of rccl-tests that printed them, and returns a Run for each
     program. Consecutive rows with one collective and one number of ranks count as one program. If
-    any row of any of these programs was measured in place (input and output are one buffer, as in
-    DDP), uses only rows that were measured in place.
+    any of `rows` was measured in place (input and output are one buffer, as in DDP), all Runs have
+    only rows that were measured in place.
     """
     runs: list[Run] = []
     last: Measured | None = None

@@ -46,8 +46,8 @@ class OutputReader:
         return self.runs[-1]
 
     def read(self, line: str) -> None:
-        """Reads the next line. Raises Refused if the line is the header of a table with columns
-        that are not understood."""
+        """Reads the next line. Raises Refused if the line is the header of a table that lacks a
+        column such as the data type or the time."""
         if self._begins_next(line):
             self.runs.append(Run())
         readers = (
@@ -63,10 +63,9 @@ class OutputReader:
         any(reader(line) for reader in readers)  # until one has read it
 
     def _begins_next(self, line: str) -> bool:
-        """Returns whether this line begins the output of the next program. It does if the current
-        program has printed rows, and the line names columns, a rank, a program or the program's
-        options. A row of measurements does not begin the output of a program, nor does a line that
-        says that a program has concluded.
+        """Returns whether `line` begins the output of the next program. This is so if rows of
+        measurements came before `line`, and `line` is a header, or is about a rank, a program or a
+        program's options.
         """
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False

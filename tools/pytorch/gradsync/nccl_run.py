@@ -59,9 +59,9 @@ class PrintedRow:
 
 @dataclass(frozen=True)
 class Row:
-    """The numbers of one printed row, a measurement of a collective on `size_bytes` bytes, in
-    seconds and bytes per second. Time and bandwidths are intervals, because they were printed with
-    few digits."""
+    """One printed row: a measurement of a collective on `size_bytes` bytes. The time is in seconds,
+    and the bandwidths (`algbw` and `busbw`) are in bytes per second. Time and bandwidths are
+    intervals, because they were printed with few digits."""
 
     size_bytes: int
     time_s: Interval
@@ -70,10 +70,9 @@ class Row:
     is_wrong: bool
 
     def bus_factors(self) -> Interval:
-        """Returns the bus bandwidth divided by the algorithm bandwidth, as an Interval, because
-        both bandwidths were rounded when they were printed. The quotient is the number of bytes
-        that a rank sends for each byte that the collective reduces or gathers. self.algbw, which is
-        an Interval, must not contain 0."""
+        """Returns the bus bandwidth divided by the algorithm bandwidth. The quotient is the number
+        of bytes that a rank sends for each byte that the collective reduces or gathers. self.algbw,
+        which is an Interval, must not contain 0."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
     def has_bus_factor(self, factor: float) -> bool:
@@ -106,9 +105,9 @@ class CheckedRun:
 
 
 def halves_of(columns: Sequence[str]) -> list[slice]:
-    """Returns, for each half of a printed row, the slice of `columns` that the half takes. A half
-    has a time and its bandwidths. Programs print one or two halves: one is measured out of place
-    (input and output are two buffers), the other in place (they are one buffer)."""
+    """Returns, for each half of a printed row, the slice of `columns` that has the time and the
+    bandwidths of this half. One half is measured out of place (input and output are two buffers),
+    the other in place (they are one buffer). Some programs print only one half."""
     begins = [place for place, name in enumerate(columns) if name == "time"]
     ends = [*begins[1:], len(columns)]  # one more than begins, if there are none
     halves = [slice(begin, end) for begin, end in zip(begins, ends, strict=False)]
@@ -127,12 +126,13 @@ class Run:
     """What one program of nccl-tests or rccl-tests has printed about one collective.
 
     `program`: the name of the collective that the program measures; None if the program does not
-    print this name. `places`: for each printed rank its host and group. `is_elided`: whether the
-    printed list of ranks is shortened. `failed`: whether the program of nccl-tests or rccl-tests
-    says that its own check of results failed. `is_in_place_last`: whether the second half of a row
-    is the one that was measured in place (input and output are one buffer, as in DDP). `units`: the
-    units of times and bandwidths; None if they are not printed. `unread`: the number of rows that
-    could not be read, because they lack numbers.
+    print this name. `places`: for each rank that the program lists, the host and the group that the
+    program prints. `is_elided`: whether the printed list of ranks is shortened. `failed`: whether
+    the program of nccl-tests or rccl-tests says that its own check of results failed.
+    `is_in_place_last`: whether the second half of a row is the one that was measured in place
+    (input and output are one buffer, as in DDP). `units`: the units that the program prints for
+    times and bandwidths; None if it prints no units. `unread`: the number of rows that could not be
+    read, because they lack numbers.
     """
 
     program: str | None = None
@@ -187,9 +187,9 @@ class Run:
 
     def checked(self, kind: Operation) -> CheckedRun:
         """Returns the costs of collectives of this kind, computed from the rows whose size, time
-        and bandwidths agree with each other and with the number of ranks. Raises Refused if about
-        half of the rows or more do not agree in this way, if the number of ranks is 1 or unknown,
-        or if no bandwidth has two digits."""
+        and bandwidths agree with each other and with the number of ranks. Raises Refused if the
+        numbers of too few rows agree, if the number of ranks is 1 or unknown, or if every bandwidth
+        has fewer than two digits."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -233,8 +233,9 @@ class Run:
 
     def _rows_of_one_type(self) -> list[PrintedRow]:
         """Returns the rows with one data type and one operation (how a collective reduces, such as
-        sum). The type is float if any row has it, or else that of the first row. The operation is
-        sum if any row of the chosen type has it, or else that of the first row of the chosen type.
+        sum). The chosen data type is float if any row has it, or else the data type of the first
+        row. The chosen operation is sum if any row of the chosen data type has it, or else that of
+        the first such row.
         """
         types = [row.dtype for row in self.rows]
         dtype = "float" if "float" in types else types[0]
@@ -244,9 +245,9 @@ class Run:
         return [row for row in rows if row.redop == redop]
 
     def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
-        """Returns the rows whose size, time and bandwidth agree, and a reason for each row in which
-        they do not. If no units are printed, assumes GB/s and the unit of time with which most rows
-        agree.
+        """Returns two lists: the rows whose size is the time times the algorithm bandwidth, up to
+        rounding, and a text about each row whose size differs from this product. If no units are
+        printed, assumes GB/s and the unit of time with which the list of rows is longest.
         """
         rows = self._rows_of_one_type()
         if self.units:
@@ -306,10 +307,9 @@ def _imprecision_of_busbw(row: Row) -> float:
 
 
 def agreeing(rows: Sequence[PrintedRow], units: Units) -> tuple[list[Row], list[str]]:
-    """Takes the numbers in `rows` to be in `units`, and returns the rows whose size, time and
-    algorithm bandwidth agree. For each row in which they do not agree, also returns a text that
-    says so. A row in which they agree, but with size 0 or a printed bandwidth of 0.00, is left out
-    of both returned lists."""
+    """Takes the numbers in `rows` to be in `units`. The first returned list has the rows whose size
+    is the time times the algorithm bandwidth, up to rounding, except rows with size 0 or a printed
+    bandwidth of 0.00. The second has a text about each row whose size differs from this product."""
     good = []
     bad = []
     for printed in rows:

@@ -26,9 +26,9 @@ class Algorithm(str, Enum):
     """The algorithm by which ranks run all-reduces and all-gathers.
 
     A ring passes data from rank to rank. A tree sends data up to one rank and down again; with
-    TREE, all-gathers use a ring. HIERARCHICAL runs a ring within each host, and then rings between
-    hosts. BEST uses, for each collective, the one of RING, TREE and HIERARCHICAL that is the
-    fastest for its number of bytes.
+    TREE, all-gathers use a ring. HIERARCHICAL runs a ring within each host, and then rings that
+    each have one rank of every host. BEST uses, for each collective, the one of RING, TREE and
+    HIERARCHICAL that is the fastest for its number of bytes.
     """
 
     BEST = "best"
@@ -39,8 +39,8 @@ class Algorithm(str, Enum):
 
 def algorithm_of(backend: str) -> Algorithm:
     """Returns the algorithm of a backend's collectives. The algorithm is RING for gloo, whose
-    all-reduces use a ring by default (gloo's allreduce.cc). The algorithm is BEST for other
-    backends, such as NCCL, which itself chooses an algorithm.
+    all-reduces use a ring by default (gloo's allreduce.cc). For other backends, such as NCCL, the
+    algorithm is BEST: these backends are assumed to choose the fastest algorithm.
     """
     return Algorithm.RING if backend == "gloo" else Algorithm.BEST
 
@@ -104,7 +104,8 @@ def sent_part(kind: Operation, world_size: int) -> float:
     """Returns the bytes that a rank sends for each byte of the vector that a collective reduces or
     gathers.
 
-    nccl-tests calls this the ratio of bus bandwidth to algorithm bandwidth.
+    In the output of nccl-tests, this number is the bus bandwidth divided by the algorithm
+    bandwidth.
     """
     return _halves(kind) * (world_size - 1) / world_size
 
@@ -114,8 +115,8 @@ def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
     formulas.
 
     `recorded`: the costs that were measured in a recording, or None. With `recorded`, each byte
-    that a rank sends uses as much CPU time as in the recording, but a collective uses at most one
-    processor of a rank. Without `recorded`, collectives use no CPU time.
+    that a rank sends uses as much CPU time as in the recording, but a collective's CPU time is at
+    most its duration. Without `recorded`, collectives use no CPU time.
     """
     processor_s = _processor_s(recorded)
     network = _as_used(network, processor_s)
@@ -144,9 +145,9 @@ def _as_used(network: Network, processor_s: float) -> Network:
 
 
 def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
-    """Returns the costs of collectives over a measured link between `wanted` ranks. The costs are
-    computed as for a ring, in which each transfer between two ranks carries the bytes of the vector
-    divided by the number of ranks.
+    """Returns the costs of collectives between `wanted` ranks, computed from the costs that `link`
+    has for link.world_size ranks. The costs are computed as for a ring, in which each transfer
+    between two ranks carries the bytes of the vector divided by the number of ranks.
     """
     costs = link.costs
     measured = link.world_size
@@ -169,13 +170,13 @@ def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
 
 
 def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
-    """Returns `costs`, and adds costs of FSDP2's collectives if `recorded` has them. `recorded`:
-    the costs that were measured in a recording.
+    """Returns a copy of `costs` to which costs of FSDP2's collectives are added if `recorded` has
+    such costs. `recorded`: the costs that were measured in a recording.
 
     If FSDP2's collectives took longer in `recorded` than other collectives, the difference is
     assumed to be the time of FSDP2's copies. The copies are assumed to take the same time over
-    every link. A reduce-scatter, without the time of FSDP2's copies, is assumed to take as long as
-    an all-reduce over gloo, and as long as an all-gather over other backends.
+    every link. Without FSDP2's copies, a reduce-scatter of gloo is assumed to take as long as an
+    all-reduce, and one of another backend as long as an all-gather.
     """
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
     more = {}
@@ -204,16 +205,15 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
 
 
 def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None = None) -> LinkCosts:
-    """Returns the costs of collectives with HSDP, in which groups of ranks share the parameters.
+    """Returns the costs of collectives with HSDP, in which the parameters are sharded among the
+    ranks of each group. `sharing`: the number of ranks in a group, which must divide the number of
+    all ranks. `recorded`: the costs that were measured in a recording, or None; they tell how far
+    CPUs that move data lower the link's rate. In the returned costs, collectives use no CPU time.
 
-    `sharing`: the number of ranks in such a group, which must divide the number of all ranks.
-    `recorded`: the costs that were measured in a recording, or None; they tell how far CPUs that
-    move data lower the link's rate. In the returned costs, collectives use no CPU time.
-
-    Parameters are gathered only among the ranks of one group. Gradients are summed within a group,
-    and then all-reduced between the ranks that have the same part of the parameters in each group.
-    This all-reduce goes over the links between hosts if there are several hosts. In that case, the
-    link of each host carries the gradients that all ranks of the host exchange in this all-reduce.
+    Ranks gather parameters only from the ranks of their own group. Gradients are summed within each
+    group, and then all-reduced between the ranks that have the same shard in different groups. If
+    there are several hosts, this all-reduce goes over the hosts' links, and the link of each host
+    carries the gradients of all its ranks.
     """
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
@@ -281,9 +281,9 @@ def _tree_seconds(network: Network, size: float) -> float:
 
 
 def _tcp(wire: Wire, processor_s: float) -> Wire:
-    """Returns this link with the lower rate that TCP reaches if CPUs move the data. The headers of
-    packets use a part of the link's rate. While a rank sums or copies a part of the data, for
-    `processor_s` seconds per byte, it does not send this part.
+    """Returns a copy of `wire` with the lower rate that TCP reaches when CPUs sum or copy the data.
+    The headers of packets use a part of the link's rate. While a rank sums or copies a part of the
+    data, for `processor_s` seconds per byte, it does not send this part.
     """
     seconds = ETHERNET_BYTES_PER_TCP_BYTE / wire.bytes_per_second + processor_s
     return replace(wire, bytes_per_second=1 / seconds)

@@ -1,6 +1,7 @@
 """Defines the interface of objects that a Recorder, which times the steps of a training script,
 informs about its progress. The command `record` gives an object with this interface to its
-Recorder. A training loop in a notebook needs no such object, because it reads Recorder.done.
+Recorder. In a notebook, a Recorder needs no Observer, because the training loop reads
+Recorder.done.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Runs code of `check` within the script that it checks. Ends the process of a rank if this code of
-`check` raises an exception, or if `check` cannot compare what the rank does."""
+"""Runs code of `check` within the script that it checks. Ends the process of a rank if code of
+`check` raises an exception in it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class OwnWork:
     DIFFERS if `check` has already found a difference, such as a wrong gradient. `found`: a function
     that returns DIFFERS if `check` has found a difference so far, else SAME.
 
-    `place`: FILE:LINE of the script, for texts of errors that happen while no line of the script is
-    running, as in a thread of autograd. `spent_ns`: the nanoseconds that code of `check` has taken
-    so far in all uses of this context.
+    `place`: FILE:LINE of the script's last call of backward() or of an optimizer's step(). An error
+    names this line if it happens while no line of the script is running, as in a thread of
+    autograd. `spent_ns`: the nanoseconds that code of `check` has taken so far in all uses of this
+    context.
     """
 
     def __init__(self, found: Callable[[], Status] = lambda: Status.SAME) -> None:
@@ -43,7 +44,8 @@ class OwnWork:
         return Status.DIFFERS if self._found() == Status.DIFFERS else otherwise
 
     def refuse(self, text: str, first_rank: int = 0) -> None:
-        """Ends the rank with one line of error, because it cannot be checked any further.
+        """Ends the rank's process with one line of error, because `check` cannot check what the
+        rank does next.
 
         `first_rank`: the rank that prints its reason at once. Other ranks that call refuse() wait
         some seconds, in which torchrun usually ends them.

@@ -22,13 +22,13 @@ class StepParts:
     """The parts into which the time of a predicted step is divided, such as computation. The parts
     add up to the step's time, because `computation_s` is what the other parts leave.
 
-    `computation_s`: the time of the slowest rank's computation. If ranks wait for each other
-    several times in a step, computation_s is a sum: for each part of the step between two waits,
-    the time of the rank that is slowest in this part. `copies_s`: the time of copies of gradients
-    into and out of buckets, their casts, and their addition to gradients of earlier passes.
-    `slowed_s`: how much longer backward takes because of concurrent communication. `exposed_s`: the
-    time in which ranks only wait for gradients or weights to arrive. `broadcasts_s`: the time of
-    ZeroRedundancyOptimizer's broadcasts of updated weights.
+    `computation_s`: the computation time of the rank that computes longest in the step. If ranks
+    wait for each other several times in a step, computation_s is a sum: for each part of the step
+    between two waits, the time of the rank that is slowest in this part. `copies_s`: the time of
+    copies of gradients into and out of buckets, their casts, and their addition to gradients of
+    earlier passes. `slowed_s`: how much longer backward takes because of concurrent communication.
+    `exposed_s`: the time in which ranks only wait for gradients or weights to arrive.
+    `broadcasts_s`: the time of ZeroRedundancyOptimizer's broadcasts of updated weights.
     """
 
     computation_s: float
@@ -40,8 +40,8 @@ class StepParts:
 
 @dataclass(frozen=True)
 class Variation:
-    """Divides the part of a step's time in which a rank does not compute into communication and
-    waiting for slower ranks.
+    """How much of the time in which a rank does not compute in a step is communication, and how
+    much is waiting for slower ranks.
 
     `rank_s`: the mean time for which a rank computes in a step, without copies of gradients and
     broadcasts of weights. `equal_step_s`: the time of a step if all ranks were equally fast: a mean
@@ -96,7 +96,7 @@ def equal_step_of(prediction: Prediction) -> tuple[float, float]:
 
 def variation_of(prediction: Prediction, launch: Launch) -> Variation:
     """Returns how much time a step loses to communication, and to waiting for ranks that are
-    slower. `launch`: a recorded launch, whose hosts tell whether all ranks ran on one host.
+    slower. `launch`: a recorded launch, which names the host of each rank.
     """
     equal_s, alone_s = equal_step_of(prediction)
     step_s = prediction.step_s.value
@@ -117,8 +117,9 @@ def variation_of(prediction: Prediction, launch: Launch) -> Variation:
 
 
 def _correlation(prediction: Prediction) -> float | None:
-    """Returns the correlation of two ranks' computation times in the same steps: its mean over all
-    launches and all pairs of ranks with consecutive numbers; None if no such pair varies."""
+    """Returns how two ranks' computation times in the same steps correlate: the mean over all
+    launches and all pairs of ranks with consecutive numbers. Leaves out pairs with a rank whose
+    time does not vary; returns None if no pair is left."""
     found = []
     for replay in prediction.replays:
         times = [

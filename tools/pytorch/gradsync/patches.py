@@ -72,10 +72,10 @@ class Patches:
         """From now on, a call of owner.name(*args, **kwargs) calls around(own, *args, **kwargs)
         instead, where `own` is the function that owner.name was before.
 
-        `owner` is a class, a module or an object with a __dict__. If the owner is a class, `args`
-        begins with the object whose method is called. undo() restores owner.name. If other code has
-        replaced owner.name meanwhile, undo() leaves the other code's replacement in place. A call
-        that comes through that replacement then calls `own`, no longer `around`.
+        `owner` is a class, a module or an object with a __dict__. If `owner` is a class, the first
+        of the call's `args` is the object whose method is called. undo() restores owner.name. If
+        other code has replaced owner.name meanwhile, undo() leaves the other code's replacement in
+        place.
         """
         own = getattr(owner, name)
         patch = _Patch(owner, name, before=vars(owner).get(name, _ABSENT))

@@ -113,7 +113,7 @@ class Predictor:
         return _mean([self._launch(i, settings) for i in range(len(self.recording.launches))])
 
     def sharded_step(self, resharding: Resharding, link_pace: float = 1) -> Prediction:
-        """Predicts a step under fully_shard in which all ranks share the parameters (no HSDP)."""
+        """Predicts a step under fully_shard that shards parameters over all ranks (no HSDP)."""
         key = (resharding, link_pace)
         if key not in self._sharded:
             link = self.question.link
@@ -131,9 +131,9 @@ class Predictor:
         ]
 
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
-        """Predicts a step under the script's HSDP, in which as many ranks share the parameters as
-        in the recording. Raises Refused if it is not known how long HSDP's collectives take, or if
-        the number of all ranks is no multiple of the number that share parameters.
+        """Predicts a step under the script's HSDP, which shards parameters over groups of as many
+        ranks as in the recording. Raises Refused if the times of HSDP's collectives are unknown, or
+        if the number of all ranks is no multiple of a group's.
         """
         question = self.question
         sharing = question.launch.sharing_ranks
@@ -176,8 +176,8 @@ class Predictor:
         return _mean_interval(by_launch), fmean(averages_s)
 
     def hybrid_step(self, network: Network, sharing: int, link_pace: float = 1) -> Prediction:
-        """Predicts a step under HSDP over this network, in which `sharing` ranks share
-        parameters.
+        """Predicts a step over `network` under HSDP, which shards parameters over groups of
+        `sharing` ranks.
         """
         costs = [
             hybrid_costs(network, sharing, self.communication(i).link).changed(
@@ -301,8 +301,8 @@ class Predictor:
         return self._launches[key]
 
     def _bucket_copies_s(self, i: int) -> float:
-        """Returns the seconds of a step that copies of gradients into and out of buckets take,
-        computed from the steps of launch `i`."""
+        """Returns how many seconds of a step copies of gradients into and out of buckets take,
+        computed from the recorded run `i` of the script."""
         copies_s = _bucket_copies_s(self.recording.launches[i], self.recording.total_bytes)
         return self.question.pace * copies_s
 
@@ -445,7 +445,7 @@ def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
 
 
 def _own_s(step: Step) -> float:
-    """Returns the seconds of a rank's recorded step without its collectives."""
+    """Returns the seconds of a rank's recorded step, without the collectives of a probe."""
     parts_ns = (step.before_ns, step.backward_ns, step.copy_back_ns, step.rest_ns)
     return NS * (sum(parts_ns) + step.optimizer_ns)
 
@@ -453,8 +453,8 @@ def _own_s(step: Step) -> float:
 def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
     """Returns the seconds that it takes to add all gradients of a pass to those of earlier passes.
 
-    These seconds are assumed to be those of other recorded work that moves about as many bytes:
-    casts to bf16 and back or, without these, the copies of a probe.
+    The addition is assumed to take as long as the recorded casts of gradients to bf16 and back. If
+    no casts were recorded, it is assumed to take as long as copying the gradients to a buffer.
     """
     if communication.bf16:
         casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte

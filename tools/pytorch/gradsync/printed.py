@@ -26,7 +26,7 @@ class Interval:
 
     @property
     def is_precise(self) -> bool:
-        """Returns whether the number was printed with about two significant digits or more."""
+        """Returns whether `high` exceeds `low` by less than 10 % of `high`."""
         return self.high - self.low < LEAST_DIGITS * self.high
 
     def scaled(self, factor: float) -> Interval:
@@ -34,7 +34,7 @@ class Interval:
         return Interval(factor * self.low, factor * self.high)
 
     def may_be(self, value: float) -> bool:
-        """Returns whether this value is within the bounds."""
+        """Returns whether `value` is at least `low` and at most `high`."""
         return self.low <= value <= self.high
 
 
