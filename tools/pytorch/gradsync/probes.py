@@ -209,8 +209,8 @@ def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
 
 @dataclass(frozen=True)
 class _UnitTimes:
-    """The bytes and times of either FSDP2's gathers or its reductions in one step. Both lists have
-    one value for each unit that has parameters."""
+    """The bytes and times of either FSDP2's gathers or its reductions in one step. `bytes` and
+    `seconds` have one value for each unit that has parameters."""
 
     bytes: Sequence[int]
     seconds: Sequence[float]

@@ -195,7 +195,7 @@ def replay_step(
     moments of `schedule` are of this clock. While the compute threads of a rank and its
     communication together need more processors than the rank has, both become slower by the ratio
     of these two numbers. While computation waits for a collective, and after the end of backward,
-    the clock of computation stands still, because no computation is done.
+    the clock of computation stands still.
     """
     backward = schedule.backward_s
     issued = [min(moment, backward) for moment in schedule.issued_s]
