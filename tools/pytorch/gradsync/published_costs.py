@@ -1,6 +1,6 @@
 """Tells by which factor gradsync's predictions for GPUs differed from measurements that other
-people have published. Each compared number is a time: how much longer a step takes on several GPUs
-than on one.
+people have published. Each compared number tells how much longer a step takes on several GPUs than
+on one.
 
 gradsync's own comparisons of predicted with measured steps of several ranks were made on CPUs. The
 program tools/dev/published.py compares predictions for several GPUs with published times;
