@@ -116,8 +116,8 @@ class Prober:
 
     def _gather_and_reduce_units(self, sent: CollectiveMarks) -> Callable[[], None]:
         """Returns a function that, for one unit of FSDP2 after the other, all-gathers the unit's
-        parameters and then reduce-scatters their gradients. It uses new parameters with the shapes
-        of the model's parameters."""
+        parameters and then reduce-scatters their gradients. The function uses new parameters with
+        the shapes of the model's parameters."""
         params = self._buffer.params
         if not self._groups:
             self._groups = [group_like([params[i] for i in own]) for own in self._units]

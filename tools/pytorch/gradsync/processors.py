@@ -28,9 +28,8 @@ class Processors:
         synchronisation. They include seconds for which the rank's main thread waited for a CPU. If
         the recording has no CPU times, for example because the model was on a GPU, `computing` is
         rank 0's number of compute threads. If `computing` is more than the host's processors
-        divided by its ranks, too few processors have already slowed down the measured computation.
-        Then `available` equals `computing`, so that simulations do not slow the computation down
-        again.
+        divided by its ranks, too few processors already slowed down the measured computation. Then
+        `available` equals `computing`, so simulations do not slow computation down again.
         """
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [

@@ -2,8 +2,7 @@
 people have published. Each compared number tells how much longer a step takes on several GPUs than
 on one.
 
-gradsync's own comparisons of predicted with measured steps of several ranks were made on CPUs. The
-program tools/dev/published.py compares predictions for several GPUs with published times;
+The program tools/dev/published.py compares predictions for several GPUs with published times;
 docs/prediction.md has its table.
 """
 

@@ -100,7 +100,7 @@ class Question:
 
     @property
     def is_as_recorded(self) -> bool:
-        """Returns True if the user asks about the recording's own link and has given no number of
+        """Returns whether the question has the recording's own link and gives no number of
         ranks."""
         is_own_link = isinstance(self.link, RecordedLink) and self.link.recording is self.recording
         return is_own_link and self.asked_world_size is None

@@ -95,9 +95,8 @@ class Recording:
         return sorted(range(len(medians)), key=medians.__getitem__)
 
     def buckets(self, row: Row) -> tuple[tuple[int, ...], ...]:
-        """Returns, for each bucket of a DDP with the settings `row`, the indices in
-        Launch.parameters of the bucket's parameters. The buckets are in the order in which DDP
-        sends them.
+        """Returns the indices in Launch.parameters of the parameters in each bucket of a DDP with
+        the settings `row`, in the order in which DDP sends the buckets.
 
         When a parameter's gradient becomes ready, the parameter is added to the bucket of its dtype
         that is being filled. The first bucket of a dtype is full when it holds

@@ -79,10 +79,9 @@ class Gradients:
 
     `sums`: in f64, a tensor of shape (2, *shape) with the sum of these gradients and the sum of
     their absolute values, without gradients that the script has removed or set to zero. `aside`: a
-    tensor like `sums`, with the two sums of the gradients that the script has removed or set to
-    zero; None if there are none. `roundings`: how many times an element of the gradient may have
-    been rounded to `dtype`, the gradient's dtype, while autograd added it up and a GradScaler
-    unscaled it.
+    tensor like `sums`, of the gradients that the script has removed or set to zero; None if there
+    are none. `roundings`: how many times an element of the gradient may have been rounded to
+    `dtype`, the gradient's dtype, while autograd added it up and a GradScaler unscaled it.
     """
 
     def __init__(self, like: torch.Tensor) -> None:
@@ -122,10 +121,9 @@ class Gradients:
 
 
 def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
-    """Returns whether the script's hooks multiply each element of a parameter's gradient by the
-    same factor on all ranks, except for rounding. Different elements may have different factors. If
-    all ranks have the same factors, averaging the gradients before these hooks gives the same
-    result as averaging after them.
+    """Returns whether, except for rounding, the script's hooks multiply the same element of a
+    parameter's gradient by the same factor on all ranks. If so, averaging the gradients before
+    these hooks gives the same result as averaging after them.
 
     `before` and `after`: this rank's gradients of the parameter before and after these hooks. All
     ranks must call this function together; it returns the same answer on all of them.

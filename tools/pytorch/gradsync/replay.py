@@ -337,9 +337,9 @@ class _Paced:
 def _replay_round(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> RoundTimes:
-    """Simulates one round, in which ranks take a step together; `ranks` has the recorded step of
-    each rank. The simulated step lasts from the moment at which all ranks have begun it to the
-    moment at which all ranks have ended it."""
+    """Simulates one step of all ranks; `ranks` has the recorded step of each rank. The simulated
+    step lasts from the moment at which all ranks have begun it to the moment at which all ranks
+    have ended it."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     replay = _pacer(scenario, transfers, ranks)

@@ -131,8 +131,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Row:
-    """The settings with which the script's own DistributedDataParallel or fully_shard synchronises
-    gradients.
+    """The settings with which DistributedDataParallel or fully_shard synchronises gradients.
 
     `bucket_bytes`: the size in bytes from which on DistributedDataParallel adds no more parameters
     to a bucket. `first_bucket_bytes`: the size in bytes from which on it adds no more parameters to

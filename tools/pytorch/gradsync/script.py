@@ -158,9 +158,9 @@ class Script(Listener):
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Called when the script calls an optimizer's step(), before the update. If no model is in
-        DDP, the parameters of the first optimizer that steps with gradients (with --model=N, of the
-        Nth one) tell which model to record."""
+        """Called before an optimizer's update. If no model is in DDP, the parameters of the first
+        optimizer that steps with gradients (with --model=N, of the Nth one) tell which model to
+        record."""
         trained = {
             id(param)
             for group in optimizer.param_groups
@@ -187,9 +187,8 @@ class Script(Listener):
 
     def _find(self, trained: set[int]) -> None:
         """Finds the model that has the parameters whose ids are in `trained`, and begins to record
-        its steps. Ends the process with an error if no module that the script has called has any of
-        them. Does nothing if the script has wrapped any model in DDP, or if any model is already
-        being recorded."""
+        its steps. Ends the process with an error if no called module has any of them. Does nothing
+        if the script has wrapped any model in DDP, or if any model is already being recorded."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
         if in_backward():

@@ -28,7 +28,7 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 class ScriptCollectives:
     """Remembers the sums over ranks that the script's own collectives compute in the current step,
     and the first of these collectives that is called within a model's forward. Collectives of
-    tensors that PyTorch calls, such as DDP's, are ignored.
+    tensors are ignored if PyTorch itself calls them, as DDP does.
 
     `on_reduced`: a function that gets each loss (one number that needs a gradient) before an
     all-reduce or a reduce changes it. `in_forward`: NAME at FILE:LINE of the script's first

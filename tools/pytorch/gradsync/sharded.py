@@ -223,10 +223,10 @@ class ShardedTarget(ModelTarget):
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
         """Returns whether the script synchronises this backward pass: whether reduce_grads is set
-        in all of FSDP2's groups. In steps whose gradients the script itself synchronises, this
-        method does not change FSDP2's flags. In other steps, a pass that the script does not
-        synchronise adds its gradients to those of earlier passes, and reduces none. In a pass that
-        the script synchronises, FSDP2's flags still tell it to reduce, because with an mp_policy
+        in all of FSDP2's groups. In SCRIPT steps and the script's first step, which the recorder
+        leaves as they are, this method does not change FSDP2's flags. In other steps, a pass
+        without reduce_grads adds its gradients to those of earlier passes, and reduces none. In a
+        pass with reduce_grads, FSDP2's flags still tell it to reduce, because with an mp_policy
         these flags change the dtype of gradients. But the recorder delays the reduction itself:
         deliver() runs it after the last backward."""
         self._script_flags = [SyncFlags.of(group) for group in self.groups]

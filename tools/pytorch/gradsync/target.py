@@ -175,9 +175,8 @@ class ModelTarget:
         return False
 
     def forget_used(self) -> None:
-        """Does nothing in this base class. In the subclass for DDP, makes a DDP with
-        find_unused_parameters forget which parameters were used in steps that it did not
-        synchronise."""
+        """Does nothing in this base class. The subclass for DDP makes DDP forget which parameters
+        were used in steps that DDP did not synchronise."""
 
     def rows(self, passes: int) -> tuple[Row, ...]:
         """Returns the settings with which the script's DDP or fully_shard synchronises gradients,

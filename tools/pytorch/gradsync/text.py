@@ -134,8 +134,8 @@ def _part(ms: str, name: str) -> str:
 
 def _variation(answer: Answer) -> list[str]:
     """Returns lines that tell how much longer communication, and waiting for slower ranks, make a
-    step. Returns an empty list if the time of waiting is unknown, or below 1 % of the step
-    (TOLD)."""
+    step. Returns an empty list if the time of waiting is unknown, or below 1 % of the step (the
+    constant TOLD)."""
     variation = answer.variation
     step_s, rank_s = variation.varying_step_s, variation.rank_s
     waiting_s = step_s - variation.equal_step_s
@@ -174,9 +174,9 @@ def _assumed(answer: Answer) -> str:
 
 
 def _shared_noise(answer: Answer) -> list[str]:
-    """Returns one line if the recorded ranks were slow in the same steps (correlation of 0.5 or
-    more), and the user asks about more ranks than were recorded. Otherwise returns an empty
-    list."""
+    """Returns a line that says that the recorded ranks were slow in the same steps (correlation of
+    0.5 or more). Returns no line if they were not, or if the user asks about no more ranks than
+    were recorded."""
     correlation = answer.variation.correlation
     is_larger = answer.world_size > answer.recorded_world_size
     if not is_larger or correlation is None or correlation < TOGETHER:

@@ -386,8 +386,7 @@ def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
     """Returns the dtype in which a parameter is gathered from the ranks that share it, and used in
     computation.
 
-    Must be called after initialise() of the parameter's module, or after the parameter's first
-    gather.
+    Must be called after initialise() or the parameter's first gather.
     """
     return parameter.param_dtype or parameter.orig_dtype
 
@@ -396,7 +395,7 @@ def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
     """Returns the dtype in which a parameter's gradient is reduced. If the mp_policy sets no
     reduce_dtype, PyTorch 2.15 takes the grad_dtype that the script has set for the parameter, or
     else the parameter's own dtype; older versions take gathered_dtype(). Must be called after
-    initialise() of the parameter's module, or after the parameter's first gather."""
+    initialise() or the first gather."""
     since_2_15 = getattr(parameter, "unsharded_grad_dtype", None)
     if isinstance(since_2_15, torch.dtype):
         return since_2_15

@@ -81,8 +81,7 @@ class Turns:
         return (self.number_of(p) or 0) % self.groups == self._checked.get(id(p), 0) // STEPS
 
     def updates(self) -> int:
-        """Returns the largest number of checked updates that any one parameter has taken part
-        in."""
+        """Returns the largest number of checked updates that a single parameter took part in."""
         return max(self._checked.values(), default=0)
 
     def count(self, owner: Updater, is_last: bool = False) -> None:
@@ -99,8 +98,7 @@ class Turns:
         self._taken[id(owner)] = self._taken.get(id(owner), 0) + 1
 
     def is_pending(self, owner: Updater) -> bool:
-        """Returns whether any parameter of this optimizer still needs checked updates (see
-        Turns)."""
+        """Returns whether a parameter of this optimizer still needs checked updates (see Turns)."""
         return any(self._is_pending(p) for p in parameters_of(owner))
 
     def _is_pending(self, p: torch.nn.Parameter) -> bool:
@@ -163,8 +161,7 @@ class Trained:
         return [made.updater for made in self.made.values()]
 
     def outer(self) -> list[Made]:
-        """Returns all optimizers and engines, except those whose step() another optimizer's step()
-        has called."""
+        """Returns all optimizers and engines except those that step within another optimizer."""
         return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
@@ -248,10 +245,9 @@ class Step:
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
         """Returns whether to keep the gradients that single backward passes deliver for a
-        parameter, of which `gradient` is the first. They may explain why the parameter's gradient,
-        their sum, is not the mean over ranks. Until `check` has found a wrong gradient, it keeps
-        gradients of up to 100 parameters. The parameters have two or more dimensions and at most
-        4096 elements."""
+        parameter; `gradient` is the first of them. Until `check` has found a wrong gradient, it
+        keeps them for up to 100 parameters with two or more dimensions and at most 4096
+        elements."""
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
@@ -281,8 +277,7 @@ class Step:
         self._forget_passes({number})
 
     def _forget_passes(self, ids: set[int]) -> None:
-        """Forgets which backward passes have delivered gradients to the parameters whose id() is in
-        `ids`."""
+        """Forgets in which backward passes the parameters with the ids `ids` got gradients."""
         for each in self.passes:
             each.delivered_to -= ids
         self.passes = [each for each in self.passes if each.delivered_to or each is self.running]
@@ -319,8 +314,7 @@ class Step:
         return any(dropped)
 
     def begin_next(self) -> None:
-        """Called when a training step ends, because an optimizer has stepped. Forgets which models
-        the script has called in this step, and the digests of its losses' targets (such as
-        labels)."""
+        """Called when a training step ends. Forgets which models the script has called in this
+        step, and the digests of its losses' targets (such as labels)."""
         self.calls.begin_step()
         self.targets.clear()

@@ -90,9 +90,9 @@ class Rounds:
     """Determines the kind of each step that the recorder takes, and whether to keep its times. In
     each of `rounds` rounds, the recorder takes one step for each Turn in `plan`. The script's first
     step, which the recorder does not change, belongs to no round. The first round is warm-up: its
-    times are not kept. Its steps decide how many backward passes later steps must have. `taken`:
-    how many steps have ended so far in all rounds together, without steps that had to be repeated;
-    -1 until the script's first step has ended.
+    times are not kept. The steps of the first round decide how many backward passes later steps
+    must have. `taken`: how many steps have ended so far in all rounds together, without steps that
+    had to be repeated; -1 until the script's first step has ended.
 
     `expected`: the number of backward passes that a step must have for its times to be kept; None
     before the script's first step has ended.
@@ -108,7 +108,7 @@ class Rounds:
 
     def start(self, passes: int) -> None:
         """Called when the script's first step has ended. Sets `expected` to `passes`, the number of
-        backward passes in this step. `expected` keeps this value until the first round has
+        backward passes in that first step. `expected` keeps this value until the first round has
         ended."""
         self.taken = 0
         self.expected = passes

@@ -113,8 +113,7 @@ class _Schedule:
     def _pre_backward(self, event: Event) -> None:
         """Adds a gather of the unit's parameters to `planned`, unless they are gathered already.
         Also adds a gather of the unit that backward needs next, unless it is gathered already.
-        Backward is assumed to need units in the reverse of the order in which their forwards
-        ended."""
+        Backward is assumed to need units in the reverse order of their forwards."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)
@@ -212,9 +211,9 @@ def _assumed_events(
     """Returns the calls of FSDP2's methods in the last pass, at assumed moments, for a script that
     does not use fully_shard. A unit's backward is assumed to end when the unit's last gradient is
     ready, and the backward of the next unit to begin at this moment. The backward of the unit whose
-    gradients are ready first is assumed to begin when backward itself begins. Each unit's fraction
-    of the time of forward is assumed to be equal to its fraction of the time of backward. The
-    forward and backward of the root (unit 0) contain those of all other units."""
+    gradients are ready first is assumed to begin when backward itself begins. A unit's part of the
+    time of forward is assumed to equal its part of the time of backward. The forward and backward
+    of the root (unit 0) contain those of all other units."""
     before, backward = NS * step.before_ns, NS * step.backward_ns
     forward = max((before + backward) / passes - backward, 0)
     ends = sorted(

@@ -71,8 +71,7 @@ class Aligned:
         return max(self.arrivals_s, key=self.arrivals_s.__getitem__)
 
     def waiting_s(self, rank: int) -> float:
-        """Returns the seconds from the beginning of the collective on this rank to its beginning on
-        the last rank."""
+        """Returns the seconds for which this rank waits in the collective for the last rank."""
         return max(self.arrivals_s.values()) - self.arrivals_s[rank]
 
     @property

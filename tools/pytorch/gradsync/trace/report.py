@@ -54,10 +54,9 @@ class SizeReport:
     this waiting. If none of the collectives of this kind, group and size could be matched between
     ranks' traces, `is_limit` is True. If `is_limit` is True, `pure_s` is the shortest time that one
     of these collectives takes on a rank, which is an upper limit of the time without waiting. If
-    `bytes` is None, too, `pure_s` is None. `waiting_s`: the mean time for which a rank waits in a
-    collective of this kind, group and size for the rank that begins it last; None if `is_limit` is
-    True. `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if
-    unknown."""
+    `bytes` is None, too, `pure_s` is None. `waiting_s`: the mean time for which a rank waits in
+    such a collective for the rank that begins it last; None if `is_limit` is True.
+    `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if unknown."""
 
     kind: str
     group: str

@@ -40,11 +40,10 @@ class StepTimes:
     computation) count a moment once, even if several kernels run at it. The time of the step
     without computation has four parts. `lengthens_s`: communication for which the next computation
     waits. `between_s`: on a GPU, the time in which gradients are copied out of DDP's buckets, or
-    the host launches the kernels of these copies. On a CPU, the time of copies into and out of
-    buckets and of calls of collectives. `idle_s`: time in which a GPU has no work, because the host
-    has not launched the next kernel; 0 on a CPU. `rest_s`: time without computation that is in none
-    of the other three parts. `lengthens_s`, `between_s`, `idle_s`, `rest_s` and `computation_s` add
-    up to `step_s`.
+    the host starts these copies. On a CPU, the time of copies into and out of buckets and of calls
+    of collectives. `idle_s`: time in which a GPU has no work, because the host has not launched the
+    next kernel; 0 on a CPU. `rest_s`: time without computation that is in none of the other three
+    parts. `lengthens_s`, `between_s`, `idle_s`, `rest_s` and `computation_s` add up to `step_s`.
     """
 
     step_s: float
@@ -164,8 +163,7 @@ class Accountant:
 
     def _gaps_of_gpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
         """Divides a GPU's time without computation. Returns the spans in which computation waits
-        for communication, those in which gradients are copied out of buckets, and those in which
-        the GPU is idle."""
+        for communication, those of copies out of buckets, and those in which the GPU is idle."""
         last_gradient = self._last_gradient(window)
         held: Spans = []
         unlaunched: Spans = []
