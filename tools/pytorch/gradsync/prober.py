@@ -96,9 +96,9 @@ class Prober:
             sent.add(begin, cast, reduced, self._clock.mark())
 
     def _broadcast_parameters(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that broadcasts as ZeroRedundancyOptimizer does after its update,
-        where each rank broadcasts the parameters that it has updated. The returned function
-        broadcasts gradients from the prober's flat buffer instead of parameters.
+        """Returns a function that broadcasts each gradient in the prober's flat buffer from one of
+        the ranks. The function stands for the broadcasts of ZeroRedundancyOptimizer, in which each
+        rank sends the parameters that it has updated.
         """
         slots = self._buffer.slots
         sent.bytes = [slot.nbytes for slot in slots]
@@ -115,9 +115,9 @@ class Prober:
         return broadcast
 
     def _gather_and_reduce_units(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that runs FSDP2's collectives, unit by unit: it all-gathers the
-        parameters of a unit, and then reduce-scatters their gradients. A unit has new parameters
-        with the shapes of those that FSDP2 would gather together."""
+        """Returns a function that, for one unit of FSDP2 after the other, all-gathers the unit's
+        parameters and then reduce-scatters their gradients. The function uses new parameters with
+        the shapes of the model's parameters."""
         params = self._buffer.params
         if not self._groups:
             self._groups = [group_like([params[i] for i in own]) for own in self._units]
@@ -131,8 +131,8 @@ class Prober:
 
     def _try_unit(self, group: ShardedGroup) -> tuple[Mark, Mark, Mark, Mark]:
         """Gathers the parameters of one unit and then reduces its gradients, and returns the
-        clock's marks before and after each of these two collectives. All ranks begin the gather,
-        and later the reduction, at the same time."""
+        clock's marks before and after each of these two collectives. Before each of the two
+        collectives, waits until all ranks are ready to begin it."""
         self._world.meet()
         begin = self._clock.mark()
         gather(group)

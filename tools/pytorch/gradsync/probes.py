@@ -27,10 +27,10 @@ class Communication:
     """The costs of collectives, measured in one or more recorded launches (starts) of one script.
 
     `link`: the costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: the
-    costs of all-reduces in bf16, as a function of the sent bytes. These costs include the casts
-    back from bf16, because the thread that runs the collective also casts. `link` and `bf16` are
-    None if they were not measured. `bf16_part`: the bytes that are sent in bf16 for each byte of
-    gradients. `cast_in_s_per_byte`: the seconds of casts to bf16, for each byte of gradients.
+    costs of all-reduces in bf16, whose size is 2 bytes for each element. These costs include the
+    casts back from bf16, because the thread that runs the collective also casts. `link` and `bf16`
+    are None if they were not measured. `bf16_part`: the bytes that are sent in bf16 for each byte
+    of gradients. `cast_in_s_per_byte`: the seconds of casts to bf16, for each byte of gradients.
     `cast_out_s_per_byte`: the seconds of casts back from bf16, for each byte of gradients.
     `zero1_s_per_byte`: the seconds of ZeroRedundancyOptimizer's broadcasts, for each byte that they
     send. Fields whose names end in `_s_per_byte` are 0 if they were not measured.
@@ -65,8 +65,8 @@ class Communication:
 
 @dataclass(frozen=True, order=True)
 class _Group:
-    """A key for measurements: collectives of one kind and size, of which `in_flight` ran at the
-    same time.
+    """A key for measurements of collectives of one kind and one size. `in_flight`: how many of
+    these collectives ran at the same time.
 
     All of ZeroRedundancyOptimizer's broadcasts belong to one group, whose `bytes` is 1 and whose
     seconds are those per byte, because only the sum of their sizes matters.
@@ -94,8 +94,8 @@ class _Sample:
 
 
 class _Samples:
-    """The measurements of probes in recorded launches that have the backend, device and parameters
-    of `launch`."""
+    """The measurements of probes in the recorded launches of one script; `launch` is one of
+    them."""
 
     def __init__(self, launch: Launch) -> None:
         self.channels = GLOO_CHANNELS if launch.backend == "gloo" else 1
@@ -172,8 +172,8 @@ def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
 
 
 def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
-    """Returns the mean seconds of those collectives of a probe that have the size of the first; 0
-    if there are no times.
+    """Returns the mean seconds of those collectives of a probe that have the size of the probe's
+    first collective; 0 if `times_ns` is empty.
 
     The result is not a trimmed mean, because trimming would leave out the rare and long times of
     small collectives that wait for a processor.
@@ -186,9 +186,9 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Returns the costs of all-reduces in bf16; None if they were not measured. All-reduces in bf16
-    are assumed to gain as much from running several at the same time as all-reduces of uncast
-    gradients."""
+    """Returns what all-reduces in bf16 cost, by their size; None if no probe measured any of them.
+    All-reduces in bf16 are assumed to gain as much from running several at the same time as
+    all-reduces of uncast gradients."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
@@ -209,8 +209,8 @@ def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
 
 @dataclass(frozen=True)
 class _UnitTimes:
-    """The bytes and times of FSDP2's gathers, or of its reductions, in one step, for each unit that
-    has parameters."""
+    """The bytes and times of either FSDP2's gathers or its reductions in one step. `bytes` and
+    `seconds` have one value for each unit that has parameters."""
 
     bytes: Sequence[int]
     seconds: Sequence[float]
@@ -222,7 +222,8 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
     the script uses fully_shard, from its own units.
 
     `processor`: the CPU-seconds that large all-reduces used on a rank in each second of their
-    duration. FSDP2's gathers and reductions are assumed to use as many CPU-seconds per second."""
+    duration. FSDP2's gathers and reductions are assumed to use `processor` CPU-seconds per second,
+    too."""
     gathers, reductions = [], []
     for launch in launches:
         units = [unit_bytes(launch.parameters, launch.units, kind) for kind in SENT]
@@ -240,10 +241,9 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
 
 
 def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
-    """Returns the nanoseconds of a rank's gathers and those of its reductions in FSDP2. Each of the
-    two lists has one value for every unit: in a probe of FSDP2 for the prober's units, in other
-    steps for the units of the script's own fully_shard. Both lists are empty if the recorder
-    measured no unit's times in the step."""
+    """Returns the durations in nanoseconds of FSDP2's gathers, and those of its reductions, in one
+    step of a rank. Each of the two lists has one duration for every unit. Both lists are empty if
+    the recorder measured no unit's times in the step."""
     probe = step.collectives
     if probe and probe.kind is CollectiveKind.FULLY_SHARD:
         return probe.in_ns, probe.out_ns
@@ -262,11 +262,11 @@ def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _U
 
 
 def _costs_of_units(kind: Operation, steps: Sequence[_UnitTimes], processor: float) -> list[Cost]:
-    """Returns the costs of one kind of FSDP2's collectives, which run one after the other in a
-    step. A collective rarely waits for a processor, but if it waits, it waits long. A step has many
-    collectives, so the sum of their times often contains such a wait. So the typical time (the
-    trimmed mean) of each collective is scaled such that the scaled times add up to the typical sum
-    of a step.
+    """For each size of FSDP2's collectives of one kind, returns how long a collective of this size
+    takes. The thread that runs a collective rarely waits for a CPU, but if it waits, it waits long.
+    A step has many collectives, so the sum of their times often contains such a wait. So the
+    typical time (the trimmed mean) of each collective is scaled such that the scaled times add up
+    to the typical sum of a step.
     """
     steps = [step for step in steps if step.bytes]
     if not steps:

@@ -24,12 +24,12 @@ class Processors:
         whose host has the same name as rank 0's host are assumed to share the processors of that
         host equally.
 
-        `computing`: the CPU-seconds that a rank used, or for which its main thread waited for a
-        CPU, in each second of steps without synchronisation. A recording has no CPU times if an
-        older gradsync wrote it, or if the model was on a GPU; then `computing` is the number of
-        rank 0's compute threads. If `computing` is more than the rank's share of processors, the
-        measured computation was already slowed down. Then `available` equals `computing`, so that
-        simulations do not slow it down again.
+        `computing`: the CPU-seconds that a rank needed per second of its steps without
+        synchronisation. They include seconds for which the rank's main thread waited for a CPU. If
+        the recording has no CPU times, for example because the model was on a GPU, `computing` is
+        rank 0's number of compute threads. If `computing` is more than the host's processors
+        divided by its ranks, too few processors already slowed down the measured computation. Then
+        `available` equals `computing`, so simulations do not slow computation down again.
         """
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [

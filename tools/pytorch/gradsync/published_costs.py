@@ -1,8 +1,8 @@
-"""Tells how far predictions for GPUs were from what others have measured and published. The
-predicted number is the cost: how much longer a step takes on several GPUs than on one.
+"""Tells by which factor gradsync's predictions for GPUs differed from measurements that other
+people have published. Each compared number tells how much longer a step takes on several GPUs than
+on one.
 
-gradsync's own comparisons of predicted with measured steps of several ranks were made on CPUs. The
-program tools/dev/published.py compares predictions for several GPUs with published times;
+The program tools/dev/published.py compares predictions for several GPUs with published times;
 docs/prediction.md has its table.
 """
 

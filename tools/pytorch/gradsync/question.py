@@ -36,8 +36,8 @@ DEFAULT_WITHIN = "200Gbit,3us"  # PCIe 4
 
 @dataclass(frozen=True)
 class RecordedLink:
-    """The link over which the ranks of a recording communicated. This recording is the one about
-    which the user asks, or another one that --link names.
+    """The link over which the ranks of a recording communicated. `recording`: the recording from
+    which `what_if` predicts, or another one whose file --link names.
     """
 
     recording: Recording
@@ -100,15 +100,16 @@ class Question:
 
     @property
     def is_as_recorded(self) -> bool:
-        """Returns whether the question names neither a number of ranks nor another link than the
-        recording's."""
+        """Returns whether the question has the recording's own link and gives no number of
+        ranks."""
         is_own_link = isinstance(self.link, RecordedLink) and self.link.recording is self.recording
         return is_own_link and self.asked_world_size is None
 
     @cached_property
     def pace(self) -> float:
-        """Returns the factor by which all predicted times except communication are multiplied, for
-        the machine of the recording --at; 1 without --at."""
+        """Returns how many times as long a step without synchronisation took in the recording named
+        by --at as in the question's recording; 1 without --at. All predicted times except
+        communication are multiplied by this factor."""
         return self.at.none_s / self.recording.none_s if self.at else 1
 
     @property
@@ -135,11 +136,11 @@ class Question:
 class LinkOptions:
     """The values of the flag --link of `what_if` and of the flags that describe this link further.
 
-    `link`: a rate and a latency, such as "25Gbit,5us", or a file, or None for the recorded link.
-    `ranks_per_host`: the number of ranks that share a host's link. `within`: the link between ranks
-    of one host. `algorithm`: the algorithm of collectives; None for the algorithm of the recorded
-    backend. `ranks_per_host`, `within` and `algorithm` may differ from their defaults only if
-    `link` is a rate.
+    `link`: a rate and a latency, such as "25Gbit,5us", or the name of a file of measurements, or
+    None for the recorded link. `ranks_per_host`: the number of ranks that share a host's link.
+    `within`: the link between ranks of one host. `algorithm`: the algorithm of collectives; None
+    for the algorithm of the recorded backend. `ranks_per_host`, `within` and `algorithm` may differ
+    from their defaults only if `link` is a rate.
     """
 
     link: str | None = None
@@ -148,8 +149,8 @@ class LinkOptions:
     algorithm: str | None = None
 
     def check(self) -> None:
-        """Raises Refused if the link is neither a rate nor a file, if another option is wrong, or
-        if an option would have no effect.
+        """Raises Refused if the link is neither a rate nor an existing file, or if another option
+        has an invalid value or would have no effect.
         """
         wire = parse_wire(self.link) if self.link else None
         if self.link and not wire and not os.path.exists(self.link):

@@ -1,5 +1,5 @@
 """Lets the ranks of a script exchange values for the command `check`, over a process group that
-this command makes."""
+`check` makes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ def refusing_late_ranks() -> Iterator[None]:
 
 
 class Ranks:
-    """Lets the ranks of the script's default process group exchange values. An object made without
-    `group` represents only this process until find() or join() has found a default group of several
-    ranks.
+    """Lets the ranks of the script's default process group exchange values. The `size` of an object
+    made without `group` is 1 until find() or join() has found a default group of several ranks.
 
-    All ranks must call join(), gather(), total() and alone() together, because they communicate.
-    These methods raise Refused if another rank does not make the same call in time.
+    All ranks must together call the methods that communicate: join(), gather(), total() and
+    alone(). Each of these four raises Refused if another rank does not make the same call in time.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -55,8 +54,9 @@ class Ranks:
         return True
 
     def join(self) -> None:
-        """Makes the gloo process group in which the command `check` communicates, unless it is
-        already made or the script has initialised no default group of several ranks."""
+        """Makes the gloo process group in which the command `check` communicates. Does nothing if
+        this group is already made, or if the script has initialised no default group of several
+        ranks."""
         if self.find() and self._group is None:
             with refusing_late_ranks():
                 timeout = max(PATIENCE, default_store().timeout)

@@ -15,10 +15,10 @@ training loop of your own, such as one in a notebook, make a Recorder(model, FIL
 its attribute `done` is True. The model may be any module, also one in DDP or under fully_shard.
 
 `record` needs PyTorch 2.3 or newer, and no other package. record_flags.py says what `record` cannot
-record, and recorder.py says how it records. With one process, `record` measures no collectives. In
-that case `what_if` needs the flag --world_size, and the flag --link, which states a link's speed or
-names a file of measurements. torch.compile usually compiles the model in the first steps, which the
-recording leaves out.
+record, and recorder.py says how it records. With one process, `record` measures no collectives. For
+a recording of one process, `what_if` needs two flags: --world_size, and --link, which states a
+link's speed or names a file of measurements. torch.compile usually compiles the model in the first
+steps, which the recording leaves out.
 
 Each recorded start of the script (a launch) adds a line of JSON to FILE. Start the script several
 times, because steps take different times in different launches, for example because memory
@@ -50,8 +50,9 @@ TRIED = (2, 3), (2, 15)  # the first and the last tested version of PyTorch
 
 
 def is_there(name: str, is_module: bool) -> bool:
-    """Returns whether a script file or, with `is_module`, a module of this name exists. Also
-    returns True for a module whose package cannot be imported because another module is missing."""
+    """Returns whether a script file of this name exists or, if `is_module` is True, whether a
+    module of this name exists. Also returns True for a module whose package cannot be imported
+    because another module is missing."""
     if not name or not is_module:
         return os.path.isfile(name)
     try:

@@ -4,26 +4,26 @@ The recorder gives each training step of the script one of several kinds. In UNS
 ranks exchange no gradients while time is measured. A PROBE copies gradients as
 DistributedDataParallel (DDP) does: it copies each gradient into a flat buffer when the gradient is
 ready. If DDP has gradient_as_bucket_view, a view of the buffer then replaces the gradient. After
-backward, while nothing is computed, a probe of several ranks sends pieces of the buffer. Then,
-except under fully_shard, the recorder copies the gradients back from the buffer, unless they are
-views of it. One kind of probe does not send the buffer: it gathers and reduces tensors of the
-shapes of the model's parameters, block by block, as FSDP2 would if the blocks were its units. In
-SCRIPT steps, DDP or fully_shard synchronises gradients as the script has set it up. The recorder
-does not change the script's first step, from which it learns the model's optimizers and how many
-backward passes a step has. Before the optimizer updates the weights in an UNSYNCHRONISED step or a
-PROBE, the recorder averages gradients over ranks as DDP or fully_shard would, so training continues
-as without the recorder. The recorded times leave this averaging out.
+backward, while nothing is computed, a probe of several ranks sends pieces of the buffer. After the
+sending, the recorder copies the gradients back from the buffer, except under fully_shard. Gradients
+that are views of the buffer are not copied. One kind of probe does not send the buffer: it runs
+FSDP2's collectives for one block (repeated module) of the model after the other. In SCRIPT steps,
+DDP or fully_shard synchronises gradients as the script has set it up. The recorder does not change
+the script's first step, from which it learns the model's optimizers and how many backward passes a
+step has. Before the optimizer updates the weights in an UNSYNCHRONISED step or a PROBE, the
+recorder averages gradients over ranks as DDP or fully_shard would, so training continues as without
+the recorder. The recorded times leave this averaging out.
 
-step_machine.py decides where a step begins and ends, and which events of a step cannot be recorded.
-DDP decides in forward whether it will synchronise, and then prepares its reducer; in UNSYNCHRONISED
-steps and probes, the recorder prevents this preparation, so DDP sends no gradients. The first round
-(a sequence of steps of all kinds) decides how many backward passes a step must have to be recorded.
-The round decides for the number n for which n times the number of the round's steps with n passes
-is largest. If a step of a later round has a number of passes other than n, the recorder drops its
-times, and gives the script's next step the same kind. If the model is neither in DDP nor under
-fully_shard, nothing shows which pass is the last of a step. Then the recorder counts the step's
-passes, and takes the nth one as the last. In the first round, n is the number of passes that the
-script's first step had. Steps whose update a GradScaler skips are not recorded.
+step_machine.py decides where a step begins and ends, and in which order of calls a script cannot be
+recorded. DDP decides in forward whether it will synchronise, and then prepares its reducer; in
+UNSYNCHRONISED steps and probes, the recorder prevents this preparation, so DDP sends no gradients.
+The first round (a sequence of steps of all kinds) decides how many backward passes a step must have
+to be recorded. The round decides for the number n for which n times the number of the round's steps
+with n passes is largest. If a step of a later round has a number of passes other than n, the
+recorder drops its times, and gives the script's next step the same kind. If the model is neither in
+DDP nor under fully_shard, nothing shows which pass is the last of a step. Then the recorder counts
+the step's passes, and takes the nth one as the last. In the first round, n is the number of passes
+that the script's first step had. Steps whose update a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ class Recorder(Listener):
     ) -> None:
         """`model`: the model to record: any module, also one in DDP or under fully_shard.
 
-        `out`: the file to which the recording is added as a line. `rounds`: how many rounds of
-        steps to take; each round has all kinds of steps, and the first round is warm-up. `ddp`:
-        whether to record also steps in which the script's own DDP or fully_shard synchronises
-        gradients. `views`: whether probes (steps whose collectives are timed) leave gradients as
-        views of their flat buffer; by default only if the model's DDP has gradient_as_bucket_view.
+        `out`: the file to which the recording is added as a line. `rounds`: the number of rounds
+        (sequences of steps of all kinds) to run; the first round is warm-up. `ddp`: whether to
+        record also steps in which the script's own DDP or fully_shard synchronises gradients.
+        `views`: whether probes (steps whose collectives are timed) leave gradients as views of
+        their flat buffer; by default only if the model's DDP has gradient_as_bucket_view.
         `command`: the command line of the script, which the recording stores; by default sys.argv.
         `roots`: modules of `model` whose call begins a step, if `model` itself is not called;
         ignored in DDP. `only`: the ids (Python's id()) of the parameters to record among those that
@@ -310,9 +310,9 @@ class Recorder(Listener):
             self._actions[outcome](moment)
 
     def _list_actions(self) -> dict[Action, Callable[[Mark], None]]:
-        """Returns, for each action of step_machine.py, the function that performs it. Each
-        function's argument tells when the event happened that causes the action: a time on a CPU,
-        or a torch.cuda.Event on a GPU."""
+        """Returns, for each action of step_machine.py, the function that performs it. Each function
+        gets the moment of the event that causes the action: a time on a CPU, or a torch.cuda.Event
+        on a GPU."""
         return {
             Action.NOTHING: lambda moment: None,
             Action.BEGIN: self._begin,

@@ -95,8 +95,8 @@ class Recording:
         return sorted(range(len(medians)), key=medians.__getitem__)
 
     def buckets(self, row: Row) -> tuple[tuple[int, ...], ...]:
-        """Returns the numbers of the parameters in each of the buckets of a DDP with the settings
-        `row`, in the order in which the buckets are sent.
+        """Returns the indices in Launch.parameters of the parameters in each bucket of a DDP with
+        the settings `row`, in the order in which DDP sends the buckets.
 
         When a parameter's gradient becomes ready, the parameter is added to the bucket of its dtype
         that is being filled. The first bucket of a dtype is full when it holds
@@ -175,12 +175,12 @@ class Recording:
         return fmean(s.own_collectives for s in steps), fmean(s.own_bytes for s in steps)
 
     def second_run_error(self, row: str) -> float | None:
-        """Compares the mean time of the script's own steps with the settings `row` in the second
-        half of the launches with that in the first half. Returns the difference as a fraction of
-        the time in the first half; negative if steps of the second half are shorter.
+        """Compares the mean times of the script's own steps in the first and the second half of the
+        launches. Only steps whose settings have the name `row` are compared. Returns the second
+        mean divided by the first, minus 1.
 
-        This difference is the error of a prediction that just repeats an earlier measurement.
-        Returns None if fewer than two launches have steps with the settings `row`.
+        The result is the error of a prediction that just repeats an earlier measurement. Returns
+        None if fewer than two launches have steps with the settings `row`.
         """
         launches = self.steps(StepMode.SCRIPT, row)
         half = len(launches) // 2

@@ -17,8 +17,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Returns the contents of a file, but at most 2 GiB (LONGEST_FILE_BYTES) of them. Decompresses
-    a file that gzip has compressed, whatever its name.
+    """Returns the contents of a file, cut off after 2 GiB (LONGEST_FILE_BYTES). If gzip has
+    compressed the file, returns its decompressed contents, cut off after 2 GiB, too.
 
     Raises Refused if the file cannot be read or decompressed.
     """

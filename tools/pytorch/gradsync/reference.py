@@ -78,10 +78,10 @@ class Gradients:
     parameter's last update.
 
     `sums`: in f64, a tensor of shape (2, *shape) with the sum of these gradients and the sum of
-    their absolute values, without gradients that the script has removed or set to zero. `aside`:
-    the same two sums of the gradients that the script has removed or set to zero; None if there are
-    none. `roundings`: how many times an element of the gradient may have been rounded to `dtype`,
-    the gradient's dtype, while autograd added it up and a GradScaler unscaled it.
+    their absolute values, without gradients that the script has removed or set to zero. `aside`: a
+    tensor like `sums`, of the gradients that the script has removed or set to zero; None if there
+    are none. `roundings`: how many times an element of the gradient may have been rounded to
+    `dtype`, the gradient's dtype, while autograd added it up and a GradScaler unscaled it.
     """
 
     def __init__(self, like: torch.Tensor) -> None:
@@ -109,8 +109,8 @@ class Gradients:
         self.sums = torch.zeros_like(self.sums)
 
     def with_aside(self) -> Gradients:
-        """Returns Gradients whose `sums` include the gradients that the script has removed or set
-        to zero."""
+        """Returns a copy in which `aside`, the sums of the gradients that the script has removed or
+        set to zero, is added to `sums`."""
         whole = copy.copy(self)
         whole.sums = self.sums if self.aside is None else self.sums + self.aside
         whole.aside = None
@@ -121,9 +121,9 @@ class Gradients:
 
 
 def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
-    """Returns whether, except for rounding, the script's gradient hooks multiply each element of a
-    parameter's gradient by a number that is the same on all ranks. If so, averaging the gradients
-    before these hooks gives the same result as averaging after them.
+    """Returns whether, except for rounding, the script's hooks multiply the same element of a
+    parameter's gradient by the same factor on all ranks. If so, averaging the gradients before
+    these hooks gives the same result as averaging after them.
 
     `before` and `after`: this rank's gradients of the parameter before and after these hooks. All
     ranks must call this function together; it returns the same answer on all of them.
@@ -151,10 +151,10 @@ class Comparison:
     Three attributes are tensors in f64: `handed` is the gradient that the optimizer gets, `own` the
     sum of this rank's gradients, and `mean` the mean of all ranks' sums. `bound`: for each element,
     the largest difference between `handed` and `mean` that rounding explains. `share`: the largest
-    ratio, over all elements, of the absolute difference to `bound`; if `share` is above 1 (or NaN),
-    the gradient is wrong. `narrow`: if the gradient is wrong because it was apparently rounded to a
-    narrow dtype before the optimizer gets it, the name of this dtype, "torch.bfloat16" or
-    "torch.float16"; else empty."""
+    ratio, over all elements, of the absolute difference between `handed` and `mean` to `bound`. If
+    `share` is above 1 (or NaN), the gradient is wrong. `narrow`: if the gradient is wrong because
+    it was apparently rounded to a narrow dtype before the optimizer gets it, the name of this
+    dtype, "torch.bfloat16" or "torch.float16"; else empty."""
 
     def __init__(
         self,

@@ -84,9 +84,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a simulation of a step is given: the recorded computation times of each rank, the
-    collectives to simulate, how long these take, the number of ranks, their processors, and the
-    standard deviations of errors.
+    """The inputs of a simulation of training steps.
 
     `ranks`: for each recorded rank, its recorded steps, without the time of collectives in them.
     Steps of different ranks that have the same index in their ranks' lists were taken at the same
@@ -165,8 +163,8 @@ class Schedule:
     as if communication neither delayed nor slowed down computation.
 
     `issued_s`: when the last rank issues each collective, in the order of Scenario.collectives.
-    `backward_s`: when the last rank's backward ends. `needed_s`: when computation begins to wait
-    for each collective; empty if only the optimizer waits."""
+    `backward_s`: when the last rank's backward ends. `needed_s`: for each collective, the moment at
+    which computation needs its result; empty if only the optimizer needs the results."""
 
     issued_s: Sequence[float]
     backward_s: float
@@ -175,9 +173,9 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Outcome:
-    """When backward and all collectives of a simulated step were done, in seconds after the
-    earliest rank began the step. `computed_s`: how many seconds of computation were done at the end
-    of the last collective."""
+    """The result of the simulation of one step. `backward_s` and `done_s`: when backward and the
+    last collective were done, in seconds after the earliest rank began the step. `computed_s`: the
+    seconds that the computation done until `done_s` takes without any communication."""
 
     backward_s: float
     done_s: float
@@ -188,16 +186,16 @@ def replay_step(
     schedule: Schedule, transfers: Sequence[Transfer], processors: Processors, link_pace: float = 1
 ) -> Outcome:
     """Simulates a step, and returns when its backward and its collectives are done. Begins the
-    collectives in the order of `schedule`, each when it is issued or later, and runs at most as
-    many at one time as Transfer.paces has elements. `link_pace`: a factor by which the time of each
-    collective is multiplied.
+    collectives in the order of `schedule`, but none before the ranks have issued it. At most as
+    many collectives run at one time as Transfer.paces has elements. `link_pace`: a factor by which
+    the time of each collective is multiplied.
 
     The simulation has two clocks. One counts the time of the simulated step. The other, the clock
     of computation, counts the seconds that the computation done so far would take undisturbed; the
     moments of `schedule` are of this clock. While the compute threads of a rank and its
     communication together need more processors than the rank has, both become slower by the ratio
-    of these two numbers. The clock of computation stands still while computation waits for a
-    collective, and after the end of backward.
+    of these two numbers. While computation waits for a collective, and after the end of backward,
+    the clock of computation stands still.
     """
     backward = schedule.backward_s
     issued = [min(moment, backward) for moment in schedule.issued_s]
@@ -245,13 +243,13 @@ def replay_step(
 
 
 def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
-    """Returns the rounds to simulate; each is a list of recorded steps, which ranks take together.
-    If at most as many ranks are simulated as were recorded, returns the recorded rounds of the
-    first `world_size` ranks. If more ranks are simulated than were recorded, each recorded round
-    gets one more step for each further rank, drawn at random from all recorded ranks and rounds. A
-    step that is drawn twice for a round is in the round's list once. If simulating all ranks of all
-    rounds would take seconds, fewer rounds are returned, but at least 12 (FEWEST_DRAWS) if as many
-    were recorded."""
+    """Returns the rounds to simulate. A round is the list of the recorded steps that all simulated
+    ranks take at the same time. If at most as many ranks are simulated as were recorded, returns
+    the recorded rounds of the first `world_size` ranks. If more ranks are simulated than were
+    recorded, the step of each further rank is drawn for every round at random from all recorded
+    ranks and rounds. A step that is drawn twice for a round is in the round's list once. If
+    simulating all ranks of all rounds would take seconds, fewer rounds are returned, but at least
+    12 (FEWEST_DRAWS) if as many were recorded."""
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
     if world_size <= measured:
@@ -339,8 +337,9 @@ class _Paced:
 def _replay_round(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> RoundTimes:
-    """Simulates one round, in which ranks take a step together; `ranks` has the recorded step of
-    each rank. The simulated step lasts from the last rank's beginning to the last rank's end."""
+    """Simulates one step of all ranks; `ranks` has the recorded step of each rank. The simulated
+    step lasts from the moment at which all ranks have begun it to the moment at which all ranks
+    have ended it."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     replay = _pacer(scenario, transfers, ranks)
@@ -363,8 +362,9 @@ def _replay_round(
 def _pacer(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> Callable[[float], _Paced]:
-    """Returns a function that simulates one round, in which each rank takes its recorded step in
-    `ranks`. Its argument is a factor by which the times of all collectives are multiplied."""
+    """Returns a function that simulates one step of all ranks; `ranks` has the recorded step of
+    each rank. The returned function's argument is a factor by which the times of all collectives
+    are multiplied."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     blocks = scenario.waits is Waits.ALL_RANKS
@@ -423,9 +423,9 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
 
 
 def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float) -> Interval:
-    """Returns the 95 % interval of the step's time, by a bootstrap over the simulated `rounds`.
-    Each repetition of the bootstrap also draws two numbers at random: a speed of the link, because
-    it differs between launches, and an error of the simulated cost of synchronisation."""
+    """Returns the 95 % interval of the step's time, by a bootstrap over the simulated `rounds`. In
+    each repetition of the bootstrap, the link's speed and the simulated cost of synchronisation are
+    changed by errors that are drawn at random."""
     value = trimmed_mean([one.step_s for one in rounds])
     cost_s = max(0, value - slowest_s + scenario.copies_s)
     means = []

@@ -56,8 +56,8 @@ def _between(low: float, middle: float, high: float, deviations: float) -> float
 
 
 def kept_rounds(rounds: Sequence[RoundTimes]) -> Sequence[RoundTimes]:
-    """Returns the rounds without the 20 % that have the longest steps and the 20 % that have the
-    shortest steps. These are the rounds that trimmed_mean() of `step_s` averages. So the means of
-    the parts of a step over the returned rounds add up to the trimmed mean of the step."""
+    """Returns the rounds without the 20 % with the longest step times (`step_s`) and the 20 % with
+    the shortest. The returned rounds are those whose `step_s` trimmed_mean() averages. So the means
+    of the parts of a step over the returned rounds add up to the trimmed mean of the step."""
     cut = int(TRIMMED * len(rounds))
     return sorted(rounds, key=lambda one: one.step_s)[cut : len(rounds) - cut]

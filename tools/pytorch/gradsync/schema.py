@@ -39,11 +39,11 @@ MOST_RANKS = 16384
 class StepMode(str, Enum):
     """The kind of a recorded step: what happens to its gradients.
 
-    UNSYNCHRONISED: ranks average gradients between backward and the optimizer; the step's time
-    leaves this out. PROBE: gradients are copied to a buffer as by DistributedDataParallel; after
-    backward, while nothing is computed, the ranks, if there are several, run the collectives that
-    the probe's CollectiveKind names. SCRIPT: the script itself synchronises gradients, by
-    DistributedDataParallel or fully_shard.
+    UNSYNCHRONISED: ranks average gradients between backward and the optimizer; the time of this
+    averaging is no part of the step's time. PROBE: gradients are copied to a buffer as by
+    DistributedDataParallel; after backward, while nothing is computed, the ranks, if there are
+    several, run the collectives that the probe's CollectiveKind names. SCRIPT: the script itself
+    synchronises gradients, by DistributedDataParallel or fully_shard.
     """
 
     UNSYNCHRONISED = "none"
@@ -131,7 +131,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Row:
-    """The settings of steps in which the script itself synchronises gradients.
+    """The settings with which DistributedDataParallel or fully_shard synchronises gradients.
 
     `bucket_bytes`: the size in bytes from which on DistributedDataParallel adds no more parameters
     to a bucket. `first_bucket_bytes`: the size in bytes from which on it adds no more parameters to
@@ -195,16 +195,16 @@ class Memory:
     """The memory of one rank's tensors in one step without synchronisation, in bytes.
 
     Weights, the model's buffers and the optimizer's state exist during the whole step. Under
-    fully_shard, where a rank holds only shards, three fields describe the whole model:
-    `weight_bytes` counts the whole weights, and `state_bytes` and `optimizer_bytes` are the bytes
-    measured on one rank times the number of ranks that share the parameters. `keeps_gradients`:
-    whether gradients already exist when the step begins. Tensors other than weights, buffers,
-    gradients and the optimizer's state, such as activations, need together at most `forward_bytes`
-    in forward, and at most `optimizer_bytes` in the update. While backward computes the gradient of
-    parameter p, after the gradient of the parameter before p is ready, these other tensors need at
-    most `ready_bytes[p]`. When the gradient of p is ready, the tensors other than weights, buffers,
-    gradients and the optimizer's state need `held_bytes[p]`. `order`: the numbers of the parameters
-    in the order in which their gradients became ready."""
+    fully_shard, a rank holds only shards, but `weight_bytes` has the bytes of the whole weights.
+    `state_bytes` (the optimizer's state) and `optimizer_bytes` are then the bytes measured on one
+    rank, times the number of ranks that share the parameters. `keeps_gradients`: whether parameters
+    still have gradients when the step begins. Tensors other than weights, buffers, gradients and
+    the optimizer's state, such as activations, need together at most `forward_bytes` in forward,
+    and at most `optimizer_bytes` in the update. While backward computes the gradient of parameter
+    p, tensors such as activations need together at most `ready_bytes[p]`. When the gradient of p is
+    ready, the tensors other than weights, buffers, gradients and the optimizer's state need
+    `held_bytes[p]`. `order`: the numbers of the parameters in the order in which their gradients
+    became ready."""
 
     weight_bytes: int
     buffer_bytes: int
@@ -264,10 +264,11 @@ class Collectives:
     `bytes`: the bytes of each collective; in a FULLY_SHARD probe, the bytes of each unit's
     parameters. `ns`: the time of each collective; empty if all are issued at once. In a FULLY_SHARD
     probe, `ns` is the time from the end of each unit's gather to the beginning of its reduction;
-    predictions do not use it. `in_ns` and `out_ns`: in a BF16 probe, the times of the casts before
-    and after each collective; in a FULLY_SHARD probe, the times of each unit's gather and
-    reduction. `wall_ns`: the time from the beginning of the first collective to the end of the
-    last. `cpu_ns`: the CPU time that the process uses during `wall_ns`.
+    predictions do not use it. `in_ns` and `out_ns`: in a BF16 probe, the durations of the casts
+    before and after each collective. In a FULLY_SHARD probe, `in_ns` has the duration of each
+    unit's gather, and `out_ns` that of its reduction. `wall_ns`: the time from the beginning of the
+    first collective to the end of the last. `cpu_ns`: the CPU time that the process uses during
+    `wall_ns`.
     """
 
     kind: CollectiveKind
@@ -299,16 +300,16 @@ class Step:
     """The measured times of one step of one rank.
 
     `row`: in a step of the mode SCRIPT, the index of the step's settings in Launch.rows.
-    `begin_ns`: when the step begins, on the host's monotonic clock. The parts of the step follow
-    each other: forward and all earlier passes (`before_ns`), the last backward (`backward_ns`), the
-    collectives of a probe (Collectives.wall_ns), copies out of a probe's buffer (`copy_back_ns`),
-    the script's work until the optimizer begins, such as clipping (`rest_ns`), and the optimizer
-    (`optimizer_ns`). `step_ns`: the whole step, without the time in which the recorder averages
-    gradients. `cpu_ns`: of a step without synchronisation on a CPU, the sum of the process's CPU
-    time and of the time for which its main thread waited for a CPU; else 0. `between_ns`: the time
-    from the end of the previous step to the beginning of this step; 0 if unknown. `ready_ns`: for
-    each parameter the time from the beginning of the last backward until its gradient is ready; -1
-    if the parameter gets no gradient.
+    `begin_ns`: when the step begins, on the host's monotonic clock. The parts of a step follow each
+    other in this order. `before_ns`: everything before the last backward, such as forward.
+    `backward_ns`: the last backward. Collectives.wall_ns: the collectives of a probe.
+    `copy_back_ns`: copies out of a probe's buffer. `rest_ns`: the script's work until the optimizer
+    begins, such as clipping. `optimizer_ns`: the optimizer's update. `step_ns`: the whole step,
+    without the time in which the recorder averages gradients. `cpu_ns`: of a step without
+    synchronisation on a CPU, the sum of the process's CPU time and of the time for which its main
+    thread waited for a CPU; else 0. `between_ns`: the time from the end of the previous step to the
+    beginning of this step; 0 if unknown. `ready_ns`: for each parameter the time from the beginning
+    of the last backward until its gradient is ready; -1 if the parameter gets no gradient.
 
     If the script uses fully_shard, steps of the modes UNSYNCHRONISED and PROBE also have the times
     of each of its units. For each unit, `units_ns` has four times in the last pass, counted from
@@ -469,9 +470,9 @@ def _steps(value: object, place: str) -> tuple[Step, ...]:
 
 
 def _memory(value: object, place: str) -> Memory | None:
-    """Makes a Memory from `value`, the field `memory` of a launch in JSON. Returns None if the
-    lists in it are empty, because the recorder could not measure memory. Raises Refused if
-    `ready_bytes` and `held_bytes` have different lengths."""
+    """Makes a Memory from `value`, the field `memory` of a launch in JSON. Returns None if its
+    lists `ready_bytes` and `held_bytes` are empty because the recorder could not measure memory.
+    Raises Refused if these two lists have different lengths."""
     memory = Memory.from_json(value, place)
     if len(memory.ready_bytes) != len(memory.held_bytes):
         raise Refused("memory lacks parameters")

@@ -52,7 +52,7 @@ class Options:
 
     `goes_on`: whether the script goes on training after enough steps are recorded (--continue).
     `number`: which of several models to record, counted from 1; None for the first that trains.
-    `out`, `command`, `rounds` and `ddp` mean the same as Recorder's arguments of these names.
+    `out`, `command`, `rounds` and `ddp` are given to Recorder's constructor, which describes them.
     """
 
     out: str
@@ -65,10 +65,11 @@ class Options:
 
 class Script(Listener):
     """Runs a script and finds the model to record. If the script wraps models in DDP, the recorded
-    model is the first of these that trains or, with --model=N, the Nth that the script wraps. If
-    the script uses no DDP, the recorded model is the outermost module that the script calls and
-    that has the parameters of the first optimizer that steps (with --model=N, of the Nth
-    optimizer). With several processes, fully_shard must have been called with this module."""
+    model is the first wrapped one whose gradients an optimizer uses or, with --model=N, the Nth
+    that the script wraps. If the script uses no DDP, the recorded model is the outermost module
+    that the script calls and that has the parameters of the first optimizer that steps (with
+    --model=N, of the Nth optimizer). With several processes, fully_shard must have been called with
+    this module."""
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
         """`answer`: when a launch (one start of the script) of several processes is recorded, rank
@@ -157,7 +158,7 @@ class Script(Listener):
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Called when an optimizer steps. If no model is in DDP, the parameters of the first
+        """Called before an optimizer's update. If no model is in DDP, the parameters of the first
         optimizer that steps with gradients (with --model=N, of the Nth one) tell which model to
         record."""
         trained = {
@@ -185,9 +186,9 @@ class Script(Listener):
             self._find(set().union(*map(_ids_with_gradients, self._called.values())))
 
     def _find(self, trained: set[int]) -> None:
-        """Finds the model that has the parameters with these ids, and begins to record its steps;
-        ends the process with an error if there is no such model. Does nothing if the script has
-        wrapped any model in DDP, or if any model is already being recorded."""
+        """Finds the model that has the parameters whose ids are in `trained`, and begins to record
+        its steps. Ends the process with an error if no called module has any of them. Does nothing
+        if the script has wrapped any model in DDP, or if any model is already being recorded."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
         if in_backward():

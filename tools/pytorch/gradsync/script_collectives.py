@@ -27,8 +27,8 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 class ScriptCollectives:
     """Remembers the sums over ranks that the script's own collectives compute in the current step,
-    and the first collective that the script calls within a forward. Collectives of tensors that
-    PyTorch calls by itself do not count.
+    and the first of these collectives that is called within a model's forward. Collectives of
+    tensors are ignored if PyTorch itself calls them, as DDP does.
 
     `on_reduced`: a function that gets each loss (one number that needs a gradient) before an
     all-reduce or a reduce changes it. `in_forward`: NAME at FILE:LINE of the script's first
@@ -44,9 +44,9 @@ class ScriptCollectives:
         self._is_forward = False
 
     def start(self, around: Callable[[Any, str, Callable[..., Any]], None]) -> None:
-        """Begins to watch collectives. Calls around(owner, name, call) for each function of PyTorch
-        that runs a collective: owner.name. `around` must replace owner.name by a function that
-        calls call(own, ...), where `own` is the replaced function."""
+        """Begins to watch collectives. For each function of PyTorch that runs a collective, calls
+        around(owner, name, call), where owner.name is the function. `around` must replace
+        owner.name by a function that calls call(own, ...), where `own` is the function replaced."""
         for name in (*REDUCTIONS, *GATHERS):
             around(dist, name, self._on_call)
         around(dist, "all_gather_object", self._on_objects)
@@ -110,9 +110,9 @@ class ScriptCollectives:
 
     def _look_at(self, name: str, tensor: object) -> None:
         """Called before the collective `name` sends this tensor. Passes the tensor to `on_reduced`
-        if it is a loss that is reduced. Stores the name and place of the collective in
-        `in_forward`, unless it has those of an earlier one, if the collective is called within a
-        forward, or if the tensor needs a gradient and is not one number."""
+        if it is a loss that is reduced. If `in_forward` is still empty, stores the collective's
+        name and place in it in two cases: the collective is called within a forward, or the tensor
+        needs a gradient and is not one number."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
@@ -153,8 +153,8 @@ def _divisors(root: torch.Tensor) -> list[float]:
     """Follows autograd's graph from the tensor `root` back through up to 200 operations
     (MOST_NODES). Returns one divisor for each of these operations, except for operations that
     multiply or divide by a single number. An operation's divisor is the absolute value of the
-    number by which later operations on the way to `root` divided the operation's result; 1 if none
-    divided it."""
+    number by which all later operations on the way to `root` together divided the operation's
+    result; 1 if none did."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):

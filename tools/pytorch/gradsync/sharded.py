@@ -2,10 +2,10 @@
 
 In a probe (a step whose collectives are timed), or in a step without synchronisation, each rank has
 the whole model: the recorder gathers all units before the step, frees no parameters after forward
-or backward, and reduces gradients before the optimizer. These gathers and reductions run unit by
-unit, as in FSDP2. The times of these gathers and reductions are recorded, but the step's time
-leaves them out. A model that does not fit into one rank's memory cannot be recorded: in its first
-step without synchronisation, the script runs out of memory.
+or backward, and reduces gradients before the optimizer. Each unit has its own gather and its own
+reduction, as in FSDP2. The times of the gathers and reductions are recorded, but they are no part
+of the step's time. A model that does not fit into one rank's memory cannot be recorded: in its
+first step without synchronisation, the script runs out of memory.
 """
 
 from __future__ import annotations
@@ -133,10 +133,10 @@ class ShardedTarget(ModelTarget):
                 patches.replace(group, call.value, self._marking(unit, call))
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
-        """Returns a function to replace a method of FSDP2: the method `call` of the group of
-        parameters of the unit with the number `unit`. The function marks when the method is first
-        called in each pass, and then calls it. But while reductions wait for deliver(), it does not
-        call post_backward, the method that reduces gradients."""
+        """Returns a function to replace the method `call` of FSDP2's group of the parameters of the
+        unit `unit`. In each pass, the function marks the moment of the first call. It passes every
+        call on to the replaced method, except calls of post_backward, which reduces gradients,
+        while reductions wait for deliver()."""
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if call == CALLS[0]:  # of another pass
@@ -206,8 +206,8 @@ class ShardedTarget(ModelTarget):
 
     def before_step(self, turn: Turn) -> None:
         """Before a probe, or a step without synchronisation, gathers the parameters of all units,
-        and makes FSDP2 keep them gathered after forward. Before other steps, only deletes the
-        clock's marks of when units were called in the last step."""
+        and makes FSDP2 keep them gathered after forward. Before a step of another kind, only
+        deletes the clock's marks of the previous step."""
         self._forget_calls()
         if turn.is_scripts_own:
             return
@@ -223,12 +223,12 @@ class ShardedTarget(ModelTarget):
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
         """Returns whether the script synchronises this backward pass: whether reduce_grads is set
-        in all of FSDP2's groups. In SCRIPT steps, and in the script's first step, this method does
-        not change FSDP2's flags. In other steps, a pass that the script does not synchronise only
-        accumulates this rank's whole gradients. In a pass that the script synchronises, FSDP2's
-        flags still tell it to reduce, because with an mp_policy these flags change the dtype of
-        gradients. But the recorder delays the reduction itself: deliver() runs it after the last
-        backward."""
+        in all of FSDP2's groups. In SCRIPT steps and the script's first step, which the recorder
+        leaves as they are, this method does not change FSDP2's flags. In other steps, a pass
+        without reduce_grads adds its gradients to those of earlier passes, and reduces none. In a
+        pass with reduce_grads, FSDP2's flags still tell it to reduce, because with an mp_policy
+        these flags change the dtype of gradients. But the recorder delays the reduction itself:
+        deliver() runs it after the last backward."""
         self._script_flags = [SyncFlags.of(group) for group in self.groups]
         synchronises = all(flags.reduce_grads for flags in self._script_flags)
         if not turn.is_scripts_own:
@@ -291,9 +291,9 @@ class ShardedTarget(ModelTarget):
         return (Row.by_default(ROW_NAME, passes, fsdp=True),)
 
     def memory(self, own: Memory) -> Memory:
-        """Returns the measured memory, changed to that of the whole model, of which this rank has
-        shards: counts whole weights, and multiplies `state_bytes` and `optimizer_bytes` by the
-        number of ranks that share them."""
+        """Returns the memory of the whole model, computed from the memory `own` of this rank, which
+        has only shards. `state_bytes` and `optimizer_bytes` are multiplied by the number of ranks
+        that share the parameters."""
         ranks = self.sharing_ranks or self.world.size
         return dataclasses.replace(
             own,
@@ -312,8 +312,8 @@ class ShardedTarget(ModelTarget):
 
 
 def _other_bytes(parameter: Parameter, dtype: torch.dtype) -> int:
-    """Returns the bytes of a whole parameter in this dtype; 0 if it has as many bytes in its own
-    dtype, because a recording then stores only one number."""
+    """Returns the bytes of a whole parameter in `dtype`; 0 if they are as many as in its own
+    dtype."""
     size = parameter.numel * dtype.itemsize
     return 0 if size == parameter.bytes else size
 

@@ -45,7 +45,7 @@ class Resharding(Enum):
 
 def units_of(launch: Launch) -> list[Unit]:
     """Returns the units of the recorded script. If the script does not use fully_shard, returns the
-    repeated blocks of its model instead, as the units that it would have."""
+    repeated blocks of its model, which predictions assume to be the units."""
     if launch.units:
         return list(launch.units)
     return repeated_blocks([parameter.name for parameter in launch.parameters])
@@ -103,9 +103,9 @@ def sharers(launch: Launch) -> int:
 
 
 def waits_of(launch: Launch) -> Waits:
-    """Returns which part of training waits for FSDP2's collectives on this launch's device. On
-    CPUs, where FSDP2's streams do nothing, every rank waits at each collective; on GPUs,
-    computation waits when it needs a result."""
+    """Returns how training waits for FSDP2's collectives on this launch's device. On CPUs, where
+    FSDP2's streams do nothing, every rank waits at each collective; on GPUs, computation waits when
+    it needs a result."""
     return Waits.ALL_RANKS if launch.device == "cpu" else Waits.COMPUTATION
 
 
@@ -142,11 +142,11 @@ class PlannedStep:
 
 
 def rounds_of(launch: Launch, units: Sequence[Unit], place: str) -> list[list[PlannedStep]]:
-    """Returns the recorded steps without synchronisation, each with the collectives that
-    `fully_shard` would issue in it: for each round the steps of all ranks.
+    """Returns the recorded steps without synchronisation, with the collectives that `fully_shard`
+    would issue in them. Each inner list has the steps that all ranks took at the same time.
 
-    In every step, all ranks issue the same collectives in the same order, which is computed from
-    rank 0's first step without synchronisation. The moments at which a rank issues them are
+    The order of the collectives is the same on all ranks and in all steps; it is computed from rank
+    0's first step without synchronisation. The moments at which a rank issues collectives are
     computed from the times of the rank's own step. Raises Refused, naming the launch's `place` (its
     file and line), if the launch has no steps without synchronisation."""
     rounds = [
@@ -232,8 +232,8 @@ def predict_launch(
 
 
 def _measured_as(launch: Launch, costs: LinkCosts) -> dict[Operation, Operation]:
-    """For the operations ALL_GATHER and REDUCE_SCATTER of a unit, returns which measured operation
-    in `costs` has the times that predictions use."""
+    """Returns, for each of a unit's operations ALL_GATHER and REDUCE_SCATTER, the operation in
+    `costs` whose measured times predictions use for it."""
     gather = Operation.ALL_GATHER
     # gloo's reduce-scatter is an all-reduce.
     reduction = Operation.ALL_REDUCE if launch.backend == "gloo" else Operation.ALL_GATHER

@@ -24,9 +24,9 @@ class CollectiveMarks:
     cpu_ns: int = 0
 
     def add(self, begin: Mark, second: Mark, third: Mark, end: Mark) -> None:
-        """Adds the four marks between which three things happen one after the other: in a BF16
-        probe, a cast, an all-reduce and a cast back; in a FULLY_SHARD probe, a unit's gather, a
-        pause and the unit's reduction."""
+        """Adds the three spans between four marks. In a BF16 probe, the spans are a cast, an
+        all-reduce and a cast back; in a FULLY_SHARD probe, a unit's gather, a pause and the unit's
+        reduction."""
         self.into.append(Span(begin, second))
         self.each.append(Span(second, third))
         self.out_of.append(Span(third, end))

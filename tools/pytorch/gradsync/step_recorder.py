@@ -51,9 +51,10 @@ class StepRecorder:
         self._cpu_ns = 0  # the process's CPU time at the step's begin, and what does not count
 
     def start(self, units: Sequence[Sequence[int]]) -> None:
-        """Called when the script's first step has ended: makes the buffer of gradients that probes
-        send. `units`: the numbers of the parameters that FSDP2 would gather together if the blocks
-        of the model were its units: a list for each block, and one for the other parameters."""
+        """Called when the script's first step has ended: makes the flat buffer into which probes
+        copy gradients. `units`: the numbers of the parameters that FSDP2 would gather together if
+        the blocks of the model were its units: a list for each block, and one for the other
+        parameters."""
         dtypes = self._target.dtypes()
         self.buffer = FlatBuffer(self._target.params, self._world.size, dtypes)
         self._prober = Prober(self.buffer, self._world, self._clock, units)
@@ -130,8 +131,8 @@ class StepRecorder:
 
     def synchronise(self, end: Mark) -> None:
         """Called when the last backward pass of a step has ended. If the step is a probe, runs its
-        collectives now, and measures their times. Then, except in SCRIPT steps and the script's
-        first step, the ModelTarget averages gradients over ranks for the optimizer."""
+        collectives now, and measures their times. Then averages gradients over ranks for the
+        optimizer, unless the script itself synchronises them in this step."""
         self.passes += 1
         marks = self._step_marks()
         marks.last_backward = Span(self.arrivals.begin, end)
@@ -166,9 +167,9 @@ class StepRecorder:
             self._memory.on_update()
 
     def note_unseen_update(self, moment: Mark) -> None:
-        """Called at the first forward after an update, if the recorder has noticed that code other
-        than an optimizer of torch.optim updates the model. The update is taken to last from the end
-        of synchronise(), or from the `end` of end_backward_unseen(), until `moment`."""
+        """Called if code other than an optimizer of torch.optim updates the model, at the first
+        forward after the update. The update is taken to last from the end of synchronise(), or from
+        the `end` of end_backward_unseen(), until `moment`."""
         rest = self._step_marks().rest
         assert rest is not None
         self._update_begin = rest
@@ -194,17 +195,16 @@ class StepRecorder:
         self.arrivals.since_update = 0
 
     def end(self, moment: Mark) -> None:
-        """Called when the step has ended. `moment`: the clock's mark of the step's end. If an
-        update is still running, as when an optimizer calls the model in a closure, `moment` also
-        counts as the end of the update."""
+        """Called when the step has ended. `moment`: the clock's mark of the step's end. If no end
+        of the optimizer's update has been noted in the step, `moment` is noted as this end."""
         if self._updated is None:
             self.note_updated(moment)
         self.arrivals.since_update = 0
         self._end_memory()
 
     def is_synchronised(self) -> bool:
-        """Returns whether the step has had its last backward pass: whether synchronise() was called
-        in it."""
+        """Returns whether synchronise() was called in this step, because its last backward pass has
+        ended."""
         return self._step_marks().last_backward is not None
 
     def times(self) -> Step:

@@ -1,4 +1,4 @@
-"""Synchronises the gradients of a recorded model that neither DDP nor fully_shard synchronises."""
+"""Synchronises the gradients of a recorded model if neither DDP nor fully_shard does it."""
 
 from __future__ import annotations
 
@@ -155,8 +155,8 @@ class ModelTarget:
         """Called after the last backward of a step without synchronisation, or after the
         collectives of a probe. After a probe, copies the gradients from `buffer` back into the
         parameters' gradients, unless these are views of `buffer`; the time of these copies is
-        measured. Then averages gradients over all ranks, so that the optimizer gets the mean; the
-        step's time leaves this out."""
+        measured. Then averages gradients over all ranks, so that the optimizer gets the mean. The
+        time of this averaging is no part of the step's time."""
         if turn.is_probe and not self.views:
             begin = self.clock.mark()
             buffer.copy_back()
@@ -175,8 +175,8 @@ class ModelTarget:
         return False
 
     def forget_used(self) -> None:
-        """Does nothing in ModelTarget. For a model in DDP with find_unused_parameters, makes DDP
-        forget which parameters were used in steps that DDP did not synchronise."""
+        """Does nothing in this base class. The subclass for DDP makes DDP forget which parameters
+        were used in steps that DDP did not synchronise."""
 
     def rows(self, passes: int) -> tuple[Row, ...]:
         """Returns the settings with which the script's DDP or fully_shard synchronises gradients,

@@ -69,9 +69,9 @@ def recorded_text(answer: Answer | Curve) -> str:
 
 
 def _alone(answer: Answer) -> str:
-    """Returns the line that tells the time of a step without synchronisation. The line also has the
-    shortest time that a step with synchronisation can take over the question's link (`floor_s`), if
-    this is below the predicted interval."""
+    """Returns the line that tells the time of a step without synchronisation. The line also has
+    `floor_s`, the shortest possible time of a step with synchronisation over the link asked about,
+    if `floor_s` is below the predicted interval."""
     text = f"A step without synchronisation takes {ms_text(answer.none_s)}."
     if answer.ddp.floor_s >= answer.ddp.step_s.low:
         return text
@@ -133,9 +133,9 @@ def _part(ms: str, name: str) -> str:
 
 
 def _variation(answer: Answer) -> list[str]:
-    """Returns lines that tell how much longer communication and waiting for slower ranks make a
-    step; no line if the time of waiting for slower ranks is unknown, or is less than 1 % of the
-    step (the constant TOLD)."""
+    """Returns lines that tell how much longer communication, and waiting for slower ranks, make a
+    step. Returns an empty list if the time of waiting is unknown, or below 1 % of the step (the
+    constant TOLD)."""
     variation = answer.variation
     step_s, rank_s = variation.varying_step_s, variation.rank_s
     waiting_s = step_s - variation.equal_step_s
@@ -174,9 +174,9 @@ def _assumed(answer: Answer) -> str:
 
 
 def _shared_noise(answer: Answer) -> list[str]:
-    """If the recorded ranks were slow in the same steps (correlation of 0.5 or more), returns one
-    line that says so, because further ranks on other hosts may be slow in other steps. Returns no
-    line if the question has no more ranks than were recorded."""
+    """Returns a line that says that the recorded ranks were slow in the same steps (correlation of
+    0.5 or more). Returns no line if they were not, or if the user asks about no more ranks than
+    were recorded."""
     correlation = answer.variation.correlation
     is_larger = answer.world_size > answer.recorded_world_size
     if not is_larger or correlation is None or correlation < TOGETHER:

@@ -386,7 +386,7 @@ def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
     """Returns the dtype in which a parameter is gathered from the ranks that share it, and used in
     computation.
 
-    FSDP2 must have initialised the parameter's group, as initialise() and the first gather do.
+    Must be called after initialise() or the parameter's first gather.
     """
     return parameter.param_dtype or parameter.orig_dtype
 
@@ -394,8 +394,8 @@ def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
 def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
     """Returns the dtype in which a parameter's gradient is reduced. If the mp_policy sets no
     reduce_dtype, PyTorch 2.15 takes the grad_dtype that the script has set for the parameter, or
-    else the parameter's own dtype; older versions take gathered_dtype(). FSDP2 must have
-    initialised the parameter's group, as initialise() and the first gather do."""
+    else the parameter's own dtype; older versions take gathered_dtype(). Must be called after
+    initialise() or the first gather."""
     since_2_15 = getattr(parameter, "unsharded_grad_dtype", None)
     if isinstance(since_2_15, torch.dtype):
         return since_2_15

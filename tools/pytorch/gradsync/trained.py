@@ -35,11 +35,11 @@ class Turns:
     group after the other with their means over ranks.
 
     A parameter's group follows from its number, which it gets when `check` first registers a hook
-    on the tensor that gets its gradient. `check` needs further checked updates of an optimizer
-    until each of the optimizer's parameters was in at least STEPS (2) times as many checked updates
-    as there are groups. A parameter's checked updates count no matter which optimizer made them. An
-    optimizer needs no checked updates of parameters that have never required a gradient, or that
-    `check` can no longer compare (see count()).
+    on the tensor that gets its gradient. With n groups, `check` goes on with an optimizer until
+    each of its parameters was in at least 2 n (STEPS times n) checked updates. A parameter's
+    checked updates count no matter which optimizer made them. An optimizer needs no checked updates
+    of parameters that have never required a gradient, or that `check` can no longer compare (see
+    count()).
     """
 
     def __init__(self, groups: int) -> None:
@@ -81,7 +81,7 @@ class Turns:
         return (self.number_of(p) or 0) % self.groups == self._checked.get(id(p), 0) // STEPS
 
     def updates(self) -> int:
-        """Returns the largest number of checked updates that a parameter has been in."""
+        """Returns the largest number of checked updates that a single parameter took part in."""
         return max(self._checked.values(), default=0)
 
     def count(self, owner: Updater, is_last: bool = False) -> None:
@@ -98,7 +98,7 @@ class Turns:
         self._taken[id(owner)] = self._taken.get(id(owner), 0) + 1
 
     def is_pending(self, owner: Updater) -> bool:
-        """Returns whether `check` needs further checked updates of this optimizer (see Turns)."""
+        """Returns whether a parameter of this optimizer still needs checked updates (see Turns)."""
         return any(self._is_pending(p) for p in parameters_of(owner))
 
     def _is_pending(self, p: torch.nn.Parameter) -> bool:
@@ -161,8 +161,7 @@ class Trained:
         return [made.updater for made in self.made.values()]
 
     def outer(self) -> list[Made]:
-        """Returns all optimizers and engines whose step() was not called within that of another
-        optimizer."""
+        """Returns all optimizers and engines except those that step within another optimizer."""
         return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
@@ -245,26 +244,25 @@ class Step:
             self.by_pass[id(p)] = [exact(gradient)]
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
-        """Returns whether to keep this gradient of one backward pass, and those of later passes for
-        the same parameter. The gradients of single passes may explain why the parameter's gradient,
-        their sum, is not the mean over ranks. Until `check` has found a wrong gradient, it keeps
-        such gradients for up to 100 parameters, each with two or more dimensions and at most 4096
+        """Returns whether to keep the gradients that single backward passes deliver for a
+        parameter; `gradient` is the first of them. Until `check` has found a wrong gradient, it
+        keeps them for up to 100 parameters with two or more dimensions and at most 4096
         elements."""
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
     def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called with a gradient of `p` as the script's hooks have left it: divides it by `scale`,
-        as deliver() does, and adds it to the parameter's sum in `hooked`."""
+        """Called with a gradient of `p` after the script's hooks have run. Divides it by `scale`, a
+        GradScaler's factor, and adds it to the parameter's sum in `hooked`."""
         if id(p) not in self.hooked:
             self.hooked[id(p)] = Gradients(gradient)
         self.hooked[id(p)].add(gradient, scale)
 
     def begin_pass(self, one: Pass) -> None:
         """Called when the backward pass `one` begins. If the script has removed or zeroed a
-        parameter's gradient since the pass before, moves the sum of the gradients that autograd has
-        delivered for the parameter from Gradients.sums to Gradients.aside: the script may have
-        dropped these gradients, or may add them back later."""
+        parameter's gradient since the previous backward pass, moves the sum of the parameter's
+        gradients from Gradients.sums to Gradients.aside. The script may have dropped these
+        gradients, or may add them back later."""
         self.passes.append(one)
         self.running = one
         for number in self.had_gradient & self.gradients.keys():
@@ -279,7 +277,7 @@ class Step:
         self._forget_passes({number})
 
     def _forget_passes(self, ids: set[int]) -> None:
-        """Forgets which backward passes have delivered gradients to parameters with these ids."""
+        """Forgets in which backward passes the parameters with the ids `ids` got gradients."""
         for each in self.passes:
             each.delivered_to -= ids
         self.passes = [each for each in self.passes if each.delivered_to or each is self.running]
@@ -291,9 +289,9 @@ class Step:
         self.had_gradient = {number for number, p in self.parameters.items() if p.grad is not None}
 
     def passes_of(self, params: Iterable[torch.nn.Parameter]) -> list[Pass]:
-        """Returns the backward passes that have delivered gradients to any of these parameters
-        since an optimizer last used the parameter's gradient, or the script removed it or set it to
-        zero."""
+        """Returns the backward passes that have delivered gradients to any of these parameters. A
+        parameter's passes are forgotten when an optimizer has used its gradient, or the script has
+        removed or zeroed it."""
         ids = {id(p) for p in params}
         return [one for one in self.passes if one.delivered_to & ids]
 
@@ -316,7 +314,7 @@ class Step:
         return any(dropped)
 
     def begin_next(self) -> None:
-        """Called when an optimizer has stepped: forgets which models the script has called in the
-        step that ends, and the digests of the targets (such as labels) of its losses."""
+        """Called when a training step ends. Forgets which models the script has called in this
+        step, and the digests of its losses' targets (such as labels)."""
         self.calls.begin_step()
         self.targets.clear()

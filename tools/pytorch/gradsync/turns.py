@@ -26,10 +26,10 @@ class Probe:
 
 @dataclass(frozen=True)
 class Turn:
-    """A kind that the recorder gives to training steps of the script. `mode`: what happens to the
-    step's gradients (see StepMode); None for the script's first step, which the recorder does not
-    change. `probe`: the collectives that the recorder measures in a step of the mode PROBE. It is
-    None for other modes, and also if there is only one process, which sends nothing."""
+    """A kind of step; the recorder gives each training step of the script one kind. `mode`: what
+    happens to the step's gradients (see StepMode); None for the script's first step, which the
+    recorder does not change. `probe`: the collectives that the recorder measures in a step of the
+    mode PROBE; None for other modes, and if the script runs in only one process."""
 
     mode: StepMode | None
     probe: Probe | None = None
@@ -63,10 +63,10 @@ def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
 
 
 def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
-    """Returns the kinds of the steps of a round, in the order of the first round (each later round
-    begins with another of them): a step without synchronisation, steps with about half of the
-    probes, another step without synchronisation, and steps with the other probes. If
-    `with_own_steps`, the last step is one in which the script itself synchronises gradients."""
+    """Returns the kinds of the steps of the first round, in their order: a step without
+    synchronisation, steps with about half of the probes, another step without synchronisation, and
+    steps with the other probes. If `with_own_steps` is True, the last step is one in which the
+    script itself synchronises gradients."""
     turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
     half = len(turns) // 2
     alone = Turn(StepMode.UNSYNCHRONISED)
@@ -90,9 +90,9 @@ class Rounds:
     """Determines the kind of each step that the recorder takes, and whether to keep its times. In
     each of `rounds` rounds, the recorder takes one step for each Turn in `plan`. The script's first
     step, which the recorder does not change, belongs to no round. The first round is warm-up: its
-    times are not kept, and it shows how many backward passes a step has. `taken`: how many steps
-    have ended so far in all rounds together, without steps that had to be repeated; -1 until the
-    script's first step has ended.
+    times are not kept. The steps of the first round decide how many backward passes later steps
+    must have. `taken`: how many steps have ended so far in all rounds together, without steps that
+    had to be repeated; -1 until the script's first step has ended.
 
     `expected`: the number of backward passes that a step must have for its times to be kept; None
     before the script's first step has ended.
@@ -107,9 +107,9 @@ class Rounds:
         self._others = 0  # steps since the last one that was kept
 
     def start(self, passes: int) -> None:
-        """Called when the script's first step has ended. Until the first round has ended,
-        `expected`, the number of backward passes that steps should have, is `passes`, the number of
-        passes in the script's first step."""
+        """Called when the script's first step has ended. Sets `expected` to `passes`, the number of
+        backward passes in that first step. `expected` keeps this value until the first round has
+        ended."""
         self.taken = 0
         self.expected = passes
 
@@ -139,8 +139,8 @@ class Rounds:
         return Verdict.REPEAT if self._others <= len(self.plan) else Verdict.REFUSE
 
     def are_warmed_up(self) -> bool:
-        """Returns whether the first round has ended, but no step of the second round yet, apart
-        from steps that have to be repeated."""
+        """Returns whether the first round has ended, but no step of the second round yet. Steps
+        that have to be repeated are not counted."""
         return self.taken == len(self.plan)
 
     def are_over(self) -> bool:

@@ -97,7 +97,7 @@ def _step_of_copy(
 ) -> list[torch.Tensor]:
     """Copies the optimizer, and calls the copy's step() with the gradients' means over ranks plus
     `direction` (0, 1 or -1) times the bounds of their rounding errors. The bounds have random
-    signs, which are the same in each call. Returns the weights after the step, in f64."""
+    signs, which are the same in each call. Returns the copy's weights after its step(), in f64."""
     draw = torch.Generator().manual_seed(0)
     try:
         with default_group(alone):

@@ -18,7 +18,8 @@ from gradsync.schema import NS, Step, Unit
 
 class Call(str, Enum):
     """The method of FSDP2's group of parameters that PyTorch calls for a unit, before or after its
-    forward or backward. ACCUMULATE stands for a post_backward that does not reduce gradients."""
+    forward or backward. ACCUMULATE stands for a call of post_backward that accumulates gradients
+    and does not reduce them."""
 
     PRE_FORWARD = "pre_forward"
     POST_FORWARD = "post_forward"
@@ -111,9 +112,8 @@ class _Schedule:
 
     def _pre_backward(self, event: Event) -> None:
         """Adds a gather of the unit's parameters to `planned`, unless they are gathered already.
-        Also adds a gather of the unit that backward is expected to need next, unless it is gathered
-        already. The unit that is expected next is the one whose forward ended last before the
-        forward of the event's unit ended."""
+        Also adds a gather of the unit that backward needs next, unless it is gathered already.
+        Backward is assumed to need units in the reverse order of their forwards."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)
@@ -128,9 +128,9 @@ class _Schedule:
                 self._whole.add(ahead)
 
     def _post_backward(self, event: Event) -> None:
-        """Notes that a unit's gathered parameters are freed. Unless the call is ACCUMULATE, also
-        adds a reduction of the unit's gradients to `planned`. The buffer of a reduce-scatter must
-        be free when the next one begins, so only one is in flight at a time."""
+        """Notes that a unit's gathered parameters are freed. Unless gradients are only accumulated
+        (Call.ACCUMULATE), also adds a reduction of the unit's gradients to the list `planned`. The
+        reduction begins only when the previous unit's reduction has ended."""
         self._whole.discard(event.unit)
         if event.call is Call.ACCUMULATE:
             return
@@ -194,9 +194,9 @@ def events_of(
 
 
 def _recorded_events(step: Step) -> list[Event]:
-    """Returns the calls of FSDP2's methods in the last pass, at the recorded moments, for a script
-    that uses fully_shard itself. Calls at the same moment are in the order that they have in a pass
-    (CALLS)."""
+    """Returns the calls of FSDP2's methods in a step's last forward and backward, at the recorded
+    moments, for a script that uses fully_shard itself. Calls at the same moment are in the order
+    that they have in a pass (CALLS)."""
     events = [
         (NS * ns, place, unit)
         for unit, times in enumerate(step.units_ns)
@@ -211,9 +211,9 @@ def _assumed_events(
     """Returns the calls of FSDP2's methods in the last pass, at assumed moments, for a script that
     does not use fully_shard. A unit's backward is assumed to end when the unit's last gradient is
     ready, and the backward of the next unit to begin at this moment. The backward of the unit whose
-    gradients are ready first is assumed to begin when backward itself begins. Each unit is assumed
-    to take the same fraction of forward as of backward. The forward and backward of the root (unit
-    0) contain those of all other units."""
+    gradients are ready first is assumed to begin when backward itself begins. A unit's part of the
+    time of forward is assumed to equal its part of the time of backward. The forward and backward
+    of the root (unit 0) contain those of all other units."""
     before, backward = NS * step.before_ns, NS * step.backward_ns
     forward = max((before + backward) / passes - backward, 0)
     ends = sorted(

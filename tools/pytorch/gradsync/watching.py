@@ -47,13 +47,12 @@ CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gra
 
 
 class Watch(Listener):
-    """Watches a training script for `check` until finish() is called. finish() is called when the
-    gradients of enough updates were compared with their means over ranks, or when the check must
-    end for another reason.
+    """Watches a training script for `check` until finish() is called. `check` calls finish() when
+    it needs no more updates of the script's optimizers, or cannot go on.
 
     `groups`: the number of groups into which `check` divides the parameters, to compare the
     gradients of one group after the other. `on_end`: a function that finish() calls with the exit
-    status of `check`, within the script. `status`: this exit status; None until finish().
+    status of `check`. `status`: this exit status; None until finish().
     """
 
     def __init__(self, groups: int, on_end: Callable[[Status], None]) -> None:
@@ -242,8 +241,8 @@ class Watch(Listener):
     ) -> Any:
         """Called instead of a clipping function of torch.nn.utils: copies gradients before the
         function clips them, and remembers a digest of each clipped gradient. Before the optimizer's
-        update, `check` compares the copies with the gradients' means over ranks. `check` does not
-        compare the clipped gradient itself, which it recognises at the update by the digest."""
+        update, `check` compares the copies with the gradients' means over ranks. At the update,
+        `check` recognises a clipped gradient by its digest, and does not compare it."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -257,8 +256,8 @@ class Watch(Listener):
 
     def _keep_unclipped(self, params: Iterable[torch.nn.Parameter], where: str) -> None:
         """Copies gradients that autograd has delivered and that the script is about to clip, to
-        compare them with their means over ranks. Leaves out gradients that are still as an earlier
-        clipping has left them."""
+        compare them with their means over ranks. Leaves out gradients that have not changed since
+        the script last clipped them."""
         for p in params:
             if p.grad is None or id(p) not in self._step.gradients:
                 continue
@@ -313,9 +312,8 @@ class Watch(Listener):
 
     def _watch_leaves(self) -> None:
         """Registers hooks on the parameters of the script's optimizers and of DeepSpeed's engines,
-        and on the gathered (unsharded) parameters of models under fully_shard that the script has
-        called. Any parameter with one of these hooks may get a gradient in the backward pass that
-        begins."""
+        and on the gathered (unsharded) parameters of each model under fully_shard whose forward the
+        script has called."""
         for updater in self._trained.updaters():
             for p in parameters_of(updater):
                 self._watch_leaf(p, p)

@@ -48,8 +48,8 @@ class PredictedWay:
         return peak.fixed + peak.moving
 
     def fits(self, limit_bytes: float | None, batch: float = 1) -> bool:
-        """Returns whether a rank is known to need at most `limit_bytes` of memory with this
-        multiple of the recorded batch; True if there is no limit."""
+        """Returns whether a rank needs at most `limit_bytes` of memory with `batch` times the
+        recorded batch size; True without a limit, False if the needed memory is unknown."""
         if limit_bytes is None:
             return True
         needed = self.bytes_of_batch(batch)
@@ -66,8 +66,8 @@ class UnknownWay:
 
 class Ways:
     """Computes the predictions of all ways to train for one question of `what_if`. `base`: the
-    settings of the first of these ways, which is DDP without bf16_compress_hook and
-    ZeroRedundancyOptimizer; some of the other ways add these two."""
+    settings of the first way: DDP without bf16_compress_hook and without
+    ZeroRedundancyOptimizer."""
 
     def __init__(self, predictor: Predictor, base: Row) -> None:
         self._predictor = predictor
@@ -106,9 +106,9 @@ class Ways:
         state_part: float = 1,
         more_bytes: float = 0,
     ) -> PredictedWay:
-        """Returns a way to train: DistributedDataParallel with the settings in `row`. If a step has
-        more backward passes by `row` than by `base` (the first way's settings), the way's times and
-        sent bytes are scaled down to those of as many passes as `base` has.
+        """Returns the prediction for training with DistributedDataParallel with the settings `row`.
+        If a step has more backward passes by `row` than by `base` (the first way's settings), the
+        way's times and sent bytes are scaled down to those of as many passes as `base` has.
 
         `state_part`: the fraction of the optimizer's state that each rank holds. `more_bytes`: the
         bytes of memory that a rank needs in backward in addition to those of plain DDP.
@@ -166,10 +166,9 @@ class Ways:
         return self._replicated(name, row, is_same=False, more_bytes=more_bytes)
 
     def _is_told(self, measured: object) -> bool:
-        """Returns whether the time of the collectives that a way needs is known. If the question's
-        link is a recorded one, the recording must have measured this time: `measured`, the measured
-        value, must be neither None nor 0. If the question's link is not a recorded one, the time of
-        the collectives is computed, and so always known."""
+        """Returns whether the time of the collectives of one way to train is known. Over a recorded
+        link, it is known if it was measured: if `measured`, the measured value, is neither None nor
+        0. Over any other link, the time of collectives is computed, and so always known."""
         return bool(measured) or not isinstance(self._question.link, RecordedLink)
 
     def _sharded(self, name: str, resharding: Resharding) -> PredictedWay:
@@ -290,8 +289,8 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
 def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
     """Returns, by the name of a way to train, the largest multiple of the recorded batch with which
     the way fits into a rank's memory of `limit_bytes`. A multiple is at most 2**20, and may be up
-    to 0.1 % smaller than the largest that fits. Leaves out ways to train that need more than
-    `limit_bytes` with the recorded batch, or whose memory is unknown."""
+    to 0.1 % smaller than the largest that fits. Leaves out ways to train whose memory is unknown.
+    Also leaves out ways that need more than `limit_bytes` even with the recorded batch."""
     found = {}
     for way in ways:
         if isinstance(way, PredictedWay) and way.fits(limit_bytes):

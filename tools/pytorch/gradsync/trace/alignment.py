@@ -55,9 +55,9 @@ class Aligned:
     rank that took part, the collective in its trace. `arrivals_s`: when each rank arrived, that is,
     began the collective. If all these ranks are on one host, an arrival is a moment of their common
     clock; otherwise it is relative to the collective's end on that rank, and so negative. `pure_s`:
-    the time from the last arrival to the latest end or, without a common clock, the shortest time
-    that the collective takes on a rank. `spread_s`: the time between the earliest and the latest
-    end of the collective on the ranks that took part."""
+    the time from the last arrival to the latest end. Without a common clock, `pure_s` is the time
+    on the rank on which the collective takes least time. `spread_s`: the time between the earliest
+    and the latest end of the collective on the ranks that took part."""
 
     place: Place
     parts: Mapping[int, Collective]
@@ -67,11 +67,11 @@ class Aligned:
 
     @property
     def last_rank(self) -> int:
-        """Returns the rank that arrived last, for which the other ranks wait."""
+        """Returns the rank that began the collective last, for which the other ranks wait."""
         return max(self.arrivals_s, key=self.arrivals_s.__getitem__)
 
     def waiting_s(self, rank: int) -> float:
-        """Returns the seconds from a rank's arrival to the last arrival."""
+        """Returns the seconds for which this rank waits in the collective for the last rank."""
         return max(self.arrivals_s.values()) - self.arrivals_s[rank]
 
     @property
@@ -87,13 +87,13 @@ class Alignment:
     """The result of align(): which collectives of several ranks' traces are the same. `sure`:
     collectives that end at almost the same time on all ranks that took part (Aligned.is_sure). The
     list begins with the collectives in which the first rank took part, in the order of its calls.
-    `unsure`: the number of collectives that do not end at almost the same time on all ranks that
-    took part. `unmatched`: the number of collectives that some ranks' traces have, but not the
-    trace of every rank that belongs, or may belong, to the collective's process group. Each of them
-    is counted once for each trace that has it. `is_usable`: whether the matching is credible,
-    because at least half of the collectives that were found on all ranks of their group end there
-    at almost the same time. `offsets_s`: for each rank, the seconds to add to its times, to get
-    times of the first rank's clock."""
+    `unsure`: the number of matched collectives whose ends on different ranks lie too far apart for
+    `sure`. `unmatched`: the number of collectives that some ranks' traces have, but not the trace
+    of every rank that belongs, or may belong, to the collective's process group. Each of them is
+    counted once for each trace that has it. `is_usable`: whether the matching is credible, because
+    at least half of the collectives that were found on all ranks of their group end there at almost
+    the same time. `offsets_s`: for each rank, the seconds to add to its times, to get times of the
+    first rank's clock."""
 
     sure: list[Aligned]
     unsure: int
@@ -127,8 +127,8 @@ def step_of(called: float, windows: Sequence[Window]) -> int | None:
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
     """Finds each collective in the traces of several ranks, by its Place. Leaves out a collective
-    if only one trace has it, or if the trace of a rank that belongs, or may belong, to its process
-    group lacks it."""
+    that only one trace has. Also leaves out a collective if a rank that may be in its process group
+    has a trace without it."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():
@@ -191,9 +191,9 @@ def _offsets(
     ranks: Sequence[RankCollectives], found: Sequence[Mapping[int, Collective]]
 ) -> dict[int, float]:
     """Returns the seconds to add to each rank's times, to get times of the first rank's clock. For
-    a rank on another host, returns the median difference of the ends of the collectives that it has
-    in common with the first rank. For a rank on the first rank's host, or without a common
-    collective, returns the difference of the moments at which the two ranks' times are 0."""
+    a rank on another host, returns the median, over the collectives of both ranks, of the end on
+    the first rank minus the end on the other rank. For a rank on the first rank's host, or without
+    a common collective, returns its `origin_s` minus the first rank's."""
     first = ranks[0]
     offsets = {first.rank: 0.0}
     for own in ranks[1:]:

@@ -67,9 +67,9 @@ class Group:
 class Collective:
     """One collective, such as an all-reduce, as one rank ran it. `called`: when the host called the
     collective or launched its kernel; when the collective began if the trace does not tell this.
-    `bytes`: the size of the whole vector in bytes; None if unknown. `sequence`: the number that the
-    process group has given the collective; -1 if unknown. `dtype`: the dtype's name in the trace;
-    empty if unknown."""
+    `bytes`: the bytes of the collective's input or output, whichever is larger; None if unknown.
+    `sequence`: the number that the process group has given the collective; -1 if unknown. `dtype`:
+    the dtype's name in the trace; empty if unknown."""
 
     kind: str
     group: Group

@@ -34,8 +34,8 @@ class Progress:
         self._shown = -1
 
     def at(self, position: int) -> None:
-        """Shows which percentage of the file is read, if this percentage has grown since it was
-        last shown. `position`: the number of the file's bytes read so far."""
+        """Prints which percentage of the file is read, if this percentage has grown since it was
+        last printed. `position`: the number of the file's bytes read so far."""
         percent = min(100, 100 * position // self._total_bytes)
         if self._shows and percent > self._shown:
             self._shown = percent
@@ -98,8 +98,8 @@ class _Text:
         self._at += 1
 
     def value(self) -> Any:
-        """Reads one whole JSON value, and returns it. If the value is broken, raises Refused, which
-        names the place in the file."""
+        """Reads one whole JSON value, and returns it. If the value is not valid JSON, raises
+        Refused, which names the place in the file."""
         self.peek()
         while True:
             try:

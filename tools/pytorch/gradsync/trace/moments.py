@@ -1,5 +1,5 @@
-"""Finds out when work that the host starts is executed: immediately or, on a GPU, when the GPU
-reaches it.
+"""Computes from a trace when work that the host starts is executed: on a CPU immediately, on a GPU
+when the GPU reaches it.
 """
 
 from __future__ import annotations

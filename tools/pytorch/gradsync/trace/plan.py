@@ -63,7 +63,7 @@ class Plan:
 
     @property
     def bucket_bytes(self) -> tuple[int, ...]:
-        """Returns the size of each bucket in bytes."""
+        """Returns the size in bytes of each of DDP's buckets."""
         ends = [0, *accumulate(self.buckets)]
         sizes = [gradient.bytes for gradient in self.gradients]
         return tuple(sum(sizes[ends[i] : ends[i + 1]]) for i in range(len(self.buckets)))
@@ -153,8 +153,8 @@ def _holds(bounds: Sequence[tuple[int, int]], size: int) -> bool:
 
 def _size_within(bounds: Sequence[tuple[int, int]]) -> int | None:
     """Returns a bucket size in bytes within all of these bounds: the default size (25 MiB), or else
-    the smallest whole number of MiB, or else the smallest size. Returns None if there is no such
-    size."""
+    the smallest whole number of MiB, or else the smallest size. Returns None if no size is within
+    all bounds."""
     least = max(least for least, _ in bounds)
     whole = -(-least // MIB) * MIB
     sizes = (DEFAULT_BUCKET_BYTES, whole, least)
@@ -243,9 +243,9 @@ def _plan_of(trace: Trace, events: StepEvents) -> Plan:
 
 def _gradients(trace: Trace, events: StepEvents) -> list[Gradient]:
     """Returns the gradients of all passes of a step in the order in which autograd accumulated
-    them, with their sizes in bytes, computed from the shapes in the trace. Without shapes, returns
-    those that a GPU copied out of buckets, in the order of the copies. Returns an empty list if the
-    sizes of the gradients are still unknown."""
+    them, with their sizes in bytes, computed from the shapes in the trace. If the trace has no
+    shapes, returns a gradient for each copy that a GPU made out of DDP's buckets, in the order of
+    the copies. Returns an empty list if the sizes of the gradients are still unknown."""
     by_shape = [(input_bytes(one.facts), _dtype(one)) for one in events.accumulations]
     if all(size is not None for size, _ in by_shape):
         return [Gradient(size or 0, dtype) for size, dtype in by_shape]
@@ -278,8 +278,8 @@ def _name_of(dtype: str) -> str:
 
 def _last_pass(gradients: Sequence[Gradient], total: int) -> list[Gradient]:
     """Returns those of a step's gradients that belong to its last backward pass. Takes gradients
-    from the end of `gradients` until they have together at least `total` bytes, which is the size
-    of all all-reduces of the step."""
+    from the end of `gradients` until they have together at least `total` bytes. `total`: the bytes
+    of all all-reduces of the step, which are assumed to send only the last pass's gradients."""
     for i in range(len(gradients) - 1, -1, -1):
         total -= gradients[i].bytes
         if total <= 0:

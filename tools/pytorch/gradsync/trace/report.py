@@ -53,9 +53,9 @@ class SizeReport:
     which the rank waits in it for the rank that begins it last. `pure_s`: the mean time without
     this waiting. If none of the collectives of this kind, group and size could be matched between
     ranks' traces, `is_limit` is True. If `is_limit` is True, `pure_s` is the shortest time that one
-    of these collectives takes on a rank, which is an upper limit of the time without waiting; it is
-    None if `bytes` is None. `waiting_s`: the mean time for which a rank waits in a collective of
-    this kind, group and size for the rank that begins it last; None if `is_limit` is True.
+    of these collectives takes on a rank, which is an upper limit of the time without waiting. If
+    `bytes` is None, too, `pure_s` is None. `waiting_s`: the mean time for which a rank waits in
+    such a collective for the rank that begins it last; None if `is_limit` is True.
     `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if unknown."""
 
     kind: str
@@ -72,10 +72,10 @@ class SizeReport:
 @dataclass(frozen=True)
 class CollectiveReport:
     """One collective, such as an all-reduce, and its times on all ranks that took part. `step`: the
-    profiler's number of the step; None for a trace without steps. `counts`: whether the mean times
-    of a step include this step. `last_rank`: the rank that began the collective last. `pure_s`: the
-    time from the beginning on `last_rank` to the end of the collective. `waiting_s`: for how long
-    each rank waited for `last_rank`."""
+    profiler's number of the step; None for a trace without steps. `counts`: whether the report's
+    mean times over steps include this step. `last_rank`: the rank that began the collective last.
+    `pure_s`: the time from the beginning on `last_rank` to the end of the collective. `waiting_s`:
+    for how long each rank waited for `last_rank`."""
 
     step: int | None
     counts: bool
@@ -140,8 +140,8 @@ class Report:
 
 def is_counted(number: int | None, skipped: int | None) -> bool:
     """Returns whether means over steps use the step with this number. Means leave out the step with
-    the number `skipped`, and the steps before it, which some ranks' traces lack. If `skipped` is
-    None, means use all steps. Means always use a step without a number."""
+    the number `skipped`, and the steps before it, which some ranks' traces lack. Returns True if
+    `skipped` is None, or if the step has no number in the trace (None)."""
     return skipped is None or number is None or number > skipped
 
 

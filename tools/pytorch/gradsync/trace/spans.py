@@ -1,8 +1,7 @@
 """Represents sets of moments as sorted lists of spans that do not touch each other.
 
-A span is a pair: the beginning and the end of a period of time, in seconds. Adding the lengths of
-overlapping spans would count time twice, so the computation and the communication of a step that
-`gradsync trace` prints are lengths of sets.
+A span is a pair: the beginning and the end of a period of time, in seconds. Spans of two kernels
+may overlap; the set of their moments counts the common time only once.
 """
 
 from __future__ import annotations

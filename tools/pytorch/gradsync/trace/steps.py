@@ -39,11 +39,11 @@ class StepTimes:
     `computation_s`, `communication_s` and `uncovered_s` (communication without concurrent
     computation) count a moment once, even if several kernels run at it. The time of the step
     without computation has four parts. `lengthens_s`: communication for which the next computation
-    waits. `between_s`: on a GPU, copies of gradients out of DDP's buckets, and the launches of
-    these copies; on a CPU, copies of gradients into and out of buckets, and calls of collectives.
-    `idle_s`: time in which a GPU has no work, because the host has not launched the next kernel; 0
-    on a CPU. `rest_s`: all other time without computation. `lengthens_s`, `between_s`, `idle_s`,
-    `rest_s` and `computation_s` add up to `step_s`.
+    waits. `between_s`: on a GPU, the time in which gradients are copied out of DDP's buckets, or
+    the host starts these copies. On a CPU, the time of copies into and out of buckets and of calls
+    of collectives. `idle_s`: time in which a GPU has no work, because the host has not launched the
+    next kernel; 0 on a CPU. `rest_s`: time without computation that is in none of the other three
+    parts. `lengthens_s`, `between_s`, `idle_s`, `rest_s` and `computation_s` add up to `step_s`.
     """
 
     step_s: float
@@ -70,8 +70,8 @@ class DeviceClock:
         self._ends = list(accumulate((one.end for one in own), max))
 
     def done(self, moment: float) -> float:
-        """Returns the moment at which the GPU has done all work that was launched before `moment`,
-        or `moment` itself if the GPU has done this work earlier."""
+        """Returns the later of two moments: `moment`, and the moment at which the GPU has done all
+        work that was launched before `moment`."""
         i = bisect.bisect_left(self._launched, moment)
         return max(moment, self._ends[i - 1]) if i else moment
 
@@ -98,9 +98,9 @@ def windows_of(trace: Trace) -> list[Window]:
 
 
 def computation_of(trace: Trace) -> Spans:
-    """Returns when a rank computes. With a GPU, a rank computes while a kernel runs that does not
-    communicate. Without a GPU, a rank computes while its main thread is in an operator other than
-    those of c10d and of DDP's reducer."""
+    """Returns the spans of time in which a rank computes. With a GPU, a rank computes while a
+    kernel runs that does not communicate. Without a GPU, a rank computes while its main thread is
+    in an operator other than those of c10d and of DDP's reducer."""
     if trace.has_gpu:
         return union(one.span for one in trace.device if one.work is Work.COMPUTATION)
     operators = trace.operators.get(trace.main_thread(), [])
@@ -154,16 +154,16 @@ class Accountant:
         return self._shares(window, without([window.span], computation))[0]
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides `gaps`, a step's time without computation. Returns three sets of moments: when
-        computation waits for communication, when copies of gradients (on a CPU also calls of
-        collectives) run, and when the GPU is idle."""
+        """Divides `gaps`, a step's time without computation. Returns the spans in which computation
+        waits for communication, those of copies of gradients (on a CPU, also of calls of
+        collectives), and those in which the GPU is idle."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
         return self._gaps_of_cpu(window, gaps)
 
     def _gaps_of_gpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides a GPU's time without computation. Returns when computation waits for
-        communication, when gradients are copied out of buckets, and when the GPU is idle."""
+        """Divides a GPU's time without computation. Returns the spans in which computation waits
+        for communication, those of copies out of buckets, and those in which the GPU is idle."""
         last_gradient = self._last_gradient(window)
         held: Spans = []
         unlaunched: Spans = []
@@ -184,8 +184,8 @@ class Accountant:
         return lengthens, between, idle
 
     def _next_launch(self, moment: float, window: Window) -> float | None:
-        """Returns when the host launched the first computing kernel that begins at or after this
-        moment; None if there is none, or if the step ends at this moment."""
+        """Returns when the host launched the first computing kernel that begins at or after
+        `moment`; None if there is none, or if `moment` is the step's end."""
         i = bisect.bisect_left(self._begins, moment)
         if moment >= window.end or i == len(self._begins):
             return None
@@ -215,10 +215,10 @@ class Accountant:
         return hull([*on_host, *(one.span for one in self._device_copies[first:last])])
 
     def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides the main thread's time without computation. Returns three sets of moments: when
-        computation waits for communication; when the main thread copies gradients into or out of
-        buckets, or calls collectives; and, in place of the moments when a GPU is idle, an empty
-        set."""
+        """Divides the main thread's time without computation. The first returned list has the spans
+        in which computation waits for communication. The second has the spans in which the main
+        thread copies gradients into or out of buckets, or calls collectives. The third, for an idle
+        GPU, is empty."""
         between = both(clipped(self._transport, window.span), gaps)
         waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
         communication = clipped(self._communication, window.span)

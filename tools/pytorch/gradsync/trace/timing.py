@@ -87,8 +87,8 @@ class Timing:
         return result
 
     def _waits(self, window: Window) -> Spans:
-        """Returns the moments at which computation waits for communication. On a CPU, all moments
-        at which a thread is in a call of c10d count as waits, too."""
+        """Returns the spans of time in which computation waits for communication. On a CPU, the
+        spans of all calls of c10d, in any thread, are added."""
         waits = self._accountant.waits(window)
         if self._moments.is_of_gpu:
             return waits
@@ -143,8 +143,8 @@ def _ends_of_copies(
 ) -> list[float]:
     """Returns when each gradient has been copied into its bucket. The copy of a gradient is the
     first copy that begins after autograd has begun to accumulate this gradient, and before autograd
-    begins to accumulate the next gradient. For a gradient without a copy into a bucket, the result
-    has the moment in `ready`, at which the gradient is ready.
+    begins to accumulate the next gradient. For a gradient without a copy into a bucket, returns its
+    element of `ready`, the moment at which the gradient is ready.
     """
     result = []
     for i, own in enumerate(gradients):
