@@ -11,19 +11,19 @@
 namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
-// The name of the backend whose process group a MemoryLimit wraps. This process group works only if all ranks
-// are on one host.
+// A MemoryLimit wraps a process group of this backend. The backend shm requires that all ranks are on one
+// host.
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
 // A process group whose all-reduce adds f32 vectors in shared memory, without copies. With
 // --backend=memory_limit, //bench:all_reduce measures this all-reduce. The bandwidth of the host's memory
 // limits the speed of this all-reduce. Users can compare the speeds of backends with this speed. Each rank
-// maps the vectors of all ranks into its address space. The elements of a vector are divided among the ranks
-// about equally. In a simple loop, each rank adds up the vectors at the elements assigned to it, and writes
-// the sums into all vectors. Before and after the loop, ranks wait for each other by spinning on counters.
-// The function Issue runs the all-reduce in shared memory if the request's output is the tensor that Allocate
-// returned last; it then ignores which collective the request names. Issue passes all other requests to the
-// wrapped process group.
+// maps the vectors of all ranks into its address space. The index range of the vectors is divided about
+// equally among the ranks. In a simple loop, each rank adds up all ranks' vectors in its part of the index
+// range, and writes the sums into all these vectors. Before and after the loop, ranks wait for each other by
+// spinning on counters. The function Issue runs the all-reduce in shared memory if the request's output is
+// the tensor that Allocate returned last; it then ignores which collective the request names. Issue passes
+// all other requests to the wrapped process group.
 class MemoryLimit : public comm::GroupDecorator {
  public:
   // `group` is the wrapped process group, to which Issue passes requests. `group` must outlive this object.

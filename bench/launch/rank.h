@@ -72,10 +72,9 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // Opens the file into which this rank writes its records. Makes one record for each backend; RecordOf
-  // returns the record of a backend. The benchmark adds what it measures to copies of these records. Each
-  // record has the values of `record`, and SetRecords adds the seed, the device and the numbers of threads.
-  // It also adds facts about the machine, facts about the backend's process group, and an id of the launch.
+  // Opens the file into which this rank writes its records. Makes a copy of the argument `record` for each
+  // backend; RecordOf returns the copy of a backend. Adds to each copy the seed, the device, the numbers of
+  // threads and an id of the launch. Also adds facts about the machine and about the backend's process group.
   // All ranks must call SetRecords, because rank 0 sends the launch's id to the other ranks. Throws
   // InvalidInput if the file for the records cannot be made or is not empty.
   void SetRecords(Record record);

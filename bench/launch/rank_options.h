@@ -34,11 +34,11 @@ struct RankOptions {
   // `precision` is the largest allowed half-width of the confidence intervals of these differences, as a
   // fraction of the baseline's step time.
   std::optional<double> precision = {};
-  // `choose` is true if the user gave --choose. With --choose, the program starts all ranks several times
-  // (num_launches()), one time after the other. After the first start, the ranks measure all variants
-  // (strategies with options). After each later start, the ranks leave out the variants that the measurements
-  // after the first start show to be slower than some other variant in every setting (batch size, sequence
-  // length, ...). The ranks always measure the baseline and the strategy without communication (`none`).
+  // `choose` is true if the user gave --choose. With --choose, the program runs num_launches() launches
+  // (starts of all ranks), one after the other. In the first launch, the ranks measure all variants
+  // (strategies with options). In each later launch, the ranks leave out the variants that the first launch
+  // shows to be slower than some other variant in every setting (batch size, sequence length, ...). The ranks
+  // always measure the baseline and the strategy without communication (`none`).
   bool choose = false;
   // `computes` is false for a program that only communicates, which has no flag --threads_per_rank (number of
   // compute threads). The program must set `computes` before it calls AddTo, which adds the flags.

@@ -34,9 +34,9 @@ struct RankProgram {
   // user started the program, RunRankProgram calls `check` once, before it starts the ranks. If torchrun,
   // mpirun or srun started the ranks, RunRankProgram calls `check` in each rank.
   std::function<void(const comm::World& world)> check;
-  // The function `prepare` makes the object whose function Run takes the measurements of one rank. `rank`
-  // lives longer than the returned object, which may keep a reference to `rank`. `prepare` throws
-  // InvalidInput if an input file that the flags name (such as --weights) cannot be used.
+  // The function `prepare` makes a RankJob, which runs one rank's part of the benchmark. `rank` lives longer
+  // than the RankJob, which may keep a reference to `rank`. `prepare` throws InvalidInput if an input file
+  // that the flags name (such as --weights) cannot be used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
   // Only programs with the flag --max_memory, which asks for an estimate of memory, set `answer`. If the user
   // gave --max_memory, `answer` prints the estimate and returns true, and the program ends without a

@@ -20,8 +20,9 @@ std::string RunfilePath(const char* argv0, const std::string& file, bool executa
 // started program finds its files in the runfiles of `argv0`. Throws InvalidInput if `argv0` has no runfiles.
 comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 
-// The next four functions return commands that run //tools:summarize, from the runfiles of the program
-// `argv0`, on the directory `records`. These functions throw InvalidInput if //tools:summarize is missing.
+// Each of the next four functions returns a command line that runs //tools:summarize on the directory
+// `records`. The four functions throw InvalidInput if the runfiles of the program `argv0` lack
+// //tools:summarize.
 //
 // The command that AnswerCommand returns prints a summary of the results that fits on one screen. If `set` is
 // not empty, the summary has only the results of the launches whose LaunchId::set is `set`.
@@ -30,11 +31,11 @@ Command AnswerCommand(const char* argv0, const std::string& records, const std::
 // "csv" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
-// The command that PrecisionCommand returns computes confidence intervals from the latest set of launches
-// (LaunchId::set). For each strategy, there is an interval for the difference of its step time to the
-// baseline strategy's step time, and one for the difference to the step time of a strategy without
-// communication. The command exits with the status kNo (3) if any interval's half-width is unknown, or larger
-// than `precision` times the baseline strategy's step time.
+// The command that PrecisionCommand returns computes two confidence intervals for each strategy, from the
+// records of the latest set of launches (LaunchId::set). One interval is for the strategy's step time minus
+// the baseline strategy's. The other interval is for the strategy's step time minus that of `none`, the
+// strategy without communication. The command exits with the status kNo (3) if any interval's half-width is
+// unknown, or larger than `precision` times the baseline strategy's step time.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
 // The command that ChoiceCommand returns reads the records of the first launch (start of all ranks) of a
 // benchmark with --choose. The command prints one line with the flags --variants and --steps for the later
@@ -49,7 +50,7 @@ Command ReportCommand(const char* argv0, const std::string& records, const std::
 
 // TypedAnswer and TypedNext return texts for users. The text of TypedAnswer is the command that prints the
 // results on one screen again. The text of TypedNext has the command that makes an HTML report with
-// //tools:report. It also names the program that prints all tables, //tools:summarize.
+// //tools:report, and names //tools:summarize, the program that prints all tables.
 std::string TypedAnswer(const std::string& records);
 std::string TypedNext(const std::string& records);
 

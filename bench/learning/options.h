@@ -63,7 +63,8 @@ struct ConvergencePlan {
   ConvergenceOptions options;
   TrainingPlan training;
   // settings[i] has copies of the variant training.variants[i], one for each combination of option values
-  // that --tune tries. If --tune tries no options of a variant, its list has one entry.
+  // that --tune tries. If --tune tries no option of training.variants[i], settings[i] has one entry: the
+  // unchanged variant.
   std::vector<std::vector<TrainingVariant>> settings;
   int64_t evaluated_every = 0;  // steps
 

@@ -33,9 +33,9 @@ bool IsOpen(const TrainingVariant& variant, const std::string& option);
 
 // Returns the variants that --tune tries: copies of `variant`, one for each combination of values of those
 // `options` that --tune may try for `variant` (IsOpen). Returns only `variant` if --tune may try none of the
-// options. If the function returns several variants, TrainingVariant::tuned is true in each. Throws
-// InvalidInput, with a line that starts with --tune, if a value in `options` is not valid for its option, or
-// if there are more than kMostSettings combinations.
+// options. In each returned variant, the member `tuned` says whether ListSettings returned more than one
+// variant. Throws InvalidInput if a value in `options` is not valid for its option, or if there are more than
+// kMostSettings combinations.
 std::vector<TrainingVariant> ListSettings(const TrainingVariant& variant,
                                           std::span<const TunedOption> options, size_t element_bytes);
 

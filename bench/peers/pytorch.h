@@ -47,8 +47,8 @@ struct PeerStep {
   int64_t peak_bytes_in_use = 0;
 };
 
-// Starts the Python process that takes this rank's training steps with PyTorch, and sends it commands.
-// Weights and gradients pass between the Python process and this process in files. All ranks must make their
+// A PyTorchPeer starts a Python process, and lets it take this rank's training steps with PyTorch. Weights
+// and gradients pass between the Python process and this process in files. All ranks must make their
 // PyTorchPeer objects, and call Begin, Step and Train, in the same order. The constructor, Begin, Step and
 // Train throw std::runtime_error if the Python process fails or does not answer in time. The constructor also
 // throws CollectiveError if rank 0 cannot send the address of its Python process to the other ranks.
@@ -86,9 +86,9 @@ class PyTorchPeer {
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
 
   // Lets the Python process take one training step from the weights that Begin gave it (those of rank 0's
-  // `model`). Returns the file that the Python process writes: the parameters after this step, under their
-  // names, and their gradients, as "grad.<name of the parameter>". The next call of Train overwrites the
-  // file.
+  // `model`). The Python process writes the new values of the parameters, under their names, and their
+  // gradients, as "grad.<name of the parameter>", into a file. Train returns this file, opened for reading.
+  // The next call of Train overwrites the file.
   model::SafetensorsFile Train(const std::string& strategy, const model::Batch& batch);
 
  private:

@@ -33,14 +33,14 @@ struct Experiment {
   std::string subdirectory;            // for the results, below the suite's output directory; may be empty
 };
 
-// A list of alternative runs of a benchmark program. //bench:suite starts the first run of the list. If a run
-// ends with the exit status kLacking (too little memory), the suite starts the next run of the list. If a run
-// ends with another status, the suite leaves out the remaining runs of the list.
+// A list of runs of a benchmark program, each of which needs less memory than the run before it.
+// //bench:suite starts the first run of the list. If a run ends with the exit status kLacking (too little
+// memory), the suite starts the next run of the list. If a run ends with another status, the suite leaves out
+// the remaining runs of the list.
 using Alternatives = std::vector<Experiment>;
 
 // Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Each element
-// of the returned vector is a list of alternative runs, or of only one run. In a list of alternative runs,
-// each run needs less memory than the run before it.
+// of the returned vector lists runs that the suite starts, one after the other, until one has enough memory.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

@@ -8,10 +8,10 @@
 // kSchema has this name.
 namespace gradsync::bench {
 
-// Says what a value in a record's configuration describes. Tools combine the records of one benchmark run
-// (with --repeats, of all its launches) into one measurement if the records have equal numbers of ranks,
-// equal variants (strategy, options and backend) and equal values of the scopes kSetting and kTrial. The
-// combined records may have different values of the scope kRun.
+// Each value in a record's configuration has one of the scopes below, which says what the value describes.
+// Tools combine records of one benchmark run into one measurement if the records' configurations differ only
+// in values of the scope kRun. The combined records must also have equal numbers of ranks and equal variants
+// (strategy, options and backend).
 //
 //   kSetting  what variants share if they are compared: model, batch, dtype, device, threads
 //   kTrial    which trial of a variant: the seed of its weights and batches

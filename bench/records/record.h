@@ -59,8 +59,8 @@ class Fields {
   std::vector<std::pair<std::string, Value>> entries_;
 };
 
-// The named values of one part of a record, such as its configuration. A call of a member function does not
-// compile if the name that it passes is a literal that names.h does not list for this part.
+// A FieldsOf has the names and values of one part of a record, such as the configuration. A call of a member
+// function does not compile if the name that it passes is a literal that names.h does not list for this part.
 template <RecordPart kPart>
 class FieldsOf : public Fields {
  public:
@@ -169,8 +169,8 @@ struct Record {
   // measured. `variant` and `config` are equal on all ranks.
   Variant variant;
   ConfigFields config;
-  // The measured times and counts, as series of equal length. A series has one entry for each timed step, for
-  // each turn (several steps in a row), or for each timed iteration of a collective.
+  // The measured times and counts, as series of equal length. Each series has one entry for each measurement,
+  // which is one timed iteration of //bench:all_reduce, or one or more timed training steps.
   SampleSeries samples;
   // Maps the name of each measured time to its published statistics: "mean_ns", "std_ns" (of the population),
   // "median_ns", "p90_ns", "n" (the number of steps), ... Only records that were made from publications

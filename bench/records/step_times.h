@@ -21,7 +21,7 @@ namespace gradsync::bench {
 //
 // On a GPU, the times of single waits for communication are not known, because the host does not see what a
 // GPU waits for. So on a GPU, sync_wait is only the time from the end of backward until Strategy::Finish is
-// done, and the parts forward, backward and optimizer include all other waits.
+// done. On a GPU, the parts forward, backward and optimizer include all waits that occur during them.
 struct StepTimes {
   using Part = std::optional<int64_t>;
 
@@ -47,8 +47,8 @@ struct StepTimes {
   Part optimizer{};  // the update of the weights; for gradsync's strategies on a CPU, without its waits
 
   // Each of the next six functions returns a sum of parts of the step's time (members of StepTimes). The
-  // parts begin_step, hooks, forward_wait and backward_wait are added as 0 if they are empty. If any part of
-  // the sum except these four is empty, the sum is empty.
+  // returned sum is empty if a part in it is empty, unless this part is begin_step, hooks, forward_wait or
+  // backward_wait. These four parts are added as 0 if they are empty.
   Part computed() const;  // forward and backward
   Part worked() const;    // computed(), begin_step and hooks
   Part averaged() const;  // worked() and waits()
@@ -72,13 +72,13 @@ inline constexpr StepPart kStepParts[] = {
     {"optimizer_ns", &StepTimes::optimizer},
 };
 
-// Returns, for each part of a step's time, the mean over `steps`. There must be at least one step, and each
-// part must have a value in all steps or be empty in all steps.
+// Returns the mean of each part (such as forward) over the training steps `steps`. There must be at least one
+// step, and each part must have a value in all steps or be empty in all steps.
 StepTimes MeanOf(std::span<const StepTimes> steps);
 
 void AddTo(SampleSeries& samples, const StepTimes& times);
-// Returns the parts of the time of the timed step with the index `i` = 0, 1, ... from `samples`, those of one
-// rank's record. A part that has no sample for this step is empty.
+// `samples` are the samples of one rank's record. Returns the times of one training step: the entry with the
+// index `i` of each part's series in `samples`. A part that has no entry with this index is empty.
 StepTimes TimesAt(const SampleSeries& samples, size_t i);
 
 }  // namespace gradsync::bench

@@ -53,8 +53,8 @@ struct Variant {
 };
 
 // The value of Variant::backend if the variant's text names no backend. From a text without a backend,
-// MakeVariants makes variants for each backend that the flag --backend names. If the strategy never
-// communicates, MakeVariants keeps the backend kNoBackend and ignores --backend.
+// MakeVariants makes variants for each backend that the flag --backend names. But for a strategy that never
+// communicates, MakeVariants makes only one variant, with the backend kNoBackend.
 inline constexpr char kNoBackend[] = "none";
 // A value of the flag --backend of //bench:all_reduce that names no backend. With this value, the program
 // measures a simple loop that computes an all-reduce in shared memory (bench/collectives/memory_limit.h). The

@@ -7,10 +7,10 @@
 
 // The code in this file counts floating-point operations of a model: those of its matrix products,
 // convolutions and attention. The counts are computed from the shapes of tensors. A multiplication and the
-// addition of its result count as two operations. All other operations of a model, such as elementwise ones,
-// count as zero, because memory bandwidth limits their speed. Attention is causal, so only the lower triangle
-// (with the diagonal) of its (seq, seq) matrix of pairs of positions is counted. If backward computes values
-// of forward again, the floating-point operations of the second computation are not counted.
+// addition of its result count as two operations. All operations except matrix products, convolutions and
+// attention count as zero, because memory bandwidth limits their speed. Attention is causal, so only the
+// lower triangle (with the diagonal) of its (seq, seq) matrix of pairs of positions is counted. If backward
+// computes values of forward again, the floating-point operations of the second computation are not counted.
 namespace gradsync::bench {
 
 struct Flops {

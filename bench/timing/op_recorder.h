@@ -55,8 +55,8 @@ class OpRecorder : public model::Tracer {
                 std::span<const model::Var> inputs) override;
 
   // Returns the ranges that began since the last Clear(), in the order of their beginnings. Call ops() only
-  // after End was called for all ranges that have begun. Blocks until the device has reached the ends of all
-  // returned ranges.
+  // after End was called for all ranges that have begun. On a GPU, ops() blocks until the GPU has reached the
+  // end of every range that ops() returns.
   const std::vector<TracedOp>& ops();
   // Returns a ComputedOp for each operation of the forward pass since the last Clear(): its name, its number
   // of floating-point operations, and when the device began and ended it. Blocks until the device has
@@ -79,8 +79,8 @@ class OpRecorder : public model::Tracer {
   // one at its end.
   Events events_;
   std::vector<ComputedOp> computed_;
-  // ranges_before_[i] is the number of ranges in ops_ that began before the operation computed_[i] ended.
-  // From it, computed() finds begin_ns of computed_[i].
+  // ranges_before_[i] is the size of ops_ when the operation computed_[i] ended: the number of ranges that
+  // had begun before.
   std::vector<size_t> ranges_before_;
   Events computed_events_;                           // events at the ends of the operations
   std::shared_ptr<const model::CudaAnchor> anchor_;  // converts the times of events to the host's clock

@@ -45,8 +45,8 @@ class PhaseTimer {
 
 // Returns a timer for the marks of steps that `device` computes; `device` must outlive the timer. For the CPU
 // the timer reads the host's steady clock. For a GPU it records CUDA events on the compute stream, and
-// converts their times to the host's steady clock. So a step's marks can be compared with the times of
-// collectives, which the host's steady clock measures.
+// converts their times to the host's steady clock. So the times of marks (such as the end of forward) can be
+// compared with the times of collectives, which the host's steady clock measures.
 std::unique_ptr<PhaseTimer> MakePhaseTimer(model::Device& device);
 
 // Returns the text that names the clock of the PhaseTimer of `device` in records: "steady_clock, host, ns" or

@@ -8,17 +8,17 @@
 
 namespace gradsync::bench {
 
-// Returns the order in which the configurations 0, 1, ... num_configs - 1 (such as strategies) take turns in
-// round `round` = 0, 1, ... A turn is, for example, a training step. In each round each configuration takes
-// one turn, so that a machine that becomes slower slows all of them.
+// Returns the order in which the configurations 0 to num_configs - 1 (such as strategies) take turns in the
+// round with the index `round`. A turn is, for example, a training step. In each round each configuration
+// takes one turn, so that a machine that becomes slower slows all of them.
 //
-// RoundsPerBlock(num_configs) successive rounds are a block. Counted over a block, each configuration has
-// each position in a round equally often, and comes equally often directly after each of the other
-// configurations of the same round. So, within rounds, the effects of a turn on the next one (by caches,
-// temperature) meet all configurations equally. The orders of the rounds in a block follow the design of E.
-// J. Williams, "Experimental designs balanced for the estimation of residual effects of treatments", 1949.
-// The numbering of the configurations and the order of the rounds in a block are drawn at random, with the
-// seed `seed`. Equal arguments give an equal order on every rank and machine.
+// RoundsPerBlock(num_configs) successive rounds are a block. In a block, each configuration has each position
+// in a round equally often. Within the rounds of the block, each configuration comes equally often directly
+// after each of the others. So, within rounds, the effects of a turn on the next one (by caches, temperature)
+// meet all configurations equally. The orders of the rounds in a block follow the design of E. J. Williams,
+// "Experimental designs balanced for the estimation of residual effects of treatments", 1949. The numbering
+// of the configurations and the order of the rounds in a block are drawn at random, with the seed `seed`.
+// Equal arguments give an equal order on every rank and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
 // Returns whether a measurement would take more than `budget_s` seconds if it measured one more block of

@@ -35,10 +35,10 @@ Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 // operations. Forward and backward each have an entry "other", for the rest of their time. The strategy's
 // hook OnGradReady runs within the operation of backward that completes a gradient, and its time counts in
 // the time of this operation. The time of Strategy::BeginStep counts in forward: in the entry "other" if the
-// model has buffers, else in the first operation. The entry "waits" has the time StepTimes::waits(), and
-// another entry has the time of the optimizer's update. The times of operations do not include waits(). On a
-// GPU, the times of operations may include waits for collectives that waits() does not count, because the
-// times of single waits are not known.
+// model has buffers, else in the first operation. The time of the entry "waits" is StepTimes::waits(). An
+// entry with the optimizer's name has the time of the update of the weights. The times of operations do not
+// include waits(). On a GPU, the times of operations may include waits for collectives that waits() does not
+// count, because the times of single waits are not known.
 class StepProfile {
  public:
   StepProfile(Peak peak_flops, std::string optimizer)
@@ -50,11 +50,10 @@ class StepProfile {
   void Add(const StepMarks& marks, const StepTimes& times, std::span<const StepWait> waits,
            const std::vector<ComputedOp>& forward, const std::vector<TracedOp>& ranges);
 
-  // Returns a table with a row for each entry of the profile; the entry with the longest time comes first.
-  // The table's columns are the phase, the operation, the mean number of calls in a step, the mean ms in a
-  // step, the percentage of the step's time, the mean GFLOP in a step, and GFLOP/s. A last line says how long
-  // the floating-point operations of a step would take at the highest speed that MeasureFlops measured on the
-  // device.
+  // Returns a table with a row for each entry of the profile; the entry with the longest time comes first. A
+  // row has the entry's phase and operation, its mean calls, ms and GFLOP per step, its percentage of the
+  // step's time, and its GFLOP/s. A last line says how long the floating-point operations of a step would
+  // take at the highest speed that MeasureFlops measured on the device.
   std::string ToString() const;
 
   // Writes to `record` the time of each entry of the profile in each step, in ns, as samples

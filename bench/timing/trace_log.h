@@ -50,14 +50,14 @@ class TraceLog {
   const std::string origin_;
   const std::vector<std::string> strategies_;
   int last_row_;  // the last row; rows are thread ids of the trace
-  // The events of the trace, as JSON texts. In the trace's row of collectives that wait in the queue, events
-  // may overlap. In every other row, two events overlap only if one contains the other.
+  // The events of the trace, as JSON texts. Events that show how long collectives wait in the queue may
+  // overlap. Any other two events in the same row of the trace overlap only if one contains the other.
   std::vector<std::string> events_;
 };
 
 // Distributes time intervals, which may be given in any order, over lanes 0, 1, ..., so that the intervals of
-// a lane do not overlap. In the trace, a lane is a row for collectives in flight. Returns the lane of each
-// interval: the lowest lane that is free when the interval begins.
+// a lane do not overlap. The trace shows each lane as a row of collectives in flight. Returns the lane of
+// each interval: the lowest lane that is free when the interval begins.
 std::vector<int> AssignLanes(std::span<const comm::Interval> intervals);
 
 }  // namespace gradsync::bench
