@@ -16,8 +16,9 @@ namespace gradsync::comm {
 std::vector<std::string> BackendNames();
 
 // Throws InvalidInput for an unknown backend, option or value of an option, and for a backend that is not in
-// this build. Also throws InvalidInput for a backend that does not support devices of type `device` or the
-// ranks of `world`. MakeProcessGroup makes the checks of CheckBackend too.
+// this build. Also throws InvalidInput if the backend does not support devices of type `device`, the
+// distribution of the ranks over hosts, or the launcher (such as torchrun) in `world`. MakeProcessGroup makes
+// the checks of CheckBackend too.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
 // Checks only that the backend with the name `backend` exists, and that it accepts `options`. Does not check

@@ -58,8 +58,9 @@ std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab
 // Returns a source of sequences at random positions of `text`, whose bytes are the token ids; the target of
 // each token is the next token of `text`. `text` must have more bytes than the longest sequence.
 std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed);
-// Fills row `row` of `batch`, a batch on the CPU. `window` has one byte (token id) more than a row has
-// tokens. The row's inputs are all bytes of `window` but the last, and its targets all bytes but the first.
+// Sets row `row` of the inputs and targets of `batch`, a batch on the CPU, to the bytes (token ids) of
+// `window`. `window` must have one byte more than a row has tokens. The row's inputs are all bytes of
+// `window` but the last, and its targets all bytes but the first.
 void FillRow(std::span<const char> window, int64_t row, const model::Batch& batch);
 
 }  // namespace gradsync::bench

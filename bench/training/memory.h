@@ -11,10 +11,9 @@
 
 namespace gradsync::bench {
 
-// These two functions return how many elements the parameters, activations and batch of one rank have. The
-// first is for a transformer that processes `positions` tokens in a forward and backward pass. The second is
-// for a ResNet that processes `batch_size` images of image_size x image_size pixels in a forward and backward
-// pass.
+// Each SizeOf returns a TrainingSize, with the numbers of elements of one rank's parameters, activations and
+// batch. The first SizeOf is for a transformer with a batch of `positions` tokens. The second SizeOf is for a
+// ResNet with a batch of `batch_size` images of image_size x image_size pixels.
 TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions);
 TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64_t image_size);
 

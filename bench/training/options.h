@@ -29,7 +29,7 @@ struct Sweep {
   bool in_published_units = false;
 
   // Returns the variants (strategies with options) that //bench:compare measures, as texts in the format of
-  // --variants. For a strategy of `strategies` that has buckets, there is one variant for each size in
+  // --variants. For a strategy of `strategies` that has buckets, there is one variant for each bucket size in
   // buffer_elements. For a strategy without buckets, there is one variant.
   std::vector<std::string> Variants(const std::vector<std::string>& strategies) const;
 };

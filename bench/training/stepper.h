@@ -27,23 +27,23 @@ class Stepper {
   const TrainingVariant& variant() const { return variant_; }
 
   // Takes one turn, which is one measurement of the variant on `batch`. A turn has
-  // TrainingVariant::turn_steps() timed training steps, for most variants one. Returns the mean times of the
-  // turn's timed steps. If `tracer` is not null, and the strategy is one of gradsync, `tracer` gets the
-  // operations of forward and backward in the timed steps, as in Trainer::Step. When Step returns, and the
-  // strategy is one of gradsync, the trainer's parameters have the gradients of the last timed step, unless
-  // the strategy keeps only a part of the gradients on each rank.
+  // TrainingVariant::turn_steps() timed training steps, for most variants one. Returns this rank's
+  // measurements; the times are means over the turn's timed steps. A strategy of gradsync reports the
+  // operations of forward and backward in the timed steps to `tracer`, unless `tracer` is null (see
+  // Trainer::Step). If a strategy of gradsync keeps whole gradients on each rank, the trainer's parameters
+  // have the gradients of the last timed step when Step returns.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
   // Returns the factor by which the trainer multiplies the loss before backward (Strategy::loss_scale), or 1
   // for a strategy of PyTorch.
   virtual double loss_scale() const = 0;
-  // Sets the weights to rank 0's initial weights, and then trains from these weights. For one of PyTorch's
-  // own strategies (such as DistributedDataParallel), StepFromStart takes one step. For a strategy of
-  // gradsync, it takes variant().period() steps: k steps if the strategy averages weights every k steps, else
-  // one step. When StepFromStart returns, the trainer's parameters have the whole gradients and the whole new
-  // weights, so that the caller can check them. Call StepFromStart after at least one call of Step: a
-  // strategy may change its buckets after its first step, and the check should cover the changed buckets.
+  // Sets the weights to rank 0's initial weights, and then takes one or more training steps. For one of
+  // PyTorch's own strategies (such as DistributedDataParallel), StepFromStart takes one step. For a strategy
+  // of gradsync, it takes variant().period() steps: k steps if the strategy averages weights every k steps,
+  // else one step. When StepFromStart returns, the trainer's parameters have the whole gradients and the
+  // whole new weights, so that the caller can check them. Call StepFromStart after at least one call of Step:
+  // a strategy may change its buckets after its first step, and the check should cover the changed buckets.
   virtual void StepFromStart(const model::Batch& batch) = 0;
   // Takes variant().period() training steps from the current weights (k steps if the strategy averages
   // weights every k steps, else one step), so that the caller can check these steps. When StepOn returns, the

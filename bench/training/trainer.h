@@ -32,8 +32,8 @@ namespace gradsync::bench {
 struct StepResult {
   StepTimes times;
   std::vector<StepMarks> marks = {};  // when each timed step reached its marks
-  // The begin and end of each wait for a collective in the last step. The list is empty on a GPU, and if the
-  // caller of Trainer::Step gave no tracer.
+  // The begin and end of each wait for a collective in the last step. The list is empty if a GPU computes, or
+  // if the caller of Trainer::Step gave no tracer.
   std::vector<StepWait> waits = {};
   // The time, in ns on the host's steady clock, when this rank began the first timed step, after
   // Trainer::Step had waited for all ranks and taken the untimed steps.
@@ -49,10 +49,10 @@ struct StepResult {
   int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
-// Returns a benchmark record with the measurements in `step`, those of one turn (some training steps of one
-// strategy). The record has a sample of each part of the step's time (such as that of forward), and samples
-// of begin_ns, comm_busy_ns and the CPU times. A value that is nullopt in `step` has no sample. One more
-// sample is `position`: how many turns with timed steps, of any strategy, this rank took before this turn.
+// `step` has the measurements of one turn (one or more training steps of one strategy). Returns a benchmark
+// record with these measurements as samples: each part of the step's time (such as that of forward),
+// begin_ns, comm_busy_ns and the CPU times. A value that is nullopt in `step` has no sample. The record also
+// has the sample `position`: how many turns, of all strategies, this rank measured before this turn.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {
@@ -78,11 +78,11 @@ struct Turn {
   int64_t num_steps = 1;               // number of timed steps, without barriers between them
   int64_t lead_in_steps = 0;           // number of untimed steps after the barrier, before the timed steps
   // A step divides its batch into `accumulation_steps` parts of equally many sequences or images, and runs
-  // forward and backward of one part after the other. The gradient is the mean of the parts' gradients. If
-  // Strategy::needs_every_pass() is true, the trainer tells the strategy in the backward pass of every part
-  // which gradients are ready (Strategy::OnGradReady); if false, only in the backward pass of the last part.
-  // In the measured times (StepTimes), forward includes the forward passes of all parts, and the backward
-  // passes of all parts except the last.
+  // forward and backward of one part after the other. The gradient is the mean of the parts' gradients. In
+  // the backward pass of the last part, the trainer calls Strategy::OnGradReady for each gradient. If
+  // Strategy::needs_every_pass() is true, the trainer also calls OnGradReady in the backward passes of all
+  // parts before the last. In the measured times (StepTimes), forward includes the forward passes of all
+  // parts, and the backward passes of all parts except the last.
   int64_t accumulation_steps = 1;
   // If the Euclidean norm of all gradients together is larger than clip_norm, the update uses all gradients
   // times clip_norm / norm, similar to PyTorch's clip_grad_norm_. With a strategy that does not average
@@ -132,19 +132,18 @@ class Trainer {
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, const ddp::StrategyOptions& options,
                                              comm::RecordingProcessGroup& group);
 
-  // Sets the parameters and buffers of all ranks to rank 0's initial values, or, if TrainerOptions::restarts
-  // is false, to rank 0's current values. Also zeroes the optimizer's state. All ranks must call Restart.
+  // Zeroes the optimizer's state. Sets the parameters and buffers of all ranks to rank 0's initial values,
+  // or, if TrainerOptions::restarts is false, to rank 0's current values. All ranks must call Restart.
   void Restart();
 
   // Waits for all ranks, then runs turn.lead_in_steps untimed and turn.num_steps timed training steps,
-  // without a barrier between any two steps. If the model has buffers (as batch norms have), forward of some
-  // steps begins with a broadcast of rank 0's buffers. If turn.lead_in_steps is 0, only the last timed step
-  // broadcasts buffers; else every step does. When Step returns, the parameters have the gradients of the
-  // last timed step, unless the strategy keeps only a part of the gradients on each rank. After a call of
-  // Step, turn.group.entries() has the collectives of the untimed and the timed steps. If `tracer` is not
-  // null, the timed steps report to `tracer` the broadcast of buffers. The timed steps also report the
-  // operations of forward and backward, but only those for the last of the turn.accumulation_steps parts of
-  // the batch.
+  // without a barrier between any two steps. If turn.lead_in_steps is 0, only the last timed step broadcasts
+  // rank 0's buffers (such as those of batch norms) before its forward pass. If turn.lead_in_steps is not 0,
+  // every step broadcasts rank 0's buffers. If the strategy keeps whole gradients on each rank, the
+  // parameters have the gradients of the last timed step when Step returns. After a call of Step,
+  // turn.group.entries() has the collectives of the untimed and the timed steps. If `tracer` is not null, the
+  // timed steps report to `tracer` the broadcast of buffers. The timed steps also report the operations of
+  // forward and backward, but only those for the last of the turn.accumulation_steps parts of the batch.
   StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
   // Runs turn.num_steps training steps without measuring their times. When StepWithWholeGradients returns,
   // the parameters have the whole weights, and the whole gradients of the last step, so that the caller can
@@ -166,10 +165,10 @@ class Trainer {
   // computed from those of forward.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
-  // Returns how many bytes of the memory that the trainer owns are used by a strategy with the properties
-  // `traits`. The number includes the weights in the trainer's memory and the model's buffers (such as those
-  // of batch norms). If traits.places_gradients is false, the number includes the gradients in the trainer's
-  // memory. If traits.owns_state is false, the number includes the optimizer's state.
+  // Returns how many bytes in the trainer's own memory a strategy with the properties `traits` needs. These
+  // bytes are the trainer's weights and the model's buffers (such as those of batch norms). The trainer's
+  // gradients are added if traits.places_gradients is false, and the optimizer's state if traits.owns_state
+  // is false.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
   // Lets the optimizer update the weights with the parameters' current gradients. If the Euclidean norm of
@@ -208,14 +207,15 @@ class Trainer {
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
   std::vector<model::Tensor> losses_;  // loss of each part of the last batch
-  // Maps each process group that was passed to NewStrategy (the key) to the group in which the strategy then
-  // communicates (the value). The value passes each collective on to the key, and reports the collective to
+  // Maps each process group that was passed to NewStrategy to the group that AnnotateCollectives made from
+  // it. The strategy communicates in the group of AnnotateCollectives, so that each collective is reported to
   // TrainerOptions::ranges. The map is empty if TrainerOptions::ranges is null.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;
-  // The trainer's memory for gradients, one tensor for each parameter. Backward stores gradients there for
-  // strategies without their own memory for gradients. Empty until AllocateGradients is called.
+  // The trainer's memory for gradients, one tensor for each parameter. Backward stores gradients in these
+  // tensors for strategies without their own memory for gradients. The vector is empty until
+  // AllocateGradients is called.
   std::vector<model::Tensor> default_grads_;
   std::vector<model::Tensor> initial_values_;   // rank 0 only, on the CPU
   std::vector<model::Tensor> initial_buffers_;  // rank 0 only, on the CPU

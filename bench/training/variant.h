@@ -38,12 +38,12 @@ constexpr std::string_view Name(OptimizerKind kind) { return kOptimizerWords[1 +
 //   published_size   in the published experiment's unit: bytes for `core` and `core_update`, else elements
 struct TrainingVariant : Variant {
   // `traits` points to the properties of the variant's strategy (see ddp::Traits). For a strategy of PyTorch,
-  // they are the properties of the gradsync strategy with which it is compared.
+  // `traits` points to the properties of the gradsync strategy with which PyTorch's is compared.
   const ddp::Traits* traits = nullptr;
   std::string floor = {};  // name of the strategy without communication; costs are measured from its time
   // `values` maps the names of the variant's options to their values. An option that is set to its default
-  // value is not in the map. The map never has the size of buckets. If an option takes words instead of
-  // numbers, its value in the map is the word's index in Option::words.
+  // value is not in the map. The three options that set the bucket size are never in the map. If an option
+  // takes words instead of numbers, its value in the map is the word's index in Option::words.
   std::map<std::string, double, std::less<>> values = {};
   int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets
   // The names of all options that the variant's text sets, even if it sets an option to the default value.
@@ -62,9 +62,9 @@ struct TrainingVariant : Variant {
   // A benchmark measures a variant several times, and each of these measurements is called a turn. In a turn,
   // the ranks run lead_in_steps() untimed and then turn_steps() timed training steps, without a barrier
   // between any two steps. The mean time of the timed steps is one sample. A turn has several steps if the
-  // strategy averages weights only every few steps. A turn also has several steps if carries() is true:
-  // all-gathers of the new weights may then still run when a step ends. These all-gathers may delay the next
-  // step's forward, and the measured time of the timed steps includes the delay.
+  // strategy averages weights only every few steps. A turn also has several steps if the strategy lets
+  // all-gathers of the new weights still run when a step ends (carries()). These all-gathers may delay the
+  // next step's forward, and the measured time of the timed steps includes the delay.
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::ValueOf(*traits, ddp::Option::Role::kCarry, strategy_options()) != 0; }
@@ -113,11 +113,10 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
 // pytorch_backend is not "gloo", such as "nccl". If there is no such variant, the result is "gloo".
 std::string PeerBackend(std::span<const TrainingVariant> variants);
 // Returns the PyTorch strategies with which `variants` can be compared (Traits::pytorch_twin), in all
-// `modes`: eager, compiled or both. Each combination of strategy, bucket size and mode occurs once. The
-// result has no strategy for a variant whose Traits::pytorch_twin is empty. Nor does it have one for a
-// variant that sets an option that PyTorch's strategy lacks (Option::keeps_twin is false). Throws
-// InvalidInput, with a message that begins with --with_peers, if a variant that has a strategy in the result
-// sets clip_norm or learning_rate: bench/peers/pytorch_training.py supports neither option.
+// `modes`: eager, compiled or both. Each combination of strategy, bucket size and mode occurs once. MakePeers
+// leaves out variants whose Traits::pytorch_twin is empty, and variants that set an option that PyTorch's
+// strategy lacks (Option::keeps_twin is false). Throws InvalidInput if a variant that is not left out sets
+// clip_norm or learning_rate: bench/peers/pytorch_training.py supports neither option.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);
 

@@ -17,34 +17,37 @@
 // without gloo, by the class ShortMessages, if two conditions hold. The mesh must have short_messages(), and
 // the caller must wait for the result immediately after it issued the collective (Waits::kAtOnce).
 //
-// In an all-reduce of a long vector, the vector is cut into one part for each rank. A rank receives its part
-// of the vectors of all other ranks, reduces it, and sends the result to all other ranks. A part is sent in
-// segments: while one segment is reduced, the next segment is received and the result of the previous segment
-// is sent. In this algorithm a rank sends as many bytes as in a ring all-reduce (Patarasuk and Yuan, 2009): 2
-// (size - 1) / size times the bytes of the vector, where `size` is the number of ranks. But the algorithm
-// takes two steps, one after the other; a ring takes 2 (size - 1) steps.
+// In an all-reduce of long vectors, each rank cuts its vector into one part for each rank. Rank r receives
+// part r of every other rank's vector, reduces part r of all vectors, and sends the result to all other
+// ranks. Parts and results are sent in segments, so that a rank can receive, reduce and send different
+// segments at the same time. In this algorithm a rank sends as many bytes as in a ring all-reduce (Patarasuk
+// and Yuan, 2009): 2 (size - 1) / size times the bytes of the vector, where `size` is the number of ranks.
+// But data passes only two connections, to the reducing rank and from it; in a ring all-reduce, data passes 2
+// (size - 1) connections.
 //
 // In a broadcast to `size` ranks, each segment of the root's vector passes at most log2(size) connections,
 // rounded up, on its way to a rank. In a barrier, a rank sends and receives at most log2(size) messages,
 // rounded up, one after the other. But if the mesh has short_messages(), and the caller of the barrier waits
 // immediately, each rank sends a short message to all other ranks at once.
 //
-// Except in RunOwnAllReduce, the rank that computes an element of a result reduces all ranks' values of it in
-// one pass, in rank order (comm/queue/reduction.h). So the result is bitwise equal on all ranks, for any
-// length and any segments.
+// RunCollective reduces all ranks' values of an element in one pass, in rank order (comm/queue/reduction.h).
+// So in RunCollective, the result of an element depends only on the ranks' values of this element, and is
+// bitwise equal on all ranks that get the element.
 namespace gradsync::comm {
 
 struct GlooTuning {
   // In an all-reduce, a rank sends its whole vector to every other rank if all that it sends (the vector's
   // bytes times the number of other ranks) is at most this number of bytes.
   size_t direct_bytes = 256 << 10;
-  // RunCollective sends vectors in segments of at most this number of bytes, except in an all-reduce in which
-  // a rank sends at most `direct_bytes`. In measurements on loopback, collectives with segments below 512 KiB
-  // were slower, because each message costs time, and those with segments above 4 MiB were not faster.
+  // The largest number of bytes that RunCollective sends in one message (a segment). An all-reduce in which
+  // each rank sends its whole vector to every other rank does not have this limit. In measurements on
+  // loopback, segments below 512 KiB made collectives slower, and segments above 4 MiB did not make them
+  // faster.
   size_t segment_bytes = 2 << 20;
 };
 
-// Memory into which one thread receives messages, kept from one collective to the next.
+// Allocates memory into which one thread receives messages. The thread's next collective uses the same memory
+// again.
 class Scratch {
  public:
   // Returns a pointer to at least `bytes` bytes with undefined contents. The memory stays valid until the
@@ -61,9 +64,8 @@ class Scratch {
 // Returns the first of the eight slots (message tags) that a collective may use. A slot has the collective's
 // sequence number, a hash of the properties that must be equal on all ranks, such as kind and bytes
 // (Signature), and, in its three low bits, the number of one of the collective's streams of messages. If
-// ranks issue different collectives with the same sequence number, the hashes almost always differ. A rank
-// then asks for no message of the wrong collective, so gloo does not send it, and the collectives fail at the
-// timeout.
+// ranks issue different collectives with the same sequence number, the hashes almost always differ. If the
+// hashes differ, gloo delivers no message between the two collectives, and both fail at the timeout.
 uint64_t BaseSlot(const Request& request);
 
 // Runs the collective of `request` on the calling thread. Several threads may run collectives of one mesh

@@ -34,14 +34,14 @@ class Disturbance {
   // Returns the names, as in /proc/stat ("cpu0"), of all CPUs that at least one rank of this host may use.
   const std::set<std::string>& cpus() const { return cpus_; }
 
-  // Returns this rank's term, in ns, of a sum over the ranks of its host. The sum is the CPU time that other
-  // programs have used on cpus() since the system's start. A rank's term is minus the CPU time of its own
-  // process. The first rank of a host adds to its term the CPU time of all programs on cpus().
+  // Returns the CPU time of this rank's process, in ns, with a negative sign. On the first rank of each host,
+  // ReadNs adds to the result the CPU time that all programs have used on cpus() since the system's start. So
+  // the sum of what ReadNs returns on a host's ranks is the CPU time that other programs have used on cpus().
   int64_t ReadNs();
 
   // Returns the CPU time in ns that other programs used on this host's cpus() in each step. Returns an empty
-  // vector if /proc/stat could not be read. For each step, `terms_ns` has one number: what ReadNs returned on
-  // this rank after the step minus what it returned before the step. All ranks must call GatherOthersNs, with
+  // vector if /proc/stat could not be read. For each step, `terms_ns` has one number: the result of this
+  // rank's ReadNs() after the step minus the result before the step. All ranks must call GatherOthersNs, with
   // `terms_ns` of the same length, because it is a collective.
   std::vector<int64_t> GatherOthersNs(const std::vector<int64_t>& terms_ns);
 

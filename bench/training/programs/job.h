@@ -17,7 +17,7 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // For each setting (batch size, sequence length, ...), the program times the strategies. With
 // --order=interleaved (the default), every strategy takes one turn in each round. With --order=blocks, one
 // strategy takes all its turns before the next strategy begins. For most strategies a turn is one training
-// step. Each rank has one copy of the model, which all strategies of gradsync train in turn.
+// step. On each rank, all strategies of gradsync train the same copy of the model.
 //
 // After the timed training steps, the program checks the results of the strategies, unless --verify=false.
 // The check compares a strategy's gradients with those of one process that trains on the batches of all
@@ -25,9 +25,8 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // strategy of gradsync that compresses gradients, or averages weights only every few steps, is compared with
 // the equation in its paper instead. Strategies of PyTorch whose ranks do not update their weights with the
 // mean gradient of all ranks are not checked. In training on images in bf16, the program checks no strategy
-// of PyTorch. For some strategies the check fails by design, such as for `none`, which does not communicate.
-// If the check fails for a strategy that should pass it, the program exits with an error after its last
-// measurement.
+// of PyTorch. The strategy `none`, which does not communicate, may fail the check of its results. If any
+// other strategy fails the check, the program exits with an error after its last measurement.
 //
 // After some timed turns of gradsync's strategies, which the program draws at random, the ranks compare their
 // gradients with each other. If the strategy divides the optimizer's state among ranks, the ranks compare

@@ -34,11 +34,12 @@ class Verifier {
   bool SpotCheck(Stepper& stepper, int64_t round);
 
   // Takes training steps on a fixed batch of each rank, compares the gradients, the weights or both with the
-  // expected values, and returns the errors for the benchmark's record. Takes no step if --verify=false, for
-  // a strategy of PyTorch whose Traits::twin_differs_by is infinite, or for any strategy of PyTorch on images
-  // in bf16. If a gradient or weight is wrong or differs between ranks, calls Rank::AddFault, so that the
-  // program ends with an error after its last measurement. Accepts any gradients and weights of strategy
-  // `none`, which does not communicate. All ranks must call Check.
+  // expected values, and returns the errors for the benchmark's record. If --verify=false, Check takes no
+  // step and compares nothing. Check also compares nothing for a strategy of PyTorch whose
+  // Traits::twin_differs_by is infinite, and for any strategy of PyTorch on images in bf16. If a gradient or
+  // weight is wrong, or differs between ranks, Check calls Rank::AddFault, except for the strategy `none`,
+  // which does not communicate. After a call of AddFault, the program ends with an error when it has done all
+  // measurements. All ranks must call Check.
   CheckFields Check(Stepper& stepper);
 
  private:
@@ -52,10 +53,10 @@ class Verifier {
   Rank& rank_;
   // A ReferenceKey has all values on which the expected gradients in reference_ depend. If the next
   // strategy's check has an equal key, it uses the gradients in reference_ again. If the key differs, the
-  // check computes the expected gradients anew. `loss_scale` is Stepper::loss_scale(), the factor by which
-  // the loss is multiplied before backward. But if the number of ranks is a power of two, the key's
-  // `loss_scale` is always 1. A strategy's factor is 1 or 1 / (number of ranks), and multiplying by a power
-  // of two causes no rounding errors.
+  // check computes the expected gradients anew. If the number of ranks is a power of two, every ReferenceKey
+  // has the `loss_scale` 1, because multiplying the loss by a power of two causes no rounding errors.
+  // Otherwise `loss_scale` is Stepper::loss_scale(), the factor by which the loss is multiplied before
+  // backward.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
@@ -76,9 +77,9 @@ class Verifier {
 // ranks must call CheckEquation. Each rank takes all its steps on its own `batch`.
 //
 // For a strategy that changes gradients, compares the gradients of each step with those that the paper's
-// equation gives. Compares this strategy's final weights with those that the optimizer computes from this
-// strategy's gradients. For a strategy that averages weights, compares the change of the weights, initial
-// minus final, with the change that the paper's equation gives.
+// equation gives. For a strategy that changes gradients, also compares the final weights with those that the
+// optimizer computes from the strategy's own gradients. For a strategy that averages weights, compares the
+// change of the weights, initial minus final, with the change that the paper's equation gives.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
 // In a round, every variant that is being measured takes one turn. Returns whether ranks compare their

@@ -10,8 +10,7 @@
 #include "comm/process_group.h"
 #include "model/autograd.h"
 
-// The functions in this file compare a strategy's gradients with those of one process that has the batches of
-// all ranks, and its weights with what the optimizer makes of its gradients.
+// The functions in this file check the gradients and weights that a strategy computes in a training step.
 namespace gradsync::bench {
 
 // GradsOf and ValuesOf return the gradients and the values of the parameters, in the order of `params`.
@@ -29,10 +28,10 @@ std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params)
 // not count as wrong. `grad_rel_error` is the largest error of the gradients on all ranks, and
 // `param_rel_error` that of the parameters.
 //
-// The function Verify compares gradients with those that one process computes from the batches of all ranks.
-// Verify compares a parameter with what the optimizer makes of the strategy's own gradients. The optimizer
-// does not get the single process's gradients, because AdamW turns a gradient that is nearly zero into a full
-// step in either direction.
+// In the function Verify, the expected gradients are those that one process computes from the batches of all
+// ranks. The expected weights are those that the optimizer computes from the strategy's own gradients. The
+// optimizer does not get the expected gradients, because AdamW turns a gradient that is nearly zero into a
+// full step in either direction.
 struct Agreement {
   double grad_rel_error = 0;
   double param_rel_error = 0;
@@ -98,11 +97,9 @@ Agreement Verify(std::span<model::Parameter* const> params, std::span<const mode
 double Tolerance(model::DType dtype, int64_t num_terms);
 
 // Returns the largest relative error that rounding may cause in the gradients and weights of a strategy of
-// PyTorch, whose kernels add products in another order than gradsync's. For models of images, and for
-// strategies with a larger Traits::twin_differs_by, the class Verifier allows a larger error than
-// PeerTolerance returns. A gradient is a sum over the `positions` (tokens or images) of all ranks' batches,
-// and PyTorch adds the terms of this sum in another order than gradsync. For f32 and f64, PeerTolerance
-// returns Tolerance(dtype, positions), the tolerance for sums of `positions` terms.
+// PyTorch. A gradient is a sum over the `positions` (tokens or images) of all ranks' batches, and PyTorch
+// adds the terms of this sum in another order than gradsync. For f32 and f64, PeerTolerance returns
+// Tolerance(dtype, positions), the tolerance for sums of `positions` terms.
 //
 // With activations in bf16, most of the error of a weight's gradient comes from rounding the gradients of
 // activations after each operation of backward, by at most u = 2^-8 with a random sign. The rounding errors
@@ -112,7 +109,8 @@ double PeerTolerance(model::DType dtype, int64_t positions);
 // Returns the largest relative error (see Agreement) that checks allow in the f32 gradients and weights of a
 // PyTorch strategy whose matrix products use TF32. TF32 rounds each factor of a product by at most 2^-11 of
 // its value. The error that TF32 causes in gradients grows with the model's number of layers, and not with
-// the size of the batch. Tf32PeerTolerance returns 64 * 2^-11, or PeerTolerance for f32 if that is larger.
+// the size of the batch. Tf32PeerTolerance returns the larger of two errors: 64 * 2^-11, and PeerTolerance
+// for f32 and `positions`.
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench
