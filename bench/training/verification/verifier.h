@@ -54,9 +54,9 @@ class Verifier {
   // A ReferenceKey has all values on which the expected gradients in reference_ depend. If the next
   // strategy's check has an equal key, it uses the gradients in reference_ again. If the key differs, the
   // check computes the expected gradients anew. If the number of ranks is a power of two, every ReferenceKey
-  // has the `loss_scale` 1, because multiplying the loss by a power of two causes no rounding errors.
-  // Otherwise `loss_scale` is Stepper::loss_scale(), the factor by which the loss is multiplied before
-  // backward.
+  // has the `loss_scale` 1, because multiplying the loss by 1 / (number of ranks) then causes no rounding
+  // errors. Otherwise `loss_scale` is Stepper::loss_scale(), the factor by which the loss is multiplied
+  // before backward.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
