@@ -15,8 +15,7 @@ struct LaunchOptions {
   // passed, LaunchSelf does not wait for the rest of it.
   std::chrono::milliseconds settle{1000};
   // `finish` is the longest time from the end of the first rank to the end of the last rank. When this time
-  // has passed, LaunchSelf stops the ranks that still run. So a launch ends even if one rank hangs after all
-  // others have exited with 0. `finish` has no effect if with_mpirun is true.
+  // has passed, LaunchSelf stops the ranks that still run. `finish` has no effect if with_mpirun is true.
   std::chrono::milliseconds finish{60'000};
   // `grace` is the time from the signal that asks the ranks to stop (SIGTERM, or the signal that this process
   // received) until LaunchSelf kills the ranks that still run. If this process receives a second signal,
@@ -40,8 +39,8 @@ struct LaunchOptions {
 //
 // The first cause is the first rank that a signal killed before LaunchSelf stopped the ranks. If no signal
 // killed a rank, the first cause is the first rank that exited with a status other than 0 and 1. Status 1
-// does not count at first, because a rank may exit with 1 only because another rank failed. If all ranks
-// exited with 0 or 1, or did not end, the first cause is the rank that failed first, or, if none failed, the
+// comes last, because a rank may exit with 1 only because another rank failed. If status 1 is the only kind
+// of failure, the first cause is the first rank that exited with 1. If no rank failed, the first cause is the
 // lowest-numbered rank that did not end in time.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
