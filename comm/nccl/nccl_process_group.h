@@ -30,10 +30,10 @@ inline constexpr char kWithoutNccl[] =
 // equal on all ranks.
 //
 // A watchdog thread aborts the communicator if NCCL reports an error after a call has returned. The watchdog
-// also aborts it if a collective runs on the GPU for longer than the timeout, or if an NCCL call that
-// launches a collective blocks for longer than the timeout. After the abort, all unfinished and later
-// collectives fail with an error that has the first failure as its cause. The abort does not stop the compute
-// stream, which continues with tensors of undefined contents. The program learns of the failure when
+// also aborts the communicator if a collective runs on the GPU for longer than the timeout, or if an NCCL
+// call that launches a collective blocks for longer than the timeout. After the abort, all unfinished and
+// later collectives fail with an error that has the first failure as its cause. The abort does not stop the
+// compute stream, which continues with tensors of undefined contents. The program learns of the failure when
 // Work::Wait, Work::interval or Barrier throws CollectiveError. The group's destructor aborts collectives in
 // flight; if there are none, it waits until the other ranks also destroy their groups, at most for the
 // timeout.

@@ -38,10 +38,9 @@ struct LaunchOptions {
 //   2  the first cause is a rank, or mpirun, that exited with 2 (bad arguments): the others were stopped
 //
 // The first cause is the first rank that a signal killed before LaunchSelf stopped the ranks. If no signal
-// killed a rank, the first cause is the first rank that exited with a status other than 0 and 1. Status 1
-// comes last, because a rank may exit with 1 only because another rank failed. If status 1 is the only kind
-// of failure, the first cause is the first rank that exited with 1. If no rank failed, the first cause is the
-// lowest-numbered rank that did not end in time.
+// killed a rank, the first cause is the first rank that exited with a status other than 0 and 1. If all
+// failed ranks exited with 1, the first cause is the rank that exited first among them. If no rank failed,
+// the first cause is the lowest-numbered rank that did not end in time.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
 // A rank that finds bad arguments calls IsFirstToReport, so that only one rank of a launch prints the error.

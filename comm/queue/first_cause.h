@@ -79,9 +79,9 @@ class FirstCause {
   // Write takes at most six seconds: if the store does not answer by then, the note may be missing. Only the
   // first call on this object writes a note.
   void Write(const std::exception& failure);
-  // Returns the cause of the failure that came first, as far as the ranks' notes tell it. Call Read only
-  // after Write. If this rank failed with PeerClosed, Read waits for other ranks' notes for at most one
-  // second. After any other failure, Read waits for these notes for at most one second plus the constructor's
+  // Returns the cause of the failure that came first, as far as the ranks' notes tell it. Call Write before
+  // Read. If this rank failed with PeerClosed, Read waits for other ranks' notes for at most one second.
+  // After any other failure, Read waits for these notes for at most one second plus the constructor's
   // `patience`. If rank 0, which stores the notes, does not answer, Read waits one second longer.
   std::string Read();
 
