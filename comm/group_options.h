@@ -21,7 +21,8 @@ struct GroupOptions {
   World world;
   // `timeout` limits the time for which a rank waits for another rank, while the ranks connect and in a
   // collective. The comment of CollectiveError says which time of a collective each backend limits. If each
-  // host has several ranks, backend hierarchical waits for ranks of other hosts up to twice `timeout`.
+  // of several hosts has several ranks, backend hierarchical passes twice `timeout` to the backend that
+  // connects the hosts.
   std::chrono::milliseconds timeout{60000};
   // `num_threads` is the number of communication threads, and so the number of collectives that can progress
   // concurrently. Backends shm and nccl do not use num_threads; in backend hierarchical, only the outer
@@ -31,10 +32,10 @@ struct GroupOptions {
   // to other ranks. Backends shm, mpi and nccl do not use interface_or_address. If interface_or_address is
   // empty and all ranks are on one host, gloo uses loopback. If interface_or_address is empty and ranks are
   // on several hosts, gloo's choice depends on World::rendezvous. With a rendezvous of the form tcp://, gloo
-  // uses the address from which this host sends packets to the rendezvous. On the rendezvous's own host, it
-  // uses the address from which this host sends packets to another host. With a rendezvous of the form
-  // file://, gloo uses the address to which this host's name resolves, or, if that is loopback, the address
-  // of the default route.
+  // uses the address from which this host sends packets to the rendezvous. On the rendezvous's own host, gloo
+  // uses the address from which this host sends packets to one of the job's other hosts. With a rendezvous of
+  // the form file://, gloo uses the address to which this host's name resolves, or, if that is loopback, the
+  // address of the default route.
   std::string interface_or_address{};
 };
 
@@ -43,9 +44,10 @@ class FirstCause;  // comm/queue/first_cause.h
 // The type of the functions that make process groups; each backend has one such function. The argument
 // `first_cause` is an object that, after a failure, finds the rank that failed first. If `first_cause` is
 // null, the function itself makes a FirstCause if its backend needs one. Backend hierarchical passes its own
-// FirstCause if it makes both an inner and an outer group. A function of this type returns when the ranks are
-// connected. It throws InvalidInput for bad options, and CollectiveError if ranks are missing. It does not
-// check whether the backend supports the device; MakeProcessGroup does so before it calls the function.
+// FirstCause if it makes both an inner and an outer group. A GroupMaker function returns when all ranks of
+// the new process group are connected. It throws InvalidInput for bad options, and CollectiveError if ranks
+// are missing. It does not check whether the backend supports the device; MakeProcessGroup does so before it
+// calls the function.
 using GroupMaker = std::unique_ptr<ProcessGroup>(const GroupOptions& options, const model::DevicePtr& device,
                                                  std::shared_ptr<FirstCause> first_cause);
 

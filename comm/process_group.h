@@ -43,12 +43,13 @@ std::string Seconds(std::chrono::nanoseconds duration);
 
 // The error that is thrown if a collective fails, if ProcessGroup::Allocate cannot make memory that the ranks
 // share, or if the ranks cannot connect. For example, a collective fails if it exceeds the timeout
-// (GroupOptions::timeout), which limits a different time in each backend. In backend gloo, the timeout limits
-// each wait for a message. In backend shm, the timeout limits each wait until the other ranks have done their
-// next step of the collective. In backend mpi, the timeout limits the time in which none of this rank's
-// running collectives ends. In backend nccl, the timeout limits the time from the start of a collective on
-// the GPU to its end. For a failed collective, what() names the rank that throws the error, the collective's
-// number, kind and bytes, the backend, the cause, and, if it is known, the rank that caused the failure.
+// (GroupOptions::timeout). What the timeout limits depends on the backend. In backend gloo, the timeout
+// limits each wait for a message. In backend shm, the timeout limits each wait until the other ranks have
+// done their next step of the collective. In backend mpi, the timeout limits the time in which none of this
+// rank's running collectives ends. In backend nccl, the timeout limits the time from the start of a
+// collective on the GPU to its end. For a failed collective, what() names the rank that throws the error, the
+// collective's number, kind and bytes, the backend, the cause, and, if it is known, the rank that caused the
+// failure.
 class CollectiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -161,7 +162,7 @@ class ProcessGroup {
   // Returns the process group of the ranks on this rank's host; null if all ranks are on one host. With
   // several hosts, host_group() of a group that MakeProcessGroup made throws InvalidInput unless the backend
   // is hierarchical and each host has several ranks. If the ranks have not joined a job (World::job is null),
-  // backends other than hierarchical do not know which ranks are on which host, and return null.
+  // host_group() of every backend except hierarchical returns null.
   virtual ProcessGroup* host_group() { return nullptr; }
 
   // Returns a tensor, with undefined contents, in the kind of memory in which this backend's collectives are
@@ -175,18 +176,19 @@ class ProcessGroup {
   }
   // Returns one tensor in memory that all ranks share: when a collective has ended, every rank sees what any
   // rank wrote into the tensor before the collective. Only backend shm can share memory, alone or inside
-  // backend hierarchical, and only if all ranks of the group are on one host. With other groups, for a group
-  // of one rank, and for 0 bytes, AllocateShared returns an undefined tensor on all ranks. The tensor must
-  // not be an argument of collectives. All ranks must call AllocateShared in the same order with equal shape
-  // and dtype; it throws the same errors as Allocate. The tensor counts once in the memory statistics of all
-  // ranks together: each rank counts an equal share of its bytes.
+  // backend hierarchical, and only if all ranks of the group are on one host. If the group cannot share
+  // memory or has only one rank, or if the tensor has 0 bytes, AllocateShared returns an undefined tensor on
+  // all ranks. The caller must not pass the shared tensor to a collective. All ranks must call AllocateShared
+  // in the same order with equal shape and dtype. If a rank cannot make the shared memory, AllocateShared
+  // throws CollectiveError, and the process group fails on all ranks. In memory statistics, each rank counts
+  // an equal share of the shared tensor's bytes.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {
     return {};
   }
 
-  // Replaces the tensor of every rank by the reduction over the tensors of all ranks. The result is bitwise
-  // equal on all ranks; with backend mpi only if Open MPI's algorithm guarantees this.
+  // Replaces the tensor of every rank by the reduction over the tensors of all ranks. Every backend except
+  // mpi guarantees that the result is bitwise equal on all ranks.
   Work AllReduce(model::Tensor tensor, ReduceOp op, Waits waits = Waits::kLater);
   // Replaces the tensor of every rank by a copy of the tensor of rank `root`.
   Work Broadcast(model::Tensor tensor, int root, Waits waits = Waits::kLater);
@@ -196,8 +198,8 @@ class ProcessGroup {
   // are then undefined. Parts have equal size, so a caller that shards a vector must pad it to a multiple of
   // size() elements.
   Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op);
-  // Gathers parts: `input` has n elements, `output` has size() * n elements, and the output of every rank
-  // becomes the inputs of all ranks, joined in rank order. `input` may be this rank's part of `output`.
+  // Joins the inputs of all ranks in rank order, and writes the result to the output of every rank. `input`
+  // has n elements, and `output` has n elements for each rank. `input` may be this rank's part of `output`.
   Work AllGather(model::Tensor input, model::Tensor output);
   // Returns when every rank has called Barrier and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }

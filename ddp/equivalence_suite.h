@@ -48,9 +48,9 @@ inline std::vector<Tested> AveragingStrategies() {
   return all;
 }
 
-// Returns the strategies of AveragingStrategies() that can train with the optimizer Muon, for which each
-// matrix must be whole on the rank that updates it. The list has the strategy `owned` twice: with its default
-// options, and with the option gather=1.
+// Returns the strategies of AveragingStrategies() that can train with the optimizer Muon. Muon can update a
+// parameter matrix only on a rank that has the whole matrix. The list has the strategy `owned` twice: with
+// its default options, and with the option gather=1.
 inline std::vector<Tested> StrategiesOfMatrices() {
   std::vector<Tested> all = AveragingStrategies();
   std::erase_if(all, [](const Tested& tested) {
@@ -92,23 +92,22 @@ struct Graph {
   std::vector<size_t> tables = {};        // indices of parameters that Muon leaves to AdamW
   std::vector<size_t> frozen = {};        // indices of parameters that do not train
   // Returns the indices of the parameters that the model's layers use on rank `rank` in one pass (forward and
-  // backward), in the order of use. `step` is the number of the pass, counted through all steps. If an index
-  // occurs twice in the list that `uses` returns, two layers share the parameter. If `uses` holds no
-  // function, each rank uses every parameter once in each pass.
+  // backward), in the order of use. `step` counts the passes of all steps, from 0. If an index occurs twice
+  // in the list that `uses` returns, two layers share the parameter. If `uses` holds no function, each rank
+  // uses every parameter once in each pass.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  // For a layer that looks up rows, as an embedding does, returns which rows of its parameter it reads in
-  // pass `step`. `use` is the layer's position in the list that `uses` returns. If `rows` returns nullopt or
-  // holds no function, the layer reads all rows of its parameter.
+  // For a layer that looks up rows, such as an embedding, returns the indices of the rows that it reads on
+  // rank `rank` in pass `step`. `use` is the layer's position in the list that `uses` returns. If `rows`
+  // returns nullopt or holds no function, the layer reads all rows of its parameter.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
   // If `visit` holds a function, backward calls it on each rank just before it computes a parameter's
-  // gradient. `step` is the number of the pass, counted through all steps; `use` is the index of the
+  // gradient. `step` counts the passes (forward and backward) of all steps, from 0. `use` is the index of the
   // parameter.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;   // three, because a strategy may change its layout after the first step
   int num_passes = 1;  // passes per step, each with new data; a power of two
-  // If true, the optimizer is AdamW. AdamW has rounding errors, but it updates each element alone, so ranks
-  // with equal gradients get equal weights. If the fields `adamw` and `muon` are false, the optimizer is
-  // gradient descent, which causes no rounding error with the data of these tests.
+  // If `adamw` is true, the test trains with AdamW; if `muon` is true, with Muon; else with gradient descent.
+  // Gradient descent causes no rounding error with the data of these tests.
   bool adamw = false;
   bool muon = false;                                            // if true, the optimizer is Muon
   double grad_scale = 1;                                        // must be 1 with gradient descent
@@ -243,8 +242,8 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   StrategyContext context = {.params = model->params(), .group = group, .options = {}};
   context.options.bucket_bytes = bucket_bytes;
   context.options.spoil_weights = device->is_cpu();
-  // is_alone promises that no other strategy trains the parameters. Tests set is_alone if the number of ranks
-  // is odd, so there are tests with and without it.
+  // With is_alone, the caller promises that only this strategy trains the parameters. Tests set is_alone if
+  // the number of ranks is odd, so there are tests with and without it.
   context.options.is_alone = group.size() % 2 == 1;
   if (context.options.is_alone) context.optimizer = optimizer.get();
   context.options.values = tested.values;

@@ -84,7 +84,8 @@ class GlooMesh {
   ShortMessages* short_messages() const { return short_messages_.get(); }
 
   // Returns the gloo context (a set of one connection for each pair of ranks) on which rank `from` sends to
-  // rank `to`. gloo's ring algorithm (backend gloo_own) uses only context(0, 1), for all its messages.
+  // rank `to`. gloo's own all-reduce, which backend gloo_own calls, sends all messages of all ranks on
+  // context(0, 1).
   std::shared_ptr<gloo::Context> context(int from, int to) const;
   // Runs `action`, which calls gloo, and turns gloo's exceptions into PeerErrors that name no rank.
   void Call(const std::function<void()>& action) const;
@@ -167,8 +168,8 @@ class Incoming {
   // Starts to receive the next message, of `bytes` bytes, into the constructor's `data`, from byte
   // `offset_bytes` on.
   void Expect(size_t offset_bytes, size_t bytes);
-  // Blocks until the next message has arrived: the n-th call of Wait belongs to the n-th call of Expect.
-  // Throws PeerError if the connection closes or the mesh's timeout passes before that.
+  // The n-th call of Wait blocks until the message of the n-th call of Expect has arrived. Throws PeerError
+  // if the connection closes or the mesh's timeout passes before this message arrives.
   void Wait();
 
  private:

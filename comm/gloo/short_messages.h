@@ -21,18 +21,16 @@ namespace gradsync::comm {
 // were issued.
 class ShortMessages {
  public:
-  // The largest number of ranks for which a process group of backend gloo uses ShortMessages. With more ranks
-  // there would be too many connections, and GlooMesh::WaitForOthers, in which a rank sends only log2(ranks)
-  // messages, would be the faster barrier.
+  // The largest number of ranks for which a process group of backend gloo uses ShortMessages. With more
+  // ranks, ShortMessages would need too many connections.
   static constexpr int kMaxRanks = 8;
   static constexpr size_t kMaxBytes = 4 << 10;
 
   // The constructor connects this rank to all other ranks. Each rank listens at an address of its host, and
-  // publishes it at the rendezvous; `address` is this rank's address. Both sides of a connection prove that
-  // they belong to the job. The proof is an HMAC, keyed with the job's secret, of the prover's rank and a
-  // text that the other side published at the rendezvous and that only ranks can read. Throws PeerError if a
-  // rank does not connect within the timeout, closes its connection or gives a wrong proof; CollectiveError
-  // if the rendezvous fails; std::runtime_error if this rank cannot listen or accept connections.
+  // publishes it at the rendezvous; `address` is this rank's address. Both sides of a connection prove, by an
+  // HMAC keyed with the job's secret, that they belong to the job. Throws PeerError if a rank does not
+  // connect within the timeout, closes its connection or gives a wrong proof; CollectiveError if the
+  // rendezvous fails; std::runtime_error if this rank cannot listen or accept connections.
   ShortMessages(const World& world, const std::string& address, std::chrono::milliseconds timeout,
                 Rendezvous& rendezvous);
 
@@ -43,8 +41,8 @@ class ShortMessages {
   // timeout or if a rank closes its connection; std::runtime_error if another rank's slot differs from
   // `slot`.
   std::vector<std::byte*> Exchange(uint64_t slot, std::byte* data, size_t bytes);
-  // Closes the connections. From then on Exchange throws PeerError on this rank. On another rank, Exchange
-  // throws PeerError if it still needs a message that this rank has not sent.
+  // Closes the connections. After a call of Abort on this rank, Exchange throws PeerError on this rank. On
+  // another rank, Exchange throws PeerError if it still needs a message that this rank has not sent.
   void Abort() noexcept;
 
  private:

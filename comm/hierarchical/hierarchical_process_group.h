@@ -11,36 +11,32 @@ namespace gradsync::comm {
 
 // The type of the function that makes one of the two parts of a hierarchical process group: the inner group,
 // of the ranks of one host, or the outer group, of one rank of each host. The function makes a process group
-// of the ranks in part.world with backend part.backend. Both parts and the whole group share the object
-// `first_cause`, which, after a failure, finds the rank that failed first. `first_cause` is null if the
-// hierarchical group has only one part.
+// of the ranks in part.world with backend part.backend. The inner, the outer and the hierarchical group share
+// the object `first_cause`, so that their errors name the rank that failed first. `first_cause` is null if
+// the hierarchical group has only one part.
 using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions& part,
                                                              const std::shared_ptr<FirstCause>& first_cause)>;
 
 // Makes a process group for ranks of several hosts from two backends: an inner backend within each host, and
 // an outer backend between hosts. Its collectives accept only tensors on the CPU. An all-reduce has three
-// steps (Mikami et al., 2018: a torus of two dimensions). First each rank reduces a different part of the
-// vector over its host's ranks (a reduce-scatter). Then the ranks that have the same local rank on their
+// steps, as in the 2D-torus all-reduce of Mikami et al. (2018). First each rank reduces a different part of
+// the vector over its host's ranks (a reduce-scatter). Then the ranks that have the same local rank on their
 // hosts reduce their part between the hosts. Finally the ranks of each host gather all parts. In a long
 // all-reduce with L ranks on each host, the network between hosts carries 1/L of the bytes that it would
 // carry if backend gloo alone connected all ranks. In a collective of the ranks of all hosts, long vectors
-// are divided into chunks. The network carries one chunk while other chunks are reduced within the hosts. A
-// collective becomes several requests, which ProcessGroup::Issue puts into two queues: that of the group
-// within this host, and that of the group between hosts. If a request needs the result of an earlier request,
-// its member Request::after is the earlier request's Work, and the thread that runs the request waits for
-// this Work.
+// are divided into chunks. The network carries one chunk while other chunks are reduced within the hosts.
 //
-// In collectives of all ranks, unlike collectives of one host's ranks, sums and means of bf16 are added up in
-// f32, because a host's sum must not be rounded before the hosts' sums are added. An f32 sum has twice the
-// bytes of a bf16 element. So in an all-reduce of bf16 with L ranks on each host, the network carries 2/L of
-// the bytes that backend gloo alone would send between the hosts.
+// In collectives of all ranks, sums and means of bf16 are added up in f32, so that no host's sum is rounded
+// before the hosts' sums are added. An f32 sum has twice the bytes of a bf16 element. So in an all-reduce of
+// bf16 with L ranks on each host, the network carries 2/L of the bytes that backend gloo alone would send
+// between the hosts.
 //
 // The inner backend detects late and lost ranks of this host, and the outer backend those of other hosts. The
 // outer group's timeout is twice options.timeout. So if a rank of another host is late because it waits for a
 // third rank on its own host, the error blames the third rank. ProcessGroup::Allocate returns memory of the
-// inner group. If all ranks are on one host, only the inner backend is used. If each of several hosts has one
-// rank, only the outer backend is used. If only one backend is used, error messages and the memory of
-// ProcessGroup::Allocate come from this backend.
+// inner group; without an inner group, memory of the outer group. If all ranks are on one host, only the
+// inner backend is used. If each of several hosts has one rank, only the outer backend is used. If only one
+// backend is used, error messages name this backend instead of hierarchical.
 //
 // options.backend_options must contain "inner" and "outer", the names of the two backends. Throws the
 // exceptions that these backends throw when they make a group. Also throws InvalidInput if the hosts have

@@ -25,9 +25,10 @@ class NcclError : public std::runtime_error {
 // An NCCL communicator in nonblocking mode: NCCL's functions do not wait for other ranks, and after each call
 // this class asks NCCL again and again whether the operation is done, until the operation is done or the
 // timeout has passed. However, NCCL's call that launches a collective blocks while the CUDA stream's queue is
-// full. If another rank is dead, the call blocks forever. Therefore this class holds no lock during a call of
-// NCCL, so that another thread can call Abort, as NCCL allows. Abort ends NCCL's kernels, so the stream's
-// queue is no longer full. NCCL's blocked call then returns, and Launch, which made it, throws NcclError.
+// full. If another rank is dead, a full queue stays full until another thread calls Abort. Therefore this
+// class holds no lock during a call of NCCL, so that Abort can run at the same time, as NCCL allows. Abort
+// ends NCCL's kernels, so the stream's queue is no longer full. NCCL's blocked call then returns, and Launch,
+// which made it, throws NcclError.
 class NcclCommunicator {
  public:
   // The constructor returns when all ranks of `world` have connected to each other. Throws CollectiveError if

@@ -29,13 +29,14 @@ inline constexpr char kWithoutNccl[] =
 // NCCL chooses the order of additions, which is not always rank order. The result of an all-reduce is bitwise
 // equal on all ranks.
 //
-// A watchdog thread looks for errors that NCCL reports after a call has returned, for a collective that does
-// not end within the timeout after its start on the GPU, and for a call of NCCL that launches a collective
-// and blocks longer than the timeout. In these cases the watchdog aborts the communicator. Then all
-// unfinished and later collectives fail with an error that has the first failure as its cause. Until a call
-// of Work::Wait, Work::interval or Barrier throws this error, a rank's compute stream continues with tensors
-// of undefined contents. The group's destructor aborts collectives in flight; if there are none, it waits
-// until the other ranks also destroy their groups, at most for the timeout.
+// A watchdog thread aborts the communicator if NCCL reports an error after a call has returned. The watchdog
+// also aborts the communicator if a collective runs on the GPU for longer than the timeout, or if an NCCL
+// call that launches a collective blocks for longer than the timeout. After the abort, all unfinished and
+// later collectives fail with an error that has the first failure as its cause. The abort does not stop the
+// compute stream, which continues with tensors of undefined contents. The program learns of the failure when
+// Work::Wait, Work::interval or Barrier throws CollectiveError. The group's destructor aborts collectives in
+// flight; if there are none, it waits until the other ranks also destroy their groups, at most for the
+// timeout.
 //
 // The argument `first_cause`, with which other backends find the rank that failed first, has no effect.
 // MakeNcclGroup throws InvalidInput for bad options or a device that is not a GPU, and in a build without

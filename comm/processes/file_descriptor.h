@@ -28,9 +28,9 @@ class FileDescriptor {
 // Raises this process's soft limit of open descriptors to its hard limit (RLIMIT_NOFILE).
 void RaiseDescriptorLimit();
 
-// Opens the file `path` with open(2) and the flags `flags`. Only the owner can read and write a file that
-// this function creates. Throws std::system_error, which names the path, if the file cannot be opened. The
-// descriptor is closed when this process executes a program (close-on-exec).
+// Opens the file `path` with open(2) and the flags `flags`. A file that OpenFile creates has mode 0600: only
+// its owner can read and write it. Throws std::system_error, which names the path, if the file cannot be
+// opened. The descriptor is closed when this process executes a program (close-on-exec).
 FileDescriptor OpenFile(const std::string& path, int flags);
 
 struct Pipe {

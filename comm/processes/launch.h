@@ -15,8 +15,7 @@ struct LaunchOptions {
   // passed, LaunchSelf does not wait for the rest of it.
   std::chrono::milliseconds settle{1000};
   // `finish` is the longest time from the end of the first rank to the end of the last rank. When this time
-  // has passed, LaunchSelf stops the ranks that still run. So a launch ends even if one rank hangs after all
-  // others have exited with 0. `finish` has no effect if with_mpirun is true.
+  // has passed, LaunchSelf stops the ranks that still run. `finish` has no effect if with_mpirun is true.
   std::chrono::milliseconds finish{60'000};
   // `grace` is the time from the signal that asks the ranks to stop (SIGTERM, or the signal that this process
   // received) until LaunchSelf kills the ranks that still run. If this process receives a second signal,
@@ -39,10 +38,9 @@ struct LaunchOptions {
 //   2  the first cause is a rank, or mpirun, that exited with 2 (bad arguments): the others were stopped
 //
 // The first cause is the first rank that a signal killed before LaunchSelf stopped the ranks. If no signal
-// killed a rank, the first cause is the first rank that exited with a status other than 0 and 1. Status 1
-// does not count at first, because a rank may exit with 1 only because another rank failed. If all ranks
-// exited with 0 or 1, or did not end, the first cause is the rank that failed first, or, if none failed, the
-// lowest-numbered rank that did not end in time.
+// killed a rank, the first cause is the first rank that exited with a status other than 0 and 1. If all
+// failed ranks exited with 1, the first cause is the rank that exited first among them. If no rank failed,
+// the first cause is the lowest-numbered rank that did not end in time.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
 // A rank that finds bad arguments calls IsFirstToReport, so that only one rank of a launch prints the error.

@@ -37,8 +37,9 @@ class StopSignals {
 
   // Returns a descriptor that is readable while a signal is waiting to be read with Next.
   int fd() const { return fd_.get(); }
-  // Returns the next SIGINT, SIGTERM or SIGHUP that has arrived; nullopt if there is none. After a Ctrl-C,
-  // the terminal has sent SIGINT also to the children that are in this process's process group.
+  // Returns a SIGINT, SIGTERM or SIGHUP that has arrived and that Next has not returned before; nullopt if
+  // there is none. After a Ctrl-C, the terminal has sent SIGINT also to the children that are in this
+  // process's process group.
   std::optional<int> Next();
 
  private:

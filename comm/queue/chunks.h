@@ -7,8 +7,8 @@
 
 #include "model/tensor/tensor.h"
 
-// Functions for the collectives of several backends: they divide a vector into one part for each rank or into
-// chunks, and run two stages for each chunk in a pipeline.
+// Functions for the collectives of several backends. These collectives divide a vector into one part for each
+// rank, or into chunks.
 namespace gradsync::comm {
 
 inline constexpr size_t kCacheLineBytes = 64;

@@ -24,8 +24,8 @@ inline constexpr int kSomebody = -2;
 // FirstCause may replace these two words by "rank N", where N is the rank that it finds.
 inline constexpr char kAnotherRank[] = "another rank";
 
-// The error that a backend throws if this rank's communication with other ranks fails. what() is the cause,
-// and usually names the other rank (the peer) if its number is known.
+// The error that a backend throws if this rank's communication with other ranks fails. what() is the cause of
+// the failure, and may name the other rank (the peer).
 class PeerError : public std::runtime_error {
  public:
   // `suspect` is the number of the rank that caused the failure as far as this rank knows (the rank that it
@@ -62,27 +62,27 @@ class PeerClosed : public PeerError {
 // the notes, it calls Store::Fail, unless the notes blame ranks in a circle: for example, rank 0 blames rank
 // 1, and rank 1 blames rank 0. Store::Fail makes the job fail with the cause that rank 0 found: if a
 // collective fails on another rank later, that rank's error message has this cause. If rank 0's process ends
-// without a call of Store::Fail, the notes are lost. If another rank then fails because a connection was
-// closed, that rank's error message says that rank 0 closed the connection. If the store does not answer for
-// five seconds when a rank writes a note that blames another rank, the rank's error message says that the
-// store of rank 0 does not answer. Ranks that have not joined a job (World::job is null) have no store, so
-// each of them reports only the failure that it has seen itself.
+// without a call of Store::Fail, the notes are lost. A rank that loses a connection after rank 0 has ended
+// reports that rank 0 closed the connection. If the store does not answer for five seconds when a rank writes
+// a note that blames another rank, the rank's error message says that the store of rank 0 does not answer.
+// Ranks that have not joined a job (World::job is null) have no store, so each of them reports only the
+// failure that it has seen itself.
 //
 // Thread-safe. On each rank of backend hierarchical, the whole group, the group within the host and the group
 // between hosts share one FirstCause object.
 class FirstCause {
  public:
-  // `patience` is added to the time for which Read waits for notes of other ranks. A rank that still waits
-  // for another rank writes its note only when its wait fails.
+  // Read waits for notes of other ranks for up to one second plus `patience` (exception: see Read). A rank
+  // that still waits for another rank writes its note only when its wait fails.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
   // Writes the note, which says which rank this rank blames for its `failure` and why, into the job's store.
   // Write takes at most six seconds: if the store does not answer by then, the note may be missing. Only the
   // first call on this object writes a note.
   void Write(const std::exception& failure);
-  // Waits for the notes of other ranks, and returns the text of the first cause. Read waits for notes for at
-  // most one second, plus `patience` unless this rank failed because a peer closed its connection
-  // (PeerClosed). If rank 0, whose process has the store, does not answer, Read waits one second more. Write
-  // must have been called before, because Read starts from this rank's own note.
+  // Returns the cause of the failure that came first, as far as the ranks' notes tell it. Call Write before
+  // Read. If this rank failed with PeerClosed, Read waits for other ranks' notes for at most one second.
+  // After any other failure, Read waits for these notes for at most one second plus the constructor's
+  // `patience`. If rank 0, which stores the notes, does not answer, Read waits one second longer.
   std::string Read();
 
  private:

@@ -21,8 +21,7 @@ void RunAlone(const Request& request);
 
 // Computes the output of the collective `request` on rank `rank` from the inputs of all ranks, and writes the
 // output into request.output. This process must be able to read all inputs. inputs[r] points to the input of
-// rank r. For short tensors, each rank of backend shm copies its input into memory that all ranks share, and
-// then calls RunFromInputs.
+// rank r.
 void RunFromInputs(const Request& request, int rank, std::span<std::byte* const> inputs);
 
 // A Signature has the properties of a Request that must be equal on all ranks, so that the ranks can notice

@@ -49,19 +49,18 @@ struct RequestQueueOptions {
   // failed first.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // `begin` is a function of the backend, or empty. It returns true if the thread that calls Work::Wait for
-  // `request` should run this request, and false if a communication thread should run it. RequestQueue::Issue
-  // calls `begin` only if no other request is unfinished, the queue has not failed, and the request can start
-  // at once: its function Request::prepare is empty, and the collective Request::after has ended. `begin` may
-  // itself run the first part of the request, such as copying this rank's input to memory that other ranks
-  // read. If `begin` returns true, Issue wakes no communication thread: the thread that calls Work::Wait runs
-  // the request, unless a communication thread starts it earlier.
+  // `begin` is a function that a backend may set to choose the thread that runs `request`. If `begin` returns
+  // false, a communication thread should run the request. RequestQueue::Issue calls `begin` only if no other
+  // request is unfinished, the queue has not failed, and the request can start at once: its function
+  // Request::prepare is empty, and the collective Request::after has ended. `begin` may itself run the first
+  // part of the request, such as copying this rank's input to memory that other ranks read. If `begin`
+  // returns true, Issue wakes no communication thread: the thread that calls Work::Wait runs the request,
+  // unless a communication thread starts it earlier.
   std::function<bool(const Request& request)> begin = {};
   // If waiters_help is true, a thread in Work::Wait runs queued requests, in order, until the request for
   // which it waits is done or no further request can start (none is queued, or num_threads requests are
-  // running). If waiters_help is false, a thread in Work::Wait runs queued requests only in two cases: the
-  // function `begin` returned true for the request for which the thread waits, or the queue has a function
-  // `divide`, and so no communication threads.
+  // running). If waiters_help is false, a thread in Work::Wait runs queued requests only if the function
+  // `begin` returned true for the request for which it waits, or if the queue has a function `divide`.
   bool waiters_help = false;
 };
 
@@ -95,9 +94,9 @@ class RequestQueue {
   void Abort(std::string_view cause);
   // Makes all unfinished and later requests fail because `operation`, a collective or an allocation, failed
   // with `exception`. Writes a note about the failure for the other ranks (FirstCause::Write), and then calls
-  // RequestQueueOptions::abort. Returns the text of the cause for error messages: the failure of the rank
-  // that failed first, or, if the group is inside a larger group (`is_part` is true), the text of
-  // `exception`. If this queue failed or was aborted before, Fail only returns that earlier cause.
+  // RequestQueueOptions::abort. Returns the cause for error messages: the failure of the rank that failed
+  // first. If RequestQueueOptions::is_part is true, returns the text of `exception` instead. If this queue
+  // failed or was aborted before, Fail only returns that earlier cause.
   std::string Fail(std::string_view operation, const std::exception& exception);
 
  private:

@@ -20,9 +20,9 @@ std::string MakeGreeting(const std::string& secret, const std::string& name, int
 // has connected, but at most until `deadline`. AcceptRanks calls `admits` with the socket of each new
 // connection, and closes the connection if `admits` returns false. AcceptRanks also closes a connection whose
 // first data is not greeting(r) of a rank r above `rank` that has not connected yet. A connection that sends
-// nothing does not delay other connections. Returns the lowest rank above `rank` that has not connected by
-// the deadline. Returns the number of ranks if all ranks above `rank` have connected. Throws
-// std::system_error if file descriptors or memory run out.
+// nothing does not delay other connections. AcceptRanks returns the lowest rank above `rank` that has not
+// connected by the deadline. If all ranks above `rank` have connected, AcceptRanks returns the number of
+// ranks. Throws std::system_error if file descriptors or memory run out.
 int AcceptRanks(const FileDescriptor& listener, int rank, const std::function<std::string(int)>& greeting,
                 const std::function<bool(const FileDescriptor&)>& admits,
                 std::vector<FileDescriptor>& sockets, Deadline deadline);

@@ -52,19 +52,19 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 // rank 0 listens on loopback if all ranks are on its host (world.local_size equals world.size). With ranks on
 // several hosts, rank 0 listens at the address by which other hosts most likely reach this host (OwnAddress).
 // The other ranks connect to rank 0. The two sides of a connection prove to each other that they know the
-// job's secret (comm/rendezvous/protocol.h). Then rank 0 compares the settings of each other rank with those
-// of rank 0. Rank 0 rejects a process whose job has another name or secret than the job of rank 0. It also
-// rejects a process that joins with the number of a rank whose process is still connected. With
-// file:///directory, a process may have read the file of another start (run) of rank 0; rank 0 then tells
-// this process to read the file and connect again.
+// job's secret (comm/rendezvous/protocol.h). After this proof, rank 0 compares each rank's settings (the
+// constructor's `terms`) with its own settings. Rank 0 rejects a process whose job has another name or secret
+// than the job of rank 0. It also rejects a process that joins with the number of a rank whose process is
+// still connected. With file:///directory, a process may have read an outdated file, which an earlier process
+// of rank 0 wrote. Rank 0 tells a process with an outdated file to read the file again and to connect again.
 class Job {
  public:
   // The constructor returns when all ranks have joined the job. Throws InvalidInput if the url
   // `world.rendezvous` is malformed. Throws CollectiveError, with a message of one line, in three cases:
-  // - Ranks are missing after the timeout: "rank 0: rank 1 did not arrive at file:///x within 60.0 s;
-  //   arrived: 0, 2".
-  // - The settings (`terms`) of a rank differ from those of rank 0: "rank 0: --seed: rank 0 has 1, rank 1 has
-  //   2".
+  // - If ranks are missing after the timeout, the message is, for example: "rank 0: rank 1 did not arrive at
+  //   file:///x within 60.0 s; arrived: 0, 2".
+  // - If a rank's settings (`terms`) differ from rank 0's, the message of CollectiveError is, for example:
+  //   "rank 0: --seed: rank 0 has 1, rank 1 has 2".
   // - The constructor also throws CollectiveError if this rank cannot use the rendezvous, for example because
   //   it cannot listen at the address.
   Job(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
@@ -108,10 +108,10 @@ class Job {
 // are equal on all ranks, and each rank learns which ranks share a host. Either all ranks call JoinJob before
 // any of them makes a process group, or no rank calls JoinJob. If no rank calls JoinJob, each process group
 // forms a job of its own. JoinJob raises this process's limit of open descriptors to the hard limit, because
-// each rank needs up to four descriptors for each other rank. Returns a copy of `world`, with the new Job in
-// `job`, and with the local_rank and local_size that follow from the hosts of the ranks. Process groups that
-// are made with this copy use this Job. If `world` has only one rank, does nothing and returns `world`.
-// Throws the exceptions of Job's constructor.
+// each rank needs up to four descriptors for each other rank. Returns a copy of `world` with the new Job
+// (World::job), and with this rank's correct local_rank and local_size. Process groups that are made with
+// this copy use the new Job. If `world` has only one rank, JoinJob makes no Job, and returns `world`
+// unchanged. Throws the exceptions of Job's constructor.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
 // Returns, for each rank of `world`, a text that identifies its host (Job::hosts), or one empty text if

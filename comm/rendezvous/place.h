@@ -14,8 +14,9 @@ struct Rank0 {
   std::string run;
 };
 
-// Says how the ranks of a job find rank 0: at tcp://host:port, or at the address that rank 0 writes to a file
-// in the directory file:///directory. In this directory, each job that has a name uses a file of its own.
+// A Place object is the place (rendezvous) at which the ranks of a job find rank 0. With tcp://host:port,
+// rank 0 listens at host:port. With file:///directory, rank 0 writes its address to a file in the directory.
+// In this directory, each job that has a name uses a file of its own.
 class Place {
  public:
   // The constructor throws InvalidInput, which quotes `url`, if `url` is malformed.

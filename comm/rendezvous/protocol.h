@@ -94,9 +94,9 @@ std::string ComputeMac(const std::string& key, const std::string& text);
 // differ.
 bool IsSameMac(const std::string& a, const std::string& b);
 
-// Returns the HMAC by which rank 0 proves to a client that it knows `secret`. `hello` is the payload of the
-// first frame (kHello), which the client has sent. `nonce` is the random number that rank 0 has chosen for
-// this connection.
+// Returns the HMAC by which rank 0 proves to a client that rank 0 knows `secret`. `hello` is the payload of
+// the first frame (kHello), which the client has sent. `nonce` is the random number that rank 0 has chosen
+// for this connection.
 std::string ProofOfRank0(const std::string& secret, const std::string& hello, const std::string& nonce);
 // Returns the HMAC by which a rank other than rank 0 proves to rank 0 that it knows `secret`. `rest` is the
 // payload of this rank's request to join (kJoin), without its first field, which is this HMAC.

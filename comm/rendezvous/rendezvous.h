@@ -24,8 +24,8 @@ class Rendezvous {
   // Waits until all ranks of the group have called Exchange, and returns, in rank order, the value that each
   // rank gave for this rank. `own` has the values that this rank gives: own[r] is for rank r; if `own` has
   // only one element, this element is for all ranks. Throws CollectiveError if the process of rank 0 has
-  // ended or the job has failed. Also throws CollectiveError if ranks are missing at deadline(): "rank 0:
-  // rank 1 did not arrive at file:///x within 60.0 s; arrived: 0, 2".
+  // ended or the job has failed. Also throws CollectiveError if a rank has not called Exchange by deadline():
+  // "rank 0: rank 1 did not arrive at file:///x within 60.0 s; arrived: 0, 2".
   std::vector<std::string> Exchange(const std::vector<std::string>& own);
 
   std::vector<std::string> hosts() const;

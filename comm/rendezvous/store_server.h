@@ -76,14 +76,15 @@ class StoreServer : public Store {
   // the server close the oldest of these 64 connections.
   void RejectOldest();
   void Serve(Connection& connection);
-  // Checks a client's job, run and secret, and lets it join as a rank. Returns true when all ranks have
-  // joined and this client has been sent kYes; returns false if the client does not become a rank of the job.
+  // Checks a client's job, run and secret, and lets the client join the job as a rank. Returns true when all
+  // ranks have joined and rank 0 has accepted this client by a frame kYes. Returns false if the client does
+  // not become a rank of the job.
   bool Admit(Connection& connection);
-  // Returns the answer to kJoin, a client's request to join as `rank`. Waits until all ranks have joined, the
-  // job has failed, or rank 0 ends. The answer is kNo, which rejects the client, if another client that has
-  // joined as `rank` is still connected one second after the request. The answer is kLater, after which the
-  // client tries again, if the request came after all ranks had joined, or if rank 0 ends before all ranks
-  // have joined.
+  // Returns the answer to kJoin, a client's request to join as `rank`. AnswerToJoin waits until all ranks
+  // have joined, the job has failed, or rank 0 destroys the StoreServer. The answer is kNo, which rejects the
+  // client, if another client that has joined as `rank` is still connected one second after the request. The
+  // answer is kLater, after which the client tries again, if the request came after all ranks had joined, or
+  // if rank 0 destroys the StoreServer before all ranks have joined.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   void Answer(Connection& connection);
   // Returns the frame (message), of type kFailed or kRefused, with which rank 0 tells another rank the cause
@@ -92,10 +93,9 @@ class StoreServer : public Store {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }
   // Called before rank 0 closes a client's connection: may send the client a last frame for which the client
-  // has not asked. If the job has failed and the client is a rank of the job, sends the cause, which the
-  // client can read from its socket even after rank 0 has ended. A client that has not joined receives the
-  // frame kLater, which tells it to connect again, if rank 0 ends or if RejectOldest has ended this
-  // connection.
+  // has not asked. If the job has failed, a client that is a rank of the job receives the cause of the
+  // failure. A client that has not joined receives the frame kLater, which tells it to connect again, if rank
+  // 0 destroys the StoreServer or if RejectOldest has ended this connection.
   void SendGoodbye(Connection& connection, bool is_rank);
   void MarkInformed(int rank);
 

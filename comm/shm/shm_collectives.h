@@ -30,8 +30,8 @@ class SharedBuffers {
   void Remove(const SharedMemory* memory);
   Location Find(const void* data) const;
   // In the shared buffer with the number place.buffer, each rank has a part. Returns the address, in this
-  // process, of the byte that is place.offset_bytes after the start of the part of `rank`. The buffer must
-  // have been added by Add, and not removed by Remove.
+  // process, of the byte that is place.offset_bytes after the start of the part of `rank`. The buffer
+  // place.buffer must still be in this table: added by Add, and not yet removed by Remove.
   std::byte* At(int rank, const Location& place) const;
 
  private:
@@ -54,9 +54,10 @@ class SharedBuffers {
 // rank compares the notices of all ranks with that of rank 0. If a notice describes another collective than
 // the notice of rank 0, the collective fails. Each rank has memory for two notices, and overwrites the older
 // one only when all ranks have read it. The inputs are exchanged in one of three ways:
-// - Each rank copies a short input into its notice, and computes its own output from the inputs in all
-//   notices. An input is short if the bytes of this rank's input or output, whichever is larger, times the
-//   number of other ranks are at most 64 KiB, or 8 KiB if the input is in a shared buffer.
+// - Each rank copies a short input into its notice (its description of the collective), and computes its own
+//   output from the inputs in all notices. An input is short if the bytes of this rank's input or output,
+//   whichever is larger, times the number of other ranks are at most 64 KiB, or 8 KiB if the input is in a
+//   shared buffer.
 // - Longer inputs that are all in the same shared buffer (SharedBuffers) are read in this buffer, without a
 //   copy. In an all-reduce of such inputs, each rank reduces its slice of all inputs, in rank order, and
 //   writes the result to the tensors of all ranks.
@@ -78,9 +79,10 @@ class ShmCollectives {
   bool Begin(const Request& request);
   // Runs the collective `request`, and returns when this rank has its result. First writes this rank's notice
   // of `request`, unless a call of Begin has written it, and waits until all ranks have written their
-  // notices. If the notices do not contain all inputs, Run also waits for the other ranks while the ranks
-  // exchange their inputs. Throws PeerError if this rank has to wait for a rank that has ended, or waits for
-  // another rank for longer than the timeout. Throws std::runtime_error if ranks issue different collectives.
+  // notices. If any rank's input is too long for its notice, Run also waits for the other ranks while the
+  // ranks exchange their inputs. Throws PeerError if this rank has to wait for a rank that has ended, or
+  // waits for another rank for longer than the timeout. Throws std::runtime_error if ranks issue different
+  // collectives.
   void Run(const Request& request);
 
  private:

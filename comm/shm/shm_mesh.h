@@ -97,8 +97,8 @@ class ShmMesh {
   // Sleeps until `rank` calls Step again, any rank calls Abort, or `at_most` has passed. Returns immediately
   // if the step counter of `rank` is already at least as high as the calling rank's counter.
   void Sleep(int rank, std::chrono::nanoseconds at_most) const;
-  // Throws PeerError if another rank has ended or called Abort before that other rank's step counter reached
-  // `steps`, or if this rank has called Abort.
+  // Throws PeerError if this rank has called Abort. Also throws PeerError if another rank has ended or called
+  // Abort, and the step counter of that other rank (its calls of Step) has not reached `steps`.
   void ThrowIfGone(uint32_t steps) const;
   void SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadline deadline) const;
   FileDescriptor ReceiveFile(int rank, size_t expected_bytes, Deadline deadline) const;

@@ -17,14 +17,14 @@ namespace gradsync::comm {
 // If a rank ends before it has done its part of a collective, or another rank waits for this part for longer
 // than the timeout, all unfinished and all later collectives of the process group fail. A rank that waits in
 // a collective notices the death of another rank within about 50 ms. The system frees the shared memory when
-// no process has it mapped any more. If an allocation (Allocate) fails on one rank, the process group fails
-// on all ranks. If a rank destroys its process group while collectives are unfinished, these collectives fail
-// on this rank, and on each other rank that waits for this rank. The process group's destructor does not wait
-// for other ranks.
+// no process has it mapped any more. If ProcessGroup::Allocate throws on one rank, all unfinished and later
+// collectives fail on all ranks. If a rank destroys its process group while collectives are unfinished, these
+// collectives fail on this rank, and on each other rank that waits for this rank. The process group's
+// destructor does not wait for other ranks.
 //
-// MakeShmGroup returns when all ranks are connected. Throws CollectiveError if ranks are missing or memory
-// cannot be shared, and InvalidInput for bad options or ranks of several hosts. `device` is not used:
-// MakeProcessGroup checks that it is the CPU.
+// MakeShmGroup returns when all ranks of options.world are connected. Throws CollectiveError if ranks are
+// missing or memory cannot be shared, and InvalidInput for bad options or ranks of several hosts.
+// MakeShmGroup ignores `device`; its caller, MakeProcessGroup, checks that the device is the CPU.
 std::unique_ptr<ProcessGroup> MakeShmGroup(const GroupOptions& options, const model::DevicePtr& device,
                                            std::shared_ptr<FirstCause> first_cause);
 

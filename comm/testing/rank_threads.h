@@ -48,12 +48,11 @@ struct TestedWorld {
   std::string backend;
   int size;
 };
-// Returns the pairs of backend and number of ranks with which a test runs; the backends are those of
-// ThreadBackends(). "local" and each backend whose ranks must be on one host are paired with each number of
-// ranks in the list `in_memory`. The remaining backends are slower: each of them without
-// ProcessGroup::host_group is paired with each number of ranks in the list `others`. A backend with
-// ProcessGroup::host_group is paired only with 4 ranks (two on each of two hosts), or only with 2 ranks if
-// this machine has no network. If `others` is empty, backends with ProcessGroup::host_group are left out.
+// Returns the combinations of a backend from ThreadBackends() and a number of ranks with which a
+// parameterised test runs. "local" and each backend whose ranks must be on one host get every number of ranks
+// in the argument `in_memory`. A backend that can connect several hosts, but has no ProcessGroup::host_group,
+// gets every number of ranks in the argument `others`. A backend with ProcessGroup::host_group gets only 4
+// ranks (or only 2 ranks if OuterAddress() is empty), and is left out if `others` is empty.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
 // Returns the address from which this host sends to other hosts; empty if there is no network.

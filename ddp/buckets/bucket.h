@@ -21,10 +21,10 @@ struct Bucket {
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
   // 0 if the collective sends the bucket's gradients themselves; else the size in bytes of the tensor that
-  // the collective writes. With the class TouchedRows, this tensor holds a message from each rank: those rows
-  // of the bucket's only gradient that may be nonzero. With the strategy topk, the tensor holds a message
-  // from each rank: the elements that this rank sends. With the strategy bf16_wire, the tensor holds the
-  // gradients in bf16.
+  // the collective writes. With the class TouchedRows, the collective's tensor holds a message from each
+  // rank: those rows of the bucket's only gradient that may be nonzero. With the strategy topk, the
+  // collective's tensor holds the elements that each rank sends. With the strategy bf16_wire, the
+  // collective's tensor holds the bucket's gradients in bf16.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
   // The number of hosts if the ranks send the bucket through a comm::HostGroup; else 1. The collectives of a
@@ -64,8 +64,8 @@ struct BucketPlan {
   std::vector<Bucket> buckets;
 
   int64_t numel() const;
-  // Returns the least number of bytes, as a mean over `world_size` ranks, that a rank must send in the
-  // collectives of all buckets together.
+  // Returns how many bytes each of `world_size` ranks must send at least, on average, if every bucket is sent
+  // once.
   double SentBytes(int world_size) const;
 };
 
@@ -96,10 +96,10 @@ BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes, bool small_first,
                       bool small_last);
 
-// Adds to `plan` a bucket with only `param`. In this bucket the ranks all-gather some rows of the gradient of
-// `param` (`messages_bytes`: see Bucket). `order` lists `param` and all parameters of `plan`. The parameters
-// of `plan` must be in its buckets in the same order as in `order`. The new bucket comes directly before the
-// first bucket whose last parameter is after `param` in `order`, or, if there is none, at the end.
+// Adds to `plan` a bucket with only `param`. The new bucket's collective is an all-gather, and its member
+// Bucket::messages_bytes becomes `messages_bytes`. `order` lists `param` and all parameters of `plan`. The
+// parameters of `plan` must be in its buckets in the same order as in `order`. The new bucket comes directly
+// before the first bucket whose last parameter is after `param` in `order`, or, if there is none, at the end.
 void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model::Parameter* const> order,
                  BucketPlan& plan);
 
@@ -131,10 +131,9 @@ model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& grou
 // depend on the order of the parameters.
 model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
-// Returns a buffer for each bucket: a view of one zeroed tensor that is no larger than all buckets together,
-// each padded to cache lines. A bucket's buffer may overlap buffers of earlier buckets, but not those of the
-// (window - 1) buckets directly before it. So `window` consecutive buckets can be in use at once. Returns no
-// buffers for an empty plan.
+// Returns a buffer for each bucket; all buffers are views of one zeroed tensor. A bucket's buffer may overlap
+// buffers of earlier buckets, but not those of the (window - 1) buckets directly before it. So `window`
+// consecutive buckets can be in use at once. Returns no buffers for an empty plan.
 std::vector<model::Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group);
 // Returns one buffer for each bucket, in memory that all ranks of `group` share
 // (ProcessGroup::AllocateShared). Returns no buffers if the ranks of `group` cannot share memory, for example

@@ -47,9 +47,8 @@ class PlacedBuckets : public OverlappedBuckets {
   PlacedBuckets(const Traits& traits, const StrategyContext& context);
 
   // A derived class calls AdoptLayout in each step, when the collectives of all buckets are done. In the
-  // first step, AdoptLayout makes the buckets of all later steps, as the options ready_order and rows say. In
-  // later steps AdoptLayout does nothing. With views=1, the next BeginStep makes each gradient a view of its
-  // new place in the buckets.
+  // first step, AdoptLayout makes the buckets that all later steps use. In later steps AdoptLayout does
+  // nothing. With views=1, the next BeginStep makes each gradient a view of its new place in the buckets.
   void AdoptLayout();
 
  private:

@@ -15,11 +15,12 @@ namespace gradsync::ddp {
 // order, so the result is bitwise equal on all ranks. An all-reduce of whole gradients that adds in rank
 // order gives the same result as a TouchedRows object.
 //
-// The function Agree, which all ranks call once, fixes, for all later steps, the maximum number of gradient
-// rows in one rank's message. In each later step every rank sends one message with its touched rows, and
-// receives the messages of all ranks. If a rank has more rows than this maximum, or its gradient is dense in
-// a step, its message has a flag instead of rows. All ranks then send the whole gradient. All messages have
-// room for the maximum number of rows, so they have one size.
+// All ranks call the function Agree once. Agree sets the maximum number of gradient rows in one rank's
+// message. In each step after the call of Agree, every rank sends one message with its touched rows, and
+// receives the messages of all ranks. If a rank has touched more rows than the maximum that Agree set, or its
+// gradient is dense, its message has a flag instead of rows. If any message has the flag, the ranks
+// all-reduce the whole gradient. All messages have room for the maximum number of rows, so they have one
+// size.
 class TouchedRows {
  public:
   // Returns a TouchedRows object for each parameter of `params` whose gradient is cheaper to send by rows.
@@ -27,8 +28,8 @@ class TouchedRows {
   // than the whole gradient. `max_rows` is the maximum number of rows in one rank's message: the number of
   // row indices, including repeated ones, that operations on rank 0 listed for the parameter in this step
   // (Parameter::touched_rows). If the embedding has fewer rows than this number, `max_rows` is the
-  // embedding's number of rows. All ranks must call Agree at the end of the same step. Gradients must be on
-  // the CPU. Throws CollectiveError if the broadcast of `max_rows` from rank 0 fails.
+  // embedding's number of rows. All ranks must call Agree at the end of the same step. The gradients of
+  // `params` must be on the CPU. Throws CollectiveError if the broadcast of `max_rows` from rank 0 fails.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
