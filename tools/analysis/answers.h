@@ -64,8 +64,9 @@ enum class State {
 
 // A Choice is the recommendation among the rows of one setting (model, batch size, ...) that have the same
 // baseline. A row takes part in a choice, that is, it may be recommended, if its gradients are exact by
-// design (Measurement::is_exact) and its Comparison::no_verdict is empty. A row other than the baseline also
-// needs a Comparison::verdict. It has none (kNone), for example, if a check found a wrong result.
+// design (Measurement::is_exact) and its Comparison::no_verdict is empty. A row other than the baseline must
+// also have a verdict: its Comparison::verdict is not kNone. The verdict is kNone, for example, if a check
+// found a wrong result.
 //
 // The members `candidates`, `behind` and `state` are computed from the bounds of FindLeads: lower bounds of
 // how much longer each row's step is than each other row's step.
@@ -142,7 +143,7 @@ std::string NoVerdict(const Settings& settings);
 // text is empty if the baseline strategy was measured over the backends of all rows.
 std::string NotCompared(const Settings& settings);
 
-// Returns the flag --time (in seconds, for all launches together) of a new measurement that decides an
+// Returns the value of --time (in seconds, for all launches together) with which a new measurement decides an
 // undecided difference with a probability of 80 %. A difference is decided if it is shown to be different
 // from 0, or to be at most kEqualWithin (3 %). Assumes that the estimated difference is the true one, and
 // that its interval narrows with the square root of the measured time.
@@ -150,8 +151,8 @@ double SecondsToDecide(const Setting& setting, const Estimate& difference);
 // Returns the benchmark's flags for a new measurement that would probably show that `difference` is not 0, or
 // that it is at most kEqualWithin. Examples: "`--time=5m`" and, with 12 launches, "`--time=5m --repeats=12`".
 // If the variation between launches makes the interval wide, the flags ask for more launches. `share` is 1 if
-// the new measurement has all rows of `setting`. Otherwise `share` is the time of one turn of each of its
-// rows, divided by Setting::round_s (one turn of each row of `setting`).
+// the new measurement has all rows of `setting`. Otherwise `share` is the time of one turn of each row of the
+// new measurement, divided by Setting::round_s (one turn of each row of `setting`).
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools

@@ -16,9 +16,9 @@ namespace gradsync::tools {
 // probability of a wrong interval).
 void EstimateInTurn(Setting* setting);
 
-// Estimates how much the differences between rows and their baselines in step time vary from launch to
-// launch. A launch is one start of all processes. The result is that of EstimateLaunches for the differences
-// in each round.
+// Estimates how much the differences between the step times of rows and of their baselines vary from launch
+// to launch (a launch is one start of all processes). Returns what EstimateLaunches returns for the
+// differences.
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
 // CompareSteps returns, for each RowPair, how much longer the step of the row `own` is than the step of the

@@ -128,7 +128,7 @@ struct Setting {
   // `costs` have the order of `rows`. The row of a strategy without communication, or of PyTorch, has no
   // comparison unless it is the baseline itself. A row also has no comparison if the baseline strategy was
   // not measured over the row's backend. A cost is a difference to a strategy without communication, so
-  // `costs` is empty if there is no such strategy.
+  // `costs` is empty if no such strategy was measured.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
@@ -146,9 +146,9 @@ struct Setting {
   Setting(Setting&&) = default;
   Setting& operator=(Setting&&) = default;
 
-  // Returns true if void_reason is empty and the strategies were measured in turn: in each round, one step or
-  // a few successive steps of each strategy. If takes_turns() is false, differences between rows have no
-  // intervals.
+  // Returns true if void_reason is empty (the rows may be compared) and the strategies were measured in turn:
+  // in each round, one step or a few successive steps of each strategy. If takes_turns() is false,
+  // differences between rows have no intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
   // Returns the number of rows that every launch (one start of all ranks) measured, not only the first one.
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
