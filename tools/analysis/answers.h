@@ -130,8 +130,7 @@ std::string ChooseForLaunches(const Settings& settings);
 std::string WriteSentence(const Choice& choice);
 // Returns a sentence with the interval of each baseline's cost of synchronisation: "core costs 19 to 26 ms of
 // its 98.8 ms step over gloo." The cost is the baseline's step time minus the step time without
-// communication. Returns an empty text if no cost is known, or if the costs of more than four baselines are
-// known.
+// communication. Returns an empty text if no cost is known, or if more than four are known.
 std::string CostSentence(const Settings& settings);
 // Returns "No verdict. " and the void_reason (for example, too few steps) of the first setting that has one;
 // empty if no setting has a void_reason.

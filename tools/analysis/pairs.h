@@ -17,8 +17,7 @@ namespace gradsync::tools {
 void EstimateInTurn(Setting* setting);
 
 // Estimates how much the differences between the step times of rows and of their baselines vary from launch
-// to launch (a launch is one start of all processes). Returns what EstimateLaunches returns for the
-// differences.
+// to launch (see EstimateLaunches). A launch is one start of all processes.
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
 // CompareSteps returns, for each RowPair, how much longer the step of the row `own` is than the step of the
@@ -41,10 +40,9 @@ std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs
 
 // Returns lower confidence bounds bounds[i][j]: the step of comparisons[i].row is longer than the step of
 // comparisons[j].row by at least bounds[i][j], a fraction of the step of the baseline that all comparisons
-// share. LeastDifferences computes these one-sided bounds, after Hsu's comparisons with the best. If row i is
-// truly the fastest, the probability that one of its bounds[i][j] is above 0 is at most 5 %. So row i may be
-// the fastest unless one of its bounds[i][j] is above 0. All bounds are NaN if Setting::takes_turns() is
-// false.
+// share. LeastDifferences computes these one-sided bounds. If row i is truly the fastest, the probability
+// that one of its bounds[i][j] is above 0 is at most 5 %. So row i may be the fastest unless one of its
+// bounds[i][j] is above 0. All bounds are NaN if Setting::takes_turns() is false.
 std::vector<std::vector<double>> FindLeads(const Setting& setting,
                                            const std::vector<const Comparison*>& comparisons);
 bool MayBeFastest(const std::vector<double>& leads);

@@ -36,8 +36,8 @@ struct PublishedStatistics {
   size_t n = 0;                            // number of steps; 0 if unknown
 };
 
-// The values with one name, such as "forward_ns" (the time of forward), in all steps of a measurement. The
-// values are in seconds.
+// The values with one name, such as "forward_ns" (the time of forward), in all steps of a measurement, in
+// seconds.
 struct Series {
   // `max` has, for each step, the largest of all ranks' values, because a step ends when the last rank has
   // finished. Only in the series skew_ns (kSkew), `max` has the mean of the values of all ranks but the
@@ -83,8 +83,7 @@ enum class Stage { kNone, kChoosing, kDeciding };
 
 // The records of all ranks about one configuration (strategy, model, batch size, ...), combined.
 struct Measurement {
-  // The record of rank 0 (or, if it is missing, of the rank with the lowest number) from the first launch,
-  // without its lists of measured times.
+  // The record of the rank with the lowest number in the first launch, without lists of measured times.
   bench::Record record;
   std::map<std::string, Series, std::less<>> series;  // series by names of samples
   size_t num_steps = 0;
@@ -96,8 +95,8 @@ struct Measurement {
   std::string numa_nodes;        // of each rank, such as "0,1"; empty if all are equal
   // A container may have a quota of CPU time for each period of, say, 100 ms. cpu_periods is the number of
   // periods during the run. throttled_periods is the number of periods in which the quota was used up.
-  // cpu_periods and throttled_periods are maxima over ranks, summed over launches. Without a quota,
-  // cpu_periods and throttled_periods are 0.
+  // cpu_periods and throttled_periods are maxima over ranks, summed over launches; both are 0 without a
+  // quota.
   int64_t cpu_periods = 0, throttled_periods = 0;
 
   // Results of the benchmark's checks on all ranks: the largest errors of gradients and of parameters (NaN if

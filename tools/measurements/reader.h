@@ -68,9 +68,9 @@ RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter
                       Problems* problems);
 
 // Returns an error message for the case that no record in `inputs` can be used. The message names only the
-// first input. If inputs[0] is "results", the message is "results: no record in it that could be used". If
-// inputs[0] is a directory without *.jsonl and *.jsonl.gz files, the message names up to five files and
-// directories in it: "results: no records (*.jsonl) in it, but a.txt, b.txt".
+// first input, inputs[0], for example "results": "results: no record in it that could be used". If inputs[0]
+// is a directory without *.jsonl and *.jsonl.gz files, the message names up to five files and directories in
+// it: "results: no records (*.jsonl) in it, but a.txt, b.txt".
 std::string WhyNoRecords(const std::vector<std::string>& inputs);
 
 }  // namespace gradsync::tools

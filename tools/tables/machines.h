@@ -15,7 +15,7 @@ using MeasuredPlace = std::pair<std::string, const Measurement*>;
 // 2 CPUs, Linux 6.1.0; its ranks reach 174 to 181 GFLOP/s.` In the example, the sum of all ranks' speeds was
 // at least 174 and at most 181 GFLOP/s in each measurement. If the rows are from several machines, the
 // sentence says for each machine which of the names in `places`, such as "batch 2", were measured on it. The
-// sentence leaves out figures from publications. Returns an empty text if no measurement's record describes a
+// sentence leaves out published figures. Returns an empty text if no measurement's record describes a
 // machine.
 std::string MachinesText(const std::vector<MeasuredPlace>& places);
 std::string MachinesText(const Settings& settings);

@@ -23,8 +23,8 @@ std::string Text(const Table& table, size_t row, std::string_view column);
 using Change = std::function<void(bench::Record&)>;
 
 // Returns an invented measurement of a training on two ranks, as if //bench:ddp had made it. The function
-// `change` modifies each rank's record before the records of the two ranks are combined into the measurement.
-// The training has four steps, which take 20, 20, 30 and 40 ms, multiplied by `factor`, on the slower rank of
+// `change` modifies each rank's record before the two ranks' records are combined into the measurement. The
+// training has four steps, which take 20, 20, 30 and 40 ms, multiplied by `factor`, on the slower rank of
 // each step.
 Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change = {});
 
