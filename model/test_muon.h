@@ -27,8 +27,8 @@ struct MuonReference {
   double rate, decay;
   ReferenceMatrix mean = {};
 
-  // In each step, Muon subtracts the product of a factor and an orthogonalized matrix from the parameter
-  // `value`. Returns this factor.
+  // Returns the factor by which Muon multiplies the orthogonalized momentum before subtracting it from the
+  // parameter `value`.
   double SizeOf(const ReferenceMatrix& value) const {
     return rate * 0.2 * std::sqrt(static_cast<double>(std::max(value.rows(), value.cols())));
   }

@@ -7,8 +7,7 @@
 
 // Makes random numbers. For one seed, the numbers are equal on every machine and with any number of threads,
 // and do not depend on the numbers that were drawn earlier. The 32-bit word from which number i of a stream
-// (a sequence of random numbers) is made depends only on (seed, stream, i). The distributions of the C++
-// standard library are not used, because their numbers may differ between implementations.
+// (a sequence of random numbers) is made depends only on (seed, stream, i).
 namespace gradsync::model {
 
 // Returns four random 32-bit words for each (key, counter), by Philox4x32-10: Salmon, Moraes, Dror and Shaw,
@@ -32,16 +31,16 @@ std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t cou
 
 // Fills `tensor` (f32 or f64) with random numbers of the normal distribution with mean 0 and standard
 // deviation `stddev`, truncated at -3 and 3 stddev. The numbers are rounded to f32 also for an f64 tensor, so
-// both dtypes get equal values. Throws InvalidInput for another dtype.
+// both dtypes get equal values. Throws InvalidInput unless `tensor` is f32 or f64.
 void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (f32 or f64) with random numbers low + (high - low) * k / 2^24, where k is a uniform random
 // integer of [0, 2^24). If `low` is not 0, rounding may produce `high` itself. The numbers are rounded to f32
-// also for an f64 tensor, so both dtypes get equal values. Throws InvalidInput for another dtype.
+// also for an f64 tensor, so both dtypes get equal values. Throws InvalidInput unless `tensor` is f32 or f64.
 void FillUniform(const Tensor& tensor, double low, double high, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (i32) with random integers of [0, upper), uniformly distributed up to a relative error of
-// upper / 2^32. Throws InvalidInput for another dtype, or if `upper` is outside [1, 2^31).
+// upper / 2^32. Throws InvalidInput if `tensor` is not i32, or if `upper` is outside [1, 2^31).
 void FillUniformIntegers(const Tensor& tensor, int64_t upper, uint64_t seed, uint64_t stream);
 
 }  // namespace gradsync::model

@@ -53,9 +53,9 @@ class Transformer : public Model {
   // of norms are 1. A parameter's initial values depend on `seed`, on its shape and on its index in
   // parameters(), but not on `device` or `dtype`.
   //
-  // `dtype` is the dtype of activations: f32, f64 or bf16. With f32 or f64, parameters, their gradients and
-  // the loss have the same dtype. With bf16, parameters, their gradients and the loss are f32, and each
-  // matrix also has a copy in bf16 (Parameter::Copy).
+  // `dtype` is f32, f64 or bf16. With f32 or f64, activations, parameters, their gradients and the loss have
+  // the dtype `dtype`. With bf16, activations are bf16; parameters, their gradients and the loss are f32.
+  // With bf16, each matrix also has a copy in bf16 (Parameter::Copy).
   Transformer(TransformerConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const TransformerConfig& config() const { return config_; }

@@ -15,8 +15,7 @@ std::vector<FunctionCase> SmallVisionCases();
 // share the work.
 std::vector<FunctionCase> LargeVisionCases();
 // Returns test cases with small and with large shapes for the CUDA kernels of the operations. In these test
-// cases, activations have blocks of one channel (layout NCHW) or one block of all channels (NHWC), because
-// the CUDA kernels support no other blocks.
+// cases, activations have the layout NCHW or NHWC, because the CUDA kernels support no other layouts.
 std::vector<FunctionCase> CudaVisionCases();
 
 }  // namespace gradsync::model

@@ -9,25 +9,22 @@
 // successive timed steps, whose mean time counts as the time of one step.
 namespace gradsync::tools {
 
-// Computes the estimates of a setting whose strategies took turns, so that each took a step in every round:
-// how much longer the step of each row is than the step of this row's baseline (Comparison::estimate), and
-// the costs of synchronisation (Setting::costs). Also sets the setting's num_rounds, round_s (the duration of
-// one round), num_launches, num_looks (planned checks whether intervals are narrow enough) and confidence
-// (the allowed probability of a wrong interval).
+// Computes the estimates of a setting whose strategies had one turn each in every round. Sets
+// Comparison::estimate (how much longer a row's step is than its baseline's step) and Setting::costs (the
+// costs of synchronisation). Also sets the setting's num_rounds, round_s (the duration of one round),
+// num_launches, num_looks (planned checks whether intervals are narrow enough) and confidence (the allowed
+// probability of a wrong interval).
 void EstimateInTurn(Setting* setting);
 
-// Returns how much the differences between rows' step times and their baselines' vary from launch to launch
-// (a launch is one start of all processes). LaunchEffect::inflation is the variance of the differences' means
-// over single launches, divided by the variance that these means would have if only the rounds within a
-// launch scattered; it is 1 if this quotient is below 1 or unknown.
+// Estimates how much the differences between the step times of rows and of their baselines vary from launch
+// to launch (see EstimateLaunches). A launch is one start of all processes.
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
 // CompareSteps returns, for each RowPair, how much longer the step of the row `own` is than the step of the
 // row `base`, as a fraction of the step of `base`. With a probability of at least 95 %, the intervals of all
 // differences that a call returns contain the true differences. The lower end of an interval is never below
 // -1 (100 % shorter), because no step takes less than 0 seconds. Estimates have no intervals if
-// Setting::takes_turns() is false: the rows were not measured in turn (each in every round), or
-// Setting::void_reason forbids comparing them.
+// Setting::takes_turns() is false.
 struct RowPair {
   const Row* own;
   const Row* base;
@@ -43,10 +40,9 @@ std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs
 
 // Returns lower confidence bounds bounds[i][j]: the step of comparisons[i].row is longer than the step of
 // comparisons[j].row by at least bounds[i][j], a fraction of the step of the baseline that all comparisons
-// share. LeastDifferences computes these one-sided bounds, after Hsu's comparisons with the best. With a
-// probability of at least 95 %, all bounds[i][j] of the truly fastest row i are at most 0. So row i may be
-// the fastest unless one of its bounds[i][j] is above 0. All bounds are NaN if Setting::takes_turns() is
-// false: the rows were not measured in turn, or Setting::void_reason forbids comparing them.
+// share. LeastDifferences computes these one-sided bounds. If row i is truly the fastest, the probability
+// that one of its bounds[i][j] is above 0 is at most 5 %. So row i may be the fastest unless one of its
+// bounds[i][j] is above 0. All bounds are NaN if Setting::takes_turns() is false.
 std::vector<std::vector<double>> FindLeads(const Setting& setting,
                                            const std::vector<const Comparison*>& comparisons);
 bool MayBeFastest(const std::vector<double>& leads);

@@ -13,19 +13,18 @@
 #include "tools/measurements/validity.h"
 #include "tools/statistics/estimates.h"
 
-// Defines structs with the results of benchmarks. Tables and sentences about results are made from these
-// structs. A Setting has what one run of a benchmark (with --repeats, all its launches) measured with one
-// model, batch size, sequence length and so on. A Setting has a Row for each variant (a strategy with
-// options, over a backend), and comparisons of these rows.
+// Defines structs with the results of benchmarks. A Setting has all results of one run of a benchmark with
+// the same model, batch size, sequence length and so on. A Setting has a Row for each variant (a strategy
+// with options, over a backend), and comparisons of these rows.
 namespace gradsync::tools {
 
 // A strategy is called equal to its baseline if the confidence interval of Comparison::estimate, their
 // difference as a fraction of the baseline's step time, contains 0 and lies within +- kEqualWithin.
 inline constexpr double kEqualWithin = 0.03;
 
-// A row (such as a strategy) gets no verdict (such as slower) if, during its steps, other programs or the
-// kernel's network work used at least the fraction kTooDisturbed of the host's CPU time. Such work may cause
-// the row's difference to other rows.
+// A row (the measurements of one strategy) gets no verdict, such as slower, if other work used at least the
+// fraction kTooDisturbed of the host's CPU time during the strategy's steps. Other work is that of other
+// programs and the network work of the operating system's kernel.
 inline constexpr double kTooDisturbed = 0.1;
 
 // A Verdict tells what the confidence interval of a difference to a baseline (in step time or loss) shows.
@@ -67,9 +66,9 @@ struct Row {
   // Returns false if a check found wrong elements in the result of a collective, or gradients or parameters
   // that differ between ranks or from the reference.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
-  // Returns the mean, over all steps, of the times with the name `samples`, such as "forward_ns" (the time of
-  // forward), in seconds. The mean includes, for each step, the longest of all ranks' times. Returns NaN if
-  // no times are named `samples`.
+  // Takes, for each step, the longest of all ranks' times with the name `samples`, such as "forward_ns" (the
+  // time of forward). Returns the mean of these times over all steps, in seconds; NaN if no times are named
+  // `samples`.
   double MeanOf(SampleName samples) const;
 };
 
@@ -102,8 +101,8 @@ void Judge(Comparison* comparison);
 //   own      the strategy's own work in BeginStep and hooks
 //   tax      how much longer forward and backward take than the floor's forward and backward
 //   rest     the remaining cost, mostly of the optimizer
-// For those of PyTorch's strategies that wait for communication inside backward, exposed, own, tax and rest
-// are NaN, because these waits are not timed separately from backward.
+// The four parts (exposed, own, tax and rest) are NaN for those of PyTorch's strategies that wait for
+// communication inside backward.
 struct Cost {
   const Row* row = nullptr;
   const Row* floor = nullptr;  // row without communication; if it is `row` itself, there is no cost
@@ -125,10 +124,11 @@ struct Setting {
   std::string experiment{};  // such as "ddp" or "all_reduce"
   std::vector<Row> rows{};
   // For each row, `comparisons` has at most one element, the row's comparison with its baseline. `costs` has
-  // at most one element for each row, the row's cost of synchronisation. Both vectors have the order of
-  // `rows`. The row of a strategy without communication, or of PyTorch, has no comparison unless it is the
-  // baseline itself. A row also has no comparison if the baseline strategy was not measured over the row's
-  // backend. `costs` is empty if all measured strategies communicate.
+  // at most one element for each row, the row's cost of synchronisation. The elements of `comparisons` and of
+  // `costs` have the order of `rows`. The row of a strategy without communication, or of PyTorch, has no
+  // comparison unless it is the baseline itself. A row also has no comparison if the baseline strategy was
+  // not measured over the row's backend. A cost is a difference to a strategy without communication, so
+  // `costs` is empty if no such strategy was measured.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
@@ -146,9 +146,9 @@ struct Setting {
   Setting(Setting&&) = default;
   Setting& operator=(Setting&&) = default;
 
-  // Returns whether the strategies were measured in turn (in each round, one step or a few successive steps
-  // of each) and their rows may be compared. If takes_turns() is false, differences between rows have no
-  // intervals.
+  // Returns true if void_reason is empty (the rows may be compared) and the strategies were measured in turn:
+  // in each round, one step or a few successive steps of each strategy. If takes_turns() is false,
+  // differences between rows have no intervals.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
   // Returns the number of rows that every launch (one start of all ranks) measured, not only the first one.
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
@@ -160,14 +160,14 @@ struct Setting {
   Cost CostOf(const Row& row) const;
 };
 
-// Makes a Setting of each group (the measurements of all strategies with one model, batch size, ...). The
-// elements of Setting::rows point to these measurements, so `groups` must outlive the result. With --choose,
-// a run has one group for its first launch and one for its later launches; MakeSettings makes one Setting of
-// both. If `baseline_row` is a strategy ("core"), each row is compared with this strategy's row over the same
-// backend. If `baseline_row` is a variant ("core@gloo"), rows over all backends are compared with this one
-// row. If no row of the setting is called `baseline_row`, the baseline is the first strategy that
-// communicates and is not PyTorch's. In the benchmark of collectives, whose rows have no strategy, the
-// baseline is the first row.
+// Makes one Setting from each element of `groups`, the measurements of all strategies with the same model,
+// batch size and so on. The elements of Setting::rows point to these measurements, so `groups` must outlive
+// the result. For a run with --choose, MakeSettings makes one Setting from two groups: that of the first
+// launch, and that of all later launches. If `baseline_row` is a strategy ("core"), each row is compared with
+// this strategy's row over the same backend. If `baseline_row` is a variant ("core@gloo"), rows over all
+// backends are compared with this one row. If no row of the setting is called `baseline_row`, the baseline is
+// the first strategy that communicates and is not PyTorch's. In the benchmark of collectives, whose rows have
+// no strategy, the baseline is the first row.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
@@ -198,9 +198,9 @@ double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 // elements); 0 if the variant has neither option.
 double LabelledSize(const Measurement& measurement);
 
-// Returns half the width of the widest of the setting's intervals. The intervals are those of comparisons and
-// costs, as fractions of the step time of the row's baseline (without a baseline, of the strategy without
-// communication). Returns NaN if one of the intervals is unknown, or if there are none.
+// Returns half the width of the widest interval in Setting::comparisons and Setting::costs, as a fraction of
+// a step time. This step time is that of the row's baseline or, if the row has no baseline, of the strategy
+// without communication. Returns NaN if one of the intervals is unknown, or if there are none.
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools

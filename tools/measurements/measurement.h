@@ -13,18 +13,18 @@ namespace gradsync::tools {
 
 using bench::SampleName;
 
-// Names of times that CombineRanks computes for each training step from the times of its parts
-// (bench/records/step_times.h). The ranks of a host leave the barrier before a step at slightly different
-// times. If all ranks recorded when they leave the barrier (begin_ns), a rank's times step_ns, computed_ns,
-// worked_ns and averaged_ns count from the moment at which the last rank of its host leaves.
+// Names of times that CombineRanks computes for each training step from the times of the step's parts, such
+// as forward (bench/records/step_times.h). The ranks of a host leave the barrier before a step at slightly
+// different times. If all ranks recorded when they leave the barrier (begin_ns), a rank's times step_ns,
+// computed_ns, worked_ns and averaged_ns count from the moment at which the last rank of its host leaves.
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
 inline constexpr auto kWorked = SampleName::Of("worked_ns");      // computed_ns + the strategy's own work
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns + all waits for communication
 // How long a rank waits for communication in a step: the sum of all its waits. The waits include the time in
 // which the rank waits because other ranks still compute.
 inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
-// For each step: the largest computed_ns of all ranks, minus the mean computed_ns of the other ranks. On
-// average, the other ranks finish backward by this time before the slowest rank.
+// For each step: the largest computed_ns of all ranks (that of the slowest rank), minus the mean computed_ns
+// of all ranks except the slowest.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
 // Statistics of a time, in seconds, from a publication that does not have the times of single steps. A
@@ -36,16 +36,17 @@ struct PublishedStatistics {
   size_t n = 0;                            // number of steps; 0 if unknown
 };
 
-// The values with one name, such as "forward_ns" (the time of forward), in all steps of a measurement. All
-// values from the records are multiplied by 1e-9, which converts times from nanoseconds to seconds.
+// The values with one name, such as "forward_ns" (the time of forward), in all steps of a measurement, in
+// seconds.
 struct Series {
   // `max` has, for each step, the largest of all ranks' values, because a step ends when the last rank has
   // finished. Only in the series skew_ns (kSkew), `max` has the mean of the values of all ranks but the
   // slowest. The maxima of a step's parts may add up to more than the step, because different ranks may be
   // the slowest in different parts.
   std::vector<double> max;
-  // by_rank[r][i] is the time of rank r in step i. by_rank is empty for strategies that communicate, and in
-  // all series but step_ns and computed_ns. by_rank is also empty if launches differ in the number of ranks.
+  // by_rank[r][i] is the time of rank r in step i of the measurement. by_rank is empty for strategies that
+  // communicate, and in all series but step_ns and computed_ns. by_rank is also empty if launches differ in
+  // the number of ranks.
   std::vector<std::vector<double>> by_rank;
   // rank_means[r] and rank_stds[r] are the mean and the standard deviation of the times of rank r, in
   // seconds, over the steps that all ranks have. In the series skew_ns (kSkew), and in series of times from a
@@ -82,7 +83,7 @@ enum class Stage { kNone, kChoosing, kDeciding };
 
 // The records of all ranks about one configuration (strategy, model, batch size, ...), combined.
 struct Measurement {
-  // The record that the lowest rank wrote in the first launch, without its lists of measured times.
+  // The record of the rank with the lowest number in the first launch, without lists of measured times.
   bench::Record record;
   std::map<std::string, Series, std::less<>> series;  // series by names of samples
   size_t num_steps = 0;
@@ -94,7 +95,8 @@ struct Measurement {
   std::string numa_nodes;        // of each rank, such as "0,1"; empty if all are equal
   // A container may have a quota of CPU time for each period of, say, 100 ms. cpu_periods is the number of
   // periods during the run. throttled_periods is the number of periods in which the quota was used up.
-  // cpu_periods and throttled_periods are maxima over ranks, summed over launches; 0 without a quota.
+  // cpu_periods and throttled_periods are maxima over ranks, summed over launches; both are 0 without a
+  // quota.
   int64_t cpu_periods = 0, throttled_periods = 0;
 
   // Results of the benchmark's checks on all ranks: the largest errors of gradients and of parameters (NaN if

@@ -62,13 +62,13 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 //
 // The records of all ranks of a run about the same configuration are combined into one measurement. With
 // `--repeats`, the measurement has the records of all launches of the run. With --choose, the records of the
-// first launch make one measurement, and those of all later launches another. Throws InvalidInput if one of
-// `inputs` does not exist.
+// first launch make one measurement, and those of all later launches another. Throws InvalidInput if a file
+// or directory in `inputs` does not exist.
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 
-// Returns an error message for the case that no record in `inputs` can be used. The message is about
-// inputs[0], here "results", and no other input: "results: no record in it that could be used". If inputs[0]
+// Returns an error message for the case that no record in `inputs` can be used. The message names only the
+// first input, inputs[0], for example "results": "results: no record in it that could be used". If inputs[0]
 // is a directory without *.jsonl and *.jsonl.gz files, the message names up to five files and directories in
 // it: "results: no records (*.jsonl) in it, but a.txt, b.txt".
 std::string WhyNoRecords(const std::vector<std::string>& inputs);

@@ -10,8 +10,7 @@
 // Makes benchmark records with invented times, for tests of the tools. A measurement that combines the
 // records of ranks 0 and 1 has the warning "one-launch". The measurement also has each of the warnings
 // "n<10", "n<20" and "n<100" that is true of its number n of steps. A measurement of a strategy without
-// communication has the warning "drifts", because its ranks' weights become different. The measurement has
-// other warnings only if a test changes the records or gives them uneven times.
+// communication has the warning "drifts", because its ranks' weights become different.
 namespace gradsync::tools {
 
 // Returns an invented record, such as rank `rank` of two ranks writes in //bench:ddp, on one host of 8 CPUs.

@@ -70,18 +70,18 @@ struct Evidence {
 
 // Returns the share of a host's CPU time that other work used: programs other than the ranks, and the
 // kernel's network work. The share is the mean CPU time of other work in a step, divided by the mean step
-// time and by the number of CPUs that the host's ranks may use. With several hosts, the mean includes each
-// step's largest CPU time of other work on any host. `times` has the times of whole steps. Returns NaN if the
-// CPU time of other work was not measured.
+// time and by the number of CPUs that the host's ranks may use. With several hosts, the CPU time of other
+// work in a step is that of the host with the most other work. `times` has the times of whole steps. Returns
+// NaN if the CPU time of other work was not measured.
 double OthersShare(const Measurement& measurement, const Series& times);
 
 Warnings FindWarnings(const Evidence& evidence);
 
-// Returns the bus bandwidth as nccl-tests defines it (in its doc/PERFORMANCE.md), in bytes per second: the
-// rate of each rank's link in a collective that takes `seconds`. `bytes` is the size of the whole vector,
-// also if each rank has only a part of it. With n ranks the result is bytes / seconds times 2 (n - 1) / n for
-// all_reduce, (n - 1) / n for reduce_scatter and all_gather, and 1 for broadcast. With one rank, which sends
-// nothing, the result is bytes / seconds. The result is NaN unless `bytes` and `seconds` are positive.
+// Computes the bus bandwidth of a collective that takes `seconds`, in bytes per second, by the formula of
+// nccl-tests (its doc/PERFORMANCE.md). `bytes` is the size of the whole vector, also if each rank has only a
+// part of it. With n ranks the result is bytes / seconds times 2 (n - 1) / n for all_reduce, (n - 1) / n for
+// reduce_scatter and all_gather, and 1 for broadcast. With one rank, which sends nothing, the result is bytes
+// / seconds. The result is NaN unless `bytes` and `seconds` are positive.
 double BusBandwidth(double bytes, double seconds, int64_t world_size,
                     std::string_view collective = "all_reduce");
 

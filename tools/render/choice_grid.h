@@ -15,13 +15,13 @@ inline constexpr size_t kMostSettings = 5;  // choices that have a column each; 
 
 // Returns a table with the step times of the strategies in `choices` and their differences to the baseline. A
 // choice has the strategies that were measured in one setting (with the same model, batch size and other
-// configuration) and compared with one baseline. For one choice, the table has a line for each compared
-// strategy and one for the strategy without communication. If there is only one choice, the columns are the
-// step time, the difference to the baseline in per cent, the time that synchronisation adds to a step, and
-// the megabytes that a rank sends in a step. With 2 to kMostSettings choices, each strategy has a line and
-// each choice a column; with more choices, each strategy has a column and each choice a line. With several
-// choices, a strategy's cell has the difference of its step time to the baseline's in per cent, with
-// `decimals` decimals, and the baseline's cell has its step time.
+// configuration) and compared with one baseline. With one choice (one setting and one baseline), the table
+// has a line for each strategy of the choice, and a last line for the strategy without communication. With
+// one choice, the columns of the table are the step time, the difference to the baseline in per cent, the
+// time that synchronisation adds to a step, and the megabytes that a rank sends in a step. With 2 to
+// kMostSettings choices, each strategy has a line and each choice a column; with more choices, each strategy
+// has a column and each choice a line. With several choices, a strategy's cell has the difference of its step
+// time to the baseline's in per cent, with `decimals` decimals, and the baseline's cell has its step time.
 Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 
 // Returns the name of a setting or, if it has none (NamedSetting::name is empty), its model and sizes: "tiny,

@@ -15,9 +15,9 @@ void RenderMarkdown(const Report& report, std::ostream& out, bool with_details =
 // descriptions of its runs become comments of LaTeX.
 void RenderLatex(const Report& report, std::ostream& out, bool with_details = true);
 
-// Prints {"tables":[{"name":...,"columns":[...],"rows":[[...],...]},...],...}; a missing number is null.
-// Tables with findings also have "findings":[...]. Further members of the outermost object have what a page
-// for users shows:
+// Prints {"tables":[{"name":...,"columns":[...],"rows":[[...],...]},...],...}; a missing number is null. If
+// the report has sentences about what a table shows (Table::findings), the table also has "findings":[...].
+// Further members of the outermost object have what a page for users shows:
 //  "shown":[{"name","title","constants","is_detail","findings":[...],"notes":[...],
 //  "sections":[{"title","columns":[...],"rows":[[...],...]},...]},...]: cells as in Markdown;
 //  "warnings":[{"name","meaning"},...]: the warnings that occur;

@@ -14,11 +14,11 @@ inline constexpr size_t kScreenLines = 29;
 // backend), the text names the best strategy of each setting. With more than six settings, the text only has
 // the number of settings in which each strategy is the best. The best strategy is, of those with exact
 // gradients, the one with the shortest estimated step, if the measurement shows that no other of them is
-// faster by 3 % of the baseline's step (kEqualWithin) or more. If the best strategy of at least one setting
-// is undecided, the text has the command of a measurement that would probably show which of two strategies in
-// such a setting is faster. This command is missing if the records lack the command that made them, or if the
-// link had a rate limit. The text ends with a table of the strategies' differences to their baseline, and
-// with a few lines about bandwidths, runs after the first, checks and warnings.
+// faster by 3 % of the baseline's step (kEqualWithin) or more. If several strategies of a setting may be the
+// best (State::kUndecided), the text has the command of a new measurement of two of these strategies, which
+// would probably show the faster one. The text has no command of a new measurement if the records do not
+// contain the benchmark's own command, or if the network link had a rate limit. The text ends with a table of
+// the strategies' differences to their baseline, and with a few lines, for example about checks and warnings.
 std::string RenderScreen(const Summary& summary);
 
 }  // namespace gradsync::tools

@@ -23,11 +23,11 @@ struct Section {
 
 bool IsShown(const Table& table, bool with_details);
 
-// Divides the columns of a table into sections, by Column::section. If `with_details` is false, returns only
-// the section with the smallest number. Leaves out columns with Audience::kMachines (only CSV and JSON show
-// them), columns whose value ConstantsOf returns because all rows share it, and columns of numbers that are
-// missing in all rows. Leaves out a column of warnings if each of its warnings is in the text of ConstantsOf
-// or is shown by an asterisk behind a number.
+// Returns a section for each value of Column::section above 0, with the columns that have this value or 0. If
+// `with_details` is false, returns only the section with the smallest number. Leaves out columns with
+// Audience::kMachines (only CSV and JSON show them), columns whose value ConstantsOf returns because all rows
+// share it, and columns of numbers that are missing in all rows. Leaves out a column of warnings if each of
+// its warnings is in the text of ConstantsOf, or is shown by an asterisk behind a number in another column.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
 // Returns a text that reports print above the table: "batch_size 2, warnings one-launch". For each column

@@ -60,9 +60,9 @@ struct RoundDifferences {
   // `divisors` is empty, or has one number for each round, such as the baseline's step time. If `divisors` is
   // not empty, the estimate is a fraction: the trimmed mean of `values` divided by that of `divisors`.
   std::vector<double> divisors{};
-  // `order` is empty, or has one number for each round, by which the rounds are ordered before trimming. The
-  // trimmed mean leaves out a fraction of the rounds at both ends of this order. If `order` is empty, rounds
-  // are ordered by `values`.
+  // If `order` is not empty, order[i] is the sort key of round i: the rounds are sorted by it before
+  // trimming. The trimmed mean leaves out a fraction of the rounds at both ends of this order. If `order` is
+  // empty, rounds are sorted by `values`.
   std::vector<double> order{};
   // Identifies the strategy whose times are subtracted in `values`. If several RoundDifferences have the same
   // `base`, the variation of this strategy between launches affects all of them.
@@ -90,19 +90,20 @@ struct RoundDifferences {
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
-// Estimates how much the differences in `family` vary from launch to launch. LaunchEffect::inflation is the
-// variance of the launches' mean differences, divided by the variance that these means would have if only the
-// rounds within a launch scattered. LaunchEffect::inflation is 1 if this quotient is below 1 or unknown.
-// EstimateLaunches does not test whether a variation between launches may be chance.
+// Estimates how much the differences of step times in `family` vary from launch to launch. For
+// LaunchEffect::inflation, the mean difference of each launch is computed. LaunchEffect::inflation is the
+// variance of these means, divided by the variance that the scatter of the rounds within each launch
+// explains. LaunchEffect::inflation is 1 if the quotient is below 1 or unknown. EstimateLaunches does not
+// test whether a variation between launches may be chance.
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
 // Each element of `family` has, for each round, the step time of a strategy X minus that of another strategy;
 // X is the same in all elements. Returns, for each element, a lower bound of the true difference. By default,
 // the probability that all bounds are at most the true differences is at least 95 % (Bonferroni). So if X is
-// the fastest strategy, the probability that at least one bound is above 0 is at most 5 % (Hsu, Constrained
-// simultaneous confidence intervals for multiple comparisons with the best, 1984). A bound is NaN with fewer
-// than two rounds. If launches differ by more than the scatter of their rounds explains, standard errors
-// include the variation between launches even if it is not significant.
+// the fastest strategy, the probability that at least one lower bound of the differences is above 0 is at
+// most 5 % (Hsu, Constrained simultaneous confidence intervals for multiple comparisons with the best, 1984).
+// A bound is NaN with fewer than two rounds. Standard errors include the variation between launches, without
+// the significance test of EstimateRounds.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 
@@ -130,8 +131,8 @@ std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 // Returns the value that the largest |z| of `count` independent standard normal numbers z exceeds with
 // probability `chance`.
 double SidakCritical(size_t count, double chance = 0.05);
-// Returns about the value that Student's t with `degrees` degrees of freedom exceeds with the same
-// probability as a standard normal number exceeds `z`.
+// Returns an approximation of the value that Student's t with `degrees` degrees of freedom exceeds with the
+// same probability as a standard normal number exceeds `z`.
 double StudentT(double z, double degrees);
 
 }  // namespace gradsync::tools

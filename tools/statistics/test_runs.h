@@ -32,9 +32,9 @@ class Draws {
   uint64_t state_;
 };
 
-// TinyResiduals() and SmallResiduals() return the noise of measured steps, in thousandths of a step's time:
-// from each time, the median of its round and the median of its strategy were subtracted. The numbers are
-// ordered by round, and each round has kMeasuredVariants numbers, one of each strategy.
+// TinyResiduals() and SmallResiduals() return the noise of measured step times, in thousandths of a step's
+// time. Medians were subtracted from the times to remove the differences between rounds and between
+// strategies. The kMeasuredVariants numbers of a round, one of each strategy, follow each other.
 inline constexpr size_t kMeasuredVariants = 13;
 std::span<const int> TinyResiduals();   // of the model `tiny`, 26 rounds
 std::span<const int> SmallResiduals();  // of the model `small`, 10 rounds
@@ -49,12 +49,12 @@ struct Run {
 
 // Simulates a run with launches[i] rounds in launch i; in each round, each strategy takes one step.
 // effects[k] is added to the time of all steps of strategy k, so the differences between strategies are
-// known. For each simulated round, the numbers of a random round of `residuals` are assigned to the
-// strategies at random, one to each. For more than kMeasuredVariants strategies, the numbers of several
-// random rounds are put together first. To imitate a machine whose speed drifts, one offset is added to the
-// times of all strategies in a round. The offset is a random walk over all rounds plus a sine wave; the sine
-// wave starts anew in each launch. For each launch and strategy, a normal random number with the standard
-// deviation `launch_std` is added to all steps of the strategy in this launch.
+// known. To the times of each simulated round, noise is added: the numbers of a randomly chosen round of
+// `residuals`, in random order. For more than kMeasuredVariants strategies, the noise comes from several
+// randomly chosen rounds. To imitate a machine whose speed drifts, one offset is added to the times of all
+// strategies in a round. The offset is the sum of a random walk, which continues through all launches, and a
+// sine wave, which starts anew in each launch. For each launch and strategy, a normal random number with the
+// standard deviation `launch_std` is added to all steps of the strategy in this launch.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

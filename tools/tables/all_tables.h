@@ -8,8 +8,8 @@
 namespace gradsync::tools {
 
 // A list, as a macro, of all kinds of tables except those of //bench:convergence, in the order in which a
-// report shows them. For each name, such as Memory, a file of this directory defines
-// AddMemoryTables(settings, tables), which appends the tables of this kind to `tables`.
+// report shows them. For each name in the list there is a function: for Memory, AddMemoryTables(settings,
+// tables) appends the tables of the kind Memory to `tables`.
 #define GRADSYNC_TABLES(ROW) \
   ROW(AllReduce)             \
   ROW(Training)              \

@@ -65,16 +65,16 @@ struct LearningSetting {
   std::vector<TriedSetting> tried;
   std::vector<LearningRow> rows;
 
-  // Returns the row of the strategy kLossBaseline (with AdamW, if it was trained with several optimizers),
-  // with whose losses those of the other rows are compared; null if there is no such row, or if no loss was
-  // measured.
+  // Returns the row of the strategy kLossBaseline, with whose losses those of the other rows are compared. If
+  // kLossBaseline was trained with several optimizers, returns its row with AdamW. Returns null if there is
+  // no such row, or if no loss was measured.
   const LearningRow* baseline() const;
   const bench::Record& record() const { return rows.front().measured->record; }
 };
 
-// Makes a LearningSetting (the results of all strategies) of each element of `groups` that was measured by
-// //bench:convergence. A group that has only trials of --tune is skipped. The groups must outlive the
-// settings, which point to them. Throws InvalidInput if two groups were trained on different texts.
+// Makes one LearningSetting from each element of `groups` that was measured by //bench:convergence. A group
+// that has only trials of --tune is skipped. The groups must outlive the settings, which point to them.
+// Throws InvalidInput if two groups were trained on different texts.
 std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& groups);
 
 // Appends to `tables` the table "convergence" (one line for each variant), the table "losses" with all

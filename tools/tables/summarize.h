@@ -31,13 +31,13 @@ std::string WhyUnusable(const bench::Record& record);
 
 // Reads the benchmark records in `inputs`, which are files or directories, and makes all tables of results.
 // `baseline_row` is the strategy or variant with whose step times those of other rows are compared. If
-// `baseline_row` is empty, step times are compared with those of the strategy kDefaultBaseline. A setting
-// (model, batch size, ...) without measurements of `baseline_row` gets another baseline (see MakeSettings).
-// If `run` is not empty, only the run whose name is `run` is used, with all its launches; a run's name is the
-// one that the user gave in the environment variable GRADSYNC_LAUNCH or, without this variable, the run id of
-// its first launch. Throws InvalidInput if one of `inputs` does not exist, or if measurements of
-// //bench:convergence were trained on different texts. If records were read, a `run` that none of them is
-// from, or a `baseline_row` that none of them has, also makes Summarize throw InvalidInput.
+// `baseline_row` is empty, step times are compared with those of the strategy kDefaultBaseline. If
+// `baseline_row` was not measured in a setting (a model, batch size, ...), this setting gets another baseline
+// (see MakeSettings). If `run` is not empty, only the run whose name is `run` is used, with all its launches;
+// a run's name is the one that the user gave in the environment variable GRADSYNC_LAUNCH or, without this
+// variable, the run id of its first launch. Throws InvalidInput if one of `inputs` does not exist, or if
+// measurements of //bench:convergence were trained on different texts. If records were read, a `run` that
+// none of them is from, or a `baseline_row` that none of them has, also makes Summarize throw InvalidInput.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "",
                   const std::string& run = "");
 

@@ -23,8 +23,9 @@ std::string Text(const Table& table, size_t row, std::string_view column);
 using Change = std::function<void(bench::Record&)>;
 
 // Returns an invented measurement of a training on two ranks, as if //bench:ddp had made it. The function
-// `change` modifies each rank's record before the two records are combined. The training has four steps,
-// which take 20, 20, 30 and 40 ms, multiplied by `factor`, on the slower rank of each step.
+// `change` modifies each rank's record before the two ranks' records are combined into the measurement. The
+// training has four steps, which take 20, 20, 30 and 40 ms, multiplied by `factor`, on the slower rank of
+// each step.
 Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change = {});
 
 // Returns the measurement that Ddp(strategy, factor) returns, but with the given batch size, sequence length
@@ -61,8 +62,7 @@ Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, do
 // Returns `count` steps like `phases`, but the backward of step i is longer by 0.1 * (i % 5) ms.
 std::vector<Phases> Steps(const Phases& phases, size_t count = 24);
 
-// For tests: makes the tables of AddAllTables from groups of measurements, and owns these groups, their
-// settings and the tables.
+// For tests: makes all tables of AddAllTables from groups of measurements.
 struct Tabled {
   std::vector<Group> groups;
   std::vector<Setting> measured;

@@ -23,7 +23,7 @@ enum class Kind {
   kPlain,    // shortest form with at most six digits: 1, 0.25
   kDecimal,  // so many decimals that the column's small values have Column::digits digits
   // For numbers that users add up, such as the parts of a cost: all values of the column have the same number
-  // of decimals, chosen so that the largest value has Column::digits digits.
+  // of decimals, chosen so that the largest value has Column::digits significant digits.
   kPart,
   kFraction,  // three decimals
   kPercent,   // one decimal and a sign
@@ -33,9 +33,9 @@ enum class Kind {
 // member "tables" of JSON are for machines.
 enum class Audience { kAll, kPeople, kMachines };
 
-// A column whose Column::section is kNowhere is not among the columns that people see. If Column::said_once
-// is true and all rows have the same value in the column, people see this value above the table. CSV and JSON
-// show the column unless its audience is kPeople.
+// A column whose Column::section is kNowhere is not among the columns that people see. If the column has the
+// same value in all rows and Column::said_once is true, Markdown and LaTeX print the value above the table.
+// CSV and JSON show the column unless its audience is kPeople.
 inline constexpr int kNowhere = -1;
 
 struct Column {
@@ -132,9 +132,9 @@ class Table {
   std::vector<std::string> notes_;
 };
 
-// Returns the warnings that occur in the tables; a report prints the meaning of each warning. Without
-// `with_details`, leaves out warnings that a table shows only by asterisks behind numbers (Table::is_mark),
-// because users see the columns with these numbers only with details.
+// Returns the warnings in the cells of `tables`, whose meanings a report prints. Without `with_details`,
+// leaves out warnings that a table shows only by asterisks behind numbers (Table::is_mark), because users see
+// the columns with these numbers only with details.
 std::set<Warning> WarningsIn(const std::vector<Table>& tables, bool with_details = true);
 
 struct RunText {

@@ -37,11 +37,11 @@ struct View {
   double step_s() const { return row.step_s; }
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
-  // Returns what the checks of gradients and weights found, such as "not checked", or "no (1.2e-03)" with the
-  // error of the gradients. The text "yes" means that gradients and weights are equal, within a tolerance, to
-  // those of a single process. For a strategy that by design does not average gradients exactly, "as its
-  // equation" means that gradients and weights are equal, within a tolerance, to those that the strategy's
-  // own equation gives.
+  // Returns the result of the checks of gradients and weights as a text, such as "not checked". The text "no
+  // (1.2e-03)" means that gradients are wrong, with a relative error of 1.2e-03. The text "yes" means that
+  // gradients and weights are equal, within a tolerance, to those of a single process. For a strategy that by
+  // design does not average gradients exactly, "as its equation" means that gradients and weights are equal,
+  // within a tolerance, to those that the strategy's own equation gives.
   std::string equality() const;
   // Returns the number of collectives in a step; NaN if their times were not measured, as for strategies of
   // PyTorch and published figures.
@@ -55,8 +55,8 @@ struct View {
 // from a View (a row of results with its setting). With Text and Number, the value is an entry of the
 // record's configuration, such as the batch size. With Fact and Million, the value is one of the record's
 // facts, such as the number of parameters (in millions with Million). With the other functions, the value is
-// a statistic, such as the mean, of a measured time, in seconds. If the record lacks the value, the function
-// that Text returns gives an empty text, and the others give NaN.
+// a statistic, such as the mean, of a measured time, in seconds. If the record lacks the value, a function
+// returned by Text gives an empty text; a function returned by Number, Fact or another one gives NaN.
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
@@ -94,7 +94,7 @@ std::vector<Field<View>> RunFields(int section = 0);
 // Returns those of `settings` in which training was measured, and leaves out measurements of single
 // collectives.
 Settings SelectTraining(const Settings& settings);
-// What one run of a benchmark measured in training: a Setting for each combination of model, batch size and
+// What all launches of one run of a benchmark measured in training: a Setting for each model, batch size and
 // so on. All figures that others published (Measurement::is_published) together count as one run.
 struct Run {
   std::string name{};   // empty if there is only one run
