@@ -18,22 +18,21 @@
 // model's loss may use a parameter once, several times or not at all. For each use, Backward adds x + 15
 // floor(w / 16) to each element of the parameter's gradient. Here w is the value of the same element of the
 // parameter, and x is a number that DataAt computes from the rank, the step, the parameter and the element's
-// index. If the function Scaled has multiplied the loss by a factor, Backward instead adds the product of
-// this factor and x + 15 floor(w / 16) to each element of the gradient. For elements with an even index, w is
-// the parameter's value that forward reads; for elements with an odd index, w is the value that backward
-// reads. So if forward has read wrong weights, gradient elements with even indices are wrong; if backward has
-// read wrong weights, those with odd indices are wrong. The summands of a gradient element, x and 15 floor(w
-// / 16), are multiples of 15 and far below 2^24. So f32 sums of gradients, and their means over 1, 2, 3, 4,
-// 5, 6 or 8 ranks, have no rounding error. (1/3, 1/5 and 1/6 are rounded, but by so little that their
-// products with a multiple of 15 round to the exact result.) Under gradient descent with a learning rate of
-// 0.5, the weights w stay small, and so do the gradients.
+// index. If the function Scaled has multiplied the loss by a factor, Backward adds factor * (x + 15 floor(w /
+// 16)). For elements with an even index, w is the parameter's value that forward reads; for elements with an
+// odd index, w is the value that backward reads. So if forward has read wrong weights, gradient elements with
+// even indices are wrong; if backward has read wrong weights, those with odd indices are wrong. Without
+// Scaled, all gradient elements are multiples of 15, and their magnitudes are far below 2^24. So f32 sums of
+// gradients, and their means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error. (1/3, 1/5 and 1/6 are
+// rounded, but by so little that their products with a multiple of 15 round to the exact result.) Under
+// gradient descent with a learning rate of 0.5, the weights w stay small, and so do the gradients.
 namespace gradsync::ddp {
 
 class TestModel {
  public:
-  // The type of a function that Loss() calls with each index `use` into the argument `uses` of Loss(). The
-  // function returns the numbers of the rows of the parameter uses[use] that this use reads, or nullopt if
-  // the use reads all rows.
+  // The type of a function that tells Loss() which rows of a parameter the loss reads. Loss() calls the
+  // function with each index `use` into the list `uses`, an argument of Loss(). The function returns the row
+  // numbers of the parameter uses[use] that are read, or nullopt if all rows are read.
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
   // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows and
@@ -59,8 +58,8 @@ class TestModel {
   const std::vector<model::Parameter*>& params() const { return params_; }
   const model::DevicePtr& device() const { return device_; }
 
-  // Returns what one use of the parameter with the index `param` on `rank` in `step` adds to element i of the
-  // parameter's gradient, without the summand that depends on the weight.
+  // Returns the summand x (see the top of this file) of element i of the gradient of the parameter with the
+  // index `param`. The summand x does not depend on the weight.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
@@ -80,7 +79,7 @@ class TestModel {
     return floats.ToVector<float>();
   }
 
-  // Returns the indices of all parameters in forward order, each once.
+  // Returns the indices of all parameters of this TestModel: 0, 1, ..., params().size() - 1.
   std::vector<size_t> Once() const {
     std::vector<size_t> uses(params_.size());
     std::iota(uses.begin(), uses.end(), size_t{0});

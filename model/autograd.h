@@ -86,11 +86,11 @@ class OpGradient {
   // depends on one. Contribute and PassThrough do nothing for an input that needs no gradient.
   bool Needs(int i) const;
 
-  // Calls write(grad), which must write this operation's contribution to the gradient of input i to `grad`,
-  // or add it there if grad.accumulate is true. `grad` is a Destination<Tensor>: a tensor with the input's
-  // shape, and the flag `accumulate`. If the contribution completes a parameter's gradient, Backward's
-  // argument on_ready is called for the parameter before Contribute returns. If the contribution is zero
-  // except in some rows, the operation passes the numbers of these rows as `rows` (Parameter::touched_rows).
+  // Calls write(grad), which must write this operation's contribution to the gradient of input i to
+  // grad.data, or add it to grad.data if grad.accumulate is true. `grad` is a Destination<Tensor>: a tensor
+  // with the input's shape, and the flag `accumulate`. If the contribution completes a parameter's gradient,
+  // Backward's argument on_ready is called for the parameter before Contribute returns. If `rows` is defined,
+  // it is an i32 tensor of row numbers, and the contribution is zero in all other rows.
   template <class Write>
   void Contribute(int i, Write&& write, const Tensor& rows = {}) {
     if (!Needs(i)) return;
@@ -104,8 +104,9 @@ class OpGradient {
   void PassThrough(int i);
 
   // Call Open and Close, instead of Contribute, if one kernel computes the gradients of several inputs
-  // together. Open returns the memory to which the kernel writes or adds the gradient of one input. Call Open
-  // for each input that needs a gradient, run the kernel, and call Close for each of these inputs.
+  // together. Open(i) returns the Destination of input i's gradient: the kernel must overwrite its tensor, or
+  // add to it if its flag `accumulate` is true. Call Open for each input that needs a gradient, run the
+  // kernel, and call Close for each of these inputs.
   Destination<Tensor> Open(int i);
   void Close(int i, const Tensor& rows = {});
 

@@ -34,9 +34,9 @@ struct FunctionCase {
   std::vector<Role> roles = {};  // roles of the inputs; if empty, all inputs are activations
   Function function;
   PlainFunction plain;
-  // The number of terms of the longest sum that the operation computes in forward or backward; for Rope, the
-  // square of the sequence length, because the rounding error of Rope's largest angle is proportional to this
-  // length. In f32 and f64, the error that tests allow grows with the square root of longest_sum.
+  // The number of terms of the longest sum that the operation computes in forward or backward. For Rope,
+  // longest_sum is instead the square of the sequence length. In f32 and f64, the error that tests allow
+  // grows with the square root of longest_sum.
   int64_t longest_sum = 1;
   bool same_for_any_threads = true;
   std::vector<DType> dtypes = {DType::kF64, DType::kF32};
@@ -51,7 +51,7 @@ std::vector<FunctionCase> SmallFunctionCases();
 // inputs are large enough for several CPU threads to share the operation's work.
 std::vector<FunctionCase> LargeFunctionCases();
 
-// Returns `cases` with bf16 added to the dtypes in which tests run each case.
+// Returns a copy of `cases` in which bf16 is added to the member `dtypes` of every case.
 std::vector<FunctionCase> WithBF16(std::vector<FunctionCase> cases);
 
 std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases, const std::function<DevicePtr()>& device);

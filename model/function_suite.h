@@ -83,7 +83,7 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::vector<Parameter*> list;
   std::vector<Var> vars;
   // On the CPU, the loop below allocates memory blocks, fills them with NaN and frees them; later tensors
-  // reuse these blocks. So wrong results reveal kernels that read new memory before they write it.
+  // reuse these blocks. So a kernel that reads new memory before writing it computes NaN, which tests find.
   for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
     PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {
@@ -104,9 +104,9 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   return result;
 }
 
-// Computes the gradients of a graph that applies the operation of case c twice to the same inputs, so that
-// each input's gradient is a sum of two contributions. If `intermediate` is true, inputs of the dtype `dtype`
-// are not parameters, but outputs of another operation.
+// Calls the operation of case c twice with the same inputs, and returns the inputs' gradients. Each gradient
+// is the sum of the contributions of both calls. If `intermediate` is true, inputs of the dtype `dtype` are
+// not parameters, but outputs of another operation.
 inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool intermediate) {
   const DevicePtr device = c.device();
   std::deque<Parameter> params;
@@ -221,8 +221,8 @@ TEST_P(FunctionTest, IsDeterministic) {
 inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   constexpr int64_t kVocab = 300;
   const auto compute = [&](DType dtype, double offset) {
-    // For f32, the logits are `offset` plus different multiples of 1/64, which f32 represents exactly. In
-    // bf16 such numbers would be rounded, so for bf16 all logits are equal to `offset`.
+    // For f32, each logit is `offset` plus a multiple of 1/64, and f32 represents this sum exactly. In bf16
+    // such sums would be rounded, so for bf16 nothing is added to `offset`: all logits are equal.
     std::vector<float> values;
     for (int64_t i = 0; i < kVocab; ++i)
       values.push_back(static_cast<float>(offset + (dtype == DType::kBF16 ? 0 : 1.0 / 64 * (i * 37 % 101))));
@@ -270,8 +270,8 @@ inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
 
   x.ResetGrad();
   const Var attended = CausalAttention(x, x, x, 1);
-  // The second of the two positions has the attention scores (products q k^T) -1e8 for the first position and
-  // 1e8 for itself, so it attends only to itself.
+  // x has two positions. The second position has the attention scores (products q k^T) -1e8 for the first
+  // position and 1e8 for itself, so it attends only to itself.
   EXPECT_EQ(attended.value().ToVector<float>(), values);
   Backward(Project({attended}, ones), list);
   for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));

@@ -45,10 +45,10 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
 // has a pointer to the tensor's elements instead of the tensor.
 using Grad = Destination<Tensor>;
 
-// If input i needs a gradient, runs a kernel that writes this gradient to `grad`, or adds it there. The
-// caller's template lambda `make` returns the kernel: Contribute calls make.operator()<T>(grad). T is the C++
-// type for the dtype of the tensor `like`. `rows`, if given, is an i32 tensor with the numbers of the rows of
-// this gradient that may be nonzero.
+// If input i of `op` needs a gradient, runs the kernel that the caller's template lambda `make` returns:
+// make.operator()<T>(grad). The kernel must overwrite grad.data with the gradient, or add the gradient to
+// grad.data if grad.accumulate is true. T is the C++ type for the dtype of the tensor `like`. `rows`, if
+// given, is an i32 tensor with the numbers of the rows of input i's gradient that may be nonzero.
 template <class Make>
 void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, const Tensor& rows = {}) {
   const auto write = [&](const Grad& grad) {
@@ -57,12 +57,12 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
   op.Contribute(i, write, rows);
 }
 
-// Computes the gradients of the operation's inputs 0 to N - 1 by the kernel that make.operator()<T>(grad_0,
-// ..., grad_(N-1)) returns. The kernel writes input i's gradient to the Destination grad_i, or adds it there
-// if grad_i.accumulate is true. `shared` must be true if several of the inputs 0 to N - 1 may be the same
-// variable, whose gradients are added up in one memory. If `shared` is false, the kernel runs once, for all
-// inputs. If `shared` is true, the kernel runs once for each input that needs a gradient, and computes only
-// this gradient.
+// Computes the gradients of the operation's inputs 0 to N - 1 by the kernel that the caller's template lambda
+// `make` returns: make.operator()<T>(grad_0, ..., grad_(N-1)). The kernel must overwrite grad_i.data with
+// input i's gradient, or add the gradient to grad_i.data if grad_i.accumulate is true. `shared` must be true
+// if several of the inputs 0 to N - 1 may be the same variable, whose gradients are added up in one memory.
+// If `shared` is false, the kernel runs once, for all inputs. If `shared` is true, the kernel runs once for
+// each input that needs a gradient, and computes only this gradient.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {

@@ -31,11 +31,11 @@ void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 // Compares the gradients of fn with respect to all elements x of its inputs (f64) with the central
 // differences (f(x + h) - f(x - h)) / (2 h), where f is the sum of fn's outputs multiplied by random weights.
 // The difference h is cbrt(eps) * max(1, |x|), where eps = 2.2e-16 is the machine epsilon of f64. The
-// tolerance is 3.7e-9 times the sum of the absolute values of f's terms (output * weight), at least 3.7e-9.
+// tolerance is 3.7e-9 times the sum of |output * weight| over all outputs of fn, but at least 3.7e-9.
 //
-// CheckGradients also checks that the gradients are the same, up to rounding, if the inputs are intermediate
-// values, if all inputs except one are constants, and if the memory of the gradients held NaN before
-// Backward. CheckGradients also checks that the gradients double if the loss is the sum over two calls of fn
+// CheckGradients also checks that, up to rounding, the gradients stay the same if the inputs are intermediate
+// values and not parameters. The gradient of each input must also stay the same if all other inputs are
+// constants. CheckGradients also checks that the gradients double if the loss is the sum over two calls of fn
 // with the same inputs, or if a second Backward adds its gradients to the equal gradients of the first
 // Backward.
 testing::AssertionResult CheckGradients(const Function& fn, const std::vector<Tensor>& inputs);

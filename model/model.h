@@ -37,8 +37,8 @@ class Model {
   // reads them. Training strategies that leave each rank only a part of the parameters, like PyTorch's
   // fully_shard, gather the parameters of a unit from all ranks before the model reads them. After the model
   // has read a unit's parameters, such a strategy may overwrite them with the parameters of another unit. So
-  // each operation must read parameters of at most one unit. Forward must read the units in the order of the
-  // list that units() returns: after it has read one unit, it must not read earlier units of the list.
+  // an operation must not read parameters of two different units. Forward must read the units in the order of
+  // the list that units() returns: after it has read one unit, it must not read earlier units of the list.
   // Parameters that are in no unit may be read at any time.
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};
@@ -47,7 +47,8 @@ class Model {
   // different values on different ranks, because the model does not synchronise buffers.
   virtual std::span<const Buffer> buffers() const { return {}; }
   // Runs the forward pass, and returns the mean loss over the batch, a scalar (shape ()). Throws InvalidInput
-  // if the batch has wrong shapes or dtypes, or, on the CPU, token ids or targets outside of the vocabulary.
+  // if the batch has wrong shapes or dtypes. On the CPU, also throws InvalidInput for token ids or targets
+  // outside of the vocabulary.
   virtual Var Loss(const Batch& batch) = 0;
 };
 

@@ -25,7 +25,7 @@ struct Part {
   // The gradient of elements [begin, end) of `param`: a tensor of end - begin elements. If `grad` is
   // undefined, the optimizer reads elements [begin, end) of param->grad().
   Tensor grad = {};
-  // If defined, a tensor of end - begin values that the optimizer updates instead of param->value().
+  // If defined, the optimizer updates this tensor of end - begin elements, and not param->value().
   Tensor value = {};
 
   bool is_whole() const { return begin == 0 && end == param->numel(); }
@@ -48,22 +48,22 @@ inline bool IsMatrix(const Parameter& p) { return p.shape().size() == 2 && !p.is
 // needs whole matrices: its constructors throw InvalidInput for a part of a matrix.
 class Optimizer {
  public:
-  // The smallest parts of parameters that an optimizer can update independently of the rest. With kElement,
-  // an optimizer can update each element independently of all others. With kMatrix, an optimizer can update a
-  // matrix (IsMatrix) only as a whole, but each element of other parameters independently.
+  // With kElement, an optimizer can update each element of a parameter independently of all others. With
+  // kMatrix, an optimizer can update a matrix (IsMatrix) only as a whole, but each element of other
+  // parameters independently.
   enum class Unit { kElement, kMatrix };
 
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Takes one step: updates every parameter or part with grad_scale times its gradient. Throws InvalidInput,
-  // before any change, if a gradient is missing.
+  // Takes one step: updates every parameter or part with grad_scale times its gradient. If a gradient is
+  // missing, throws InvalidInput and updates nothing.
   void Step(double grad_scale = 1);
   // Advance and Apply do the work of Step for some parameters at a time, so that a parameter can be updated
   // as soon as its gradient is complete. In each step, call Advance once, and then pass each parameter that
-  // this optimizer updates to Apply once. Apply skips parameters that this optimizer does not update. Apply
-  // throws InvalidInput, before any change, if one of the parameters that it updates has no gradient.
+  // this optimizer updates to Apply once. Apply skips parameters that this optimizer does not update. If a
+  // parameter that Apply must update has no gradient, Apply throws InvalidInput and updates nothing.
   void Advance() { ++num_steps_; }
   void Apply(std::span<Parameter* const> params, double grad_scale = 1);
 
@@ -104,8 +104,8 @@ class Optimizer {
   const Tensor& FirstStateOf(const Part& part);
 
  private:
-  // Updates `parts`, a list of parts of parameters, in training step number num_steps(), counted from 1. Step
-  // and Apply call Update.
+  // Updates the parts of parameters in the list `parts`. num_steps() is the number of the current training
+  // step, counted from 1.
   virtual void Update(std::span<const Part* const> parts, double grad_scale) = 0;
   void CheckGradients(std::span<const Part* const> parts) const;
   void AllocateState();
@@ -192,8 +192,8 @@ class Muon : public AdamW {
     bool in_bf16 = false;
   };
 
-  // The constructors throw InvalidInput if momentum is not in [0, 1), or if AdamW's constructors throw it for
-  // options.adamw.
+  // Muon's constructors throw InvalidInput if momentum is not in [0, 1) or options.adamw is invalid for
+  // AdamW.
   Muon(std::span<Parameter* const> params, const Options& options);
   Muon(std::vector<Part> parts, const Options& options);
 
@@ -209,8 +209,8 @@ class Muon : public AdamW {
     Tensor tensor;
     double factor;
   };
-  // Returns the matrix `u`, orthogonalized: the x after the five iterations in the comment of class Muon. T
-  // is the type of the elements that the iterations' matrix products multiply. The function overwrites `u`.
+  // Returns the matrix `u`, orthogonalized by the five iterations in the comment of class Muon. T is the type
+  // of the elements that the iterations' matrix products multiply. The function overwrites `u`.
   template <class T>
   Scaled Orthogonalize(const Tensor& u);
   // Returns the temporary tensor number `i`, which has the given shape and dtype, and is on the device of

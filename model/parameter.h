@@ -68,8 +68,8 @@ class Parameter {
   // Returns the tensor that operations read: the copy in bf16 if the parameter has one, else the value.
   const Tensor& ForwardValue() const;
 
-  // The tensors of this parameter that an optimizer writes: the value, and its copy in bf16 (undefined if the
-  // parameter has no copy).
+  // The tensors of this parameter that an optimizer writes. If the parameter has no copy in bf16, `copy` is
+  // an undefined Tensor.
   struct Update {
     const Tensor& value;
     const Tensor& copy;

@@ -23,8 +23,8 @@ struct BucketPlan;  // ddp/buckets/bucket.h
 //
 // The caller may split a step into several passes, each forward and backward of a part of the batch. The
 // gradients of all passes are added. If needs_every_pass() is false, the caller calls OnGradReady in the last
-// pass only. If needs_every_pass() is true, the caller calls OnGradReady in every pass, and EndPass after
-// every pass except the last.
+// pass (forward and backward) only. If needs_every_pass() is true, the caller calls OnGradReady in every
+// pass, and EndPass after every pass except the last.
 //
 // OnGradReady of a strategy that MakeStrategy made throws std::logic_error, naming the parameter, for a
 // parameter that the strategy does not train. OnGradReady also throws std::logic_error if it is called twice
@@ -47,8 +47,8 @@ class Strategy {
   virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
   // Returns whether the caller must call OnGradReady in every pass of a step, and EndPass after every pass
-  // except the last. If needs_every_pass() is true, the strategy keeps the reduced gradients of the pass in
-  // its own memory: when EndPass returns, has_grad() is false for all parameters that the strategy trains.
+  // except the last. If needs_every_pass() is true, the strategy sums the reduced gradients of all passes in
+  // its own memory. After EndPass, has_grad() is false for all parameters that the strategy trains.
   virtual bool needs_every_pass() const { return false; }
   virtual void EndPass() {}
   // The caller calls Finish after the last backward of a step. When Finish returns, every p.grad() is the

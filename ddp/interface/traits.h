@@ -20,10 +20,10 @@ constexpr std::string_view Name(Agreement agreement) {
 
 // An option of a strategy, which users write as NAME=VALUE on the command line. In code VALUE is a number. If
 // `words` is not empty, users write a word, whose index in `words` is this number (gather=forward sets 1).
-// Unless `range` or `has_fractions` is set, the option is a switch with the values 0 and 1.
+// With the default `range` and `has_fractions`, the allowed values are 0 and 1.
 struct Option {
-  // The role of an option says what the option controls. Benchmarks and tests find a strategy's option by its
-  // role, because options with one role may have different names.
+  // What an option controls, such as the number of steps of a period (kPeriod). Benchmarks and tests find a
+  // strategy's option by its role, because strategies may give options with the same role different names.
   enum class Role {
     kOwn,  // no role: only the strategy uses the option
     // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
@@ -35,8 +35,7 @@ struct Option {
     kCarry,
     // If a strategy's option with the role kPasses is not 0, ranks reduce gradients in every pass
     // (micro-batch) of a step. If the option is 0, each rank adds the gradients of all its passes, and
-    // reduces the sums only in the last pass. The sums need at most as much additional memory as all
-    // gradients.
+    // reduces the sums only in the last pass. The sums take at most the memory of all gradients.
     kPasses,
     kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
   };
@@ -104,9 +103,9 @@ struct Traits {
   // True if the optimizer's state is in an optimizer that the strategy makes, and not in the optimizer that
   // the caller passes to Update.
   bool owns_state = false;
-  // True if each rank keeps only one part of the optimizer's state. All ranks together keep all parts of the
-  // state. If the strategy has an option with the role kWithinHost, and the option is not 0, the ranks of
-  // each host together keep all parts of the state.
+  // True if each rank keeps only one part of the optimizer's state. Each part of the state is on exactly one
+  // rank. But if the strategy has an option with the role kWithinHost, and the option is not 0, each part is
+  // on exactly one rank of every host.
   bool shards_state = false;
   bool divides_matrices = true;  // with shards_state: parts may end within matrices
   bool shards_grads = false;     // each rank keeps one part of the gradients between steps
@@ -118,18 +117,19 @@ struct Traits {
   // allocate memory for gradients.
   bool places_gradients = false;
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
-  // A function that returns the memory of the strategy's further buffers, which the field gradient_copies
-  // does not count, as a multiple of the memory of all gradients. The argument `largest_unit` is the number
-  // of elements of the largest unit (group of parameters that are gathered together), divided by that of the
-  // model. If the pointer more_copies is null, the strategy has no further buffers.
+  // A function that returns the memory of the strategy's buffers that gradient_copies does not count, divided
+  // by the memory of all gradients. The argument `largest_unit` is the number of elements of the largest unit
+  // (group of parameters that are gathered together), divided by that of the model. If the pointer
+  // more_copies is null, gradient_copies counts all buffers.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The options that users can set in StrategyOptions::values; bucket_bytes is not one of them.
   std::span<const Option> options = {};
   // A function that returns how many times a rank gathers a weight in a step of one forward and backward, on
-  // average over all weights. Callers must not use this number if the ranks have the weights in shared
-  // memory, because they then gather no weights. For each group of parameters that are gathered together
-  // (StrategyContext::units), in forward order, `units` has the group's number of elements divided by the
-  // model's. If the pointer is null and shards_state is true, a rank gathers each weight once per step.
+  // average over all weights. Do not call the function if the ranks have the weights in shared memory,
+  // because ranks then gather no weights. The argument `units` has the sizes of the groups of parameters that
+  // are gathered together (StrategyContext::units), in forward order. A group's size is its number of
+  // elements, divided by the model's. If the pointer `gathers` is null and shards_state is true, a rank
+  // gathers each weight once per step.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // A function that makes the strategy's Reference (ddp/lossy/reference.h), which computes the gradients or
   // weights that the strategy must have. Tests and benchmarks compare the strategy's gradients or weights

@@ -18,10 +18,10 @@ void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_
 
 // Plans a message that has, of each gradient of `bucket`, the `percent` per cent of the elements with the
 // largest magnitude, rounded up to a whole number of elements. Of a gradient with fewer than two dimensions
-// the message has all elements. PlanMessage sets offsets[i] of `bucket` to the position of gradient i's first
-// element among the elements in the message, and `numel` to the number of these elements. Returns the size in
-// bytes of the message for all gradients of `bucket`, indices included. Throws InvalidInput if a gradient of
-// which only some elements are sent has 2^31 elements or more, because indices are sent as i32.
+// the message has all elements. PlanMessage sets bucket.numel to the number of gradient elements in the
+// message. PlanMessage sets bucket.offsets[i] to the number of elements in the message before those of
+// gradient i. Returns the size of the message in bytes, indices included. Throws InvalidInput if a gradient
+// of which only some elements are sent has 2^31 elements or more, because indices are sent as i32.
 int64_t PlanMessage(double percent, Bucket& bucket);
 
 // Calls fn(parameter, values, indices, count) for each parameter of `bucket`, with its `count` values and

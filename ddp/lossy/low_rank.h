@@ -8,10 +8,10 @@ namespace gradsync::ddp {
 
 // Compresses a gradient as PowerSGD does: a matrix G (first dimension x all others) is sent as two thin
 // factors, P and Q. E is the error feedback: the part of this rank's earlier gradients that P and Q did not
-// carry, which MakeP adds to G. E is zero at first. P and Q are used only if `min_compression` times their
-// number of elements is below that of the gradient. Otherwise is_whole() is true: MakeP copies the whole
-// gradient to P, Finish copies the averaged P back, and there is no Q and no E. The gradient is f32, on the
-// CPU.
+// carry, which MakeP adds to G. E is zero at first. The factors P and Q are sent only if `min_compression`
+// times their number of elements is below the gradient's number of elements. Otherwise is_whole() is true:
+// MakeP copies the whole gradient to P, and Finish copies the averaged P back. The gradient must always be
+// f32, on the CPU.
 class LowRank {
  public:
   // `rank` is the number of columns of P and Q. `stream` selects the random numbers of the first Q. Throws
@@ -33,8 +33,8 @@ class LowRank {
   // Computes the matrix M = G + E from the gradient G and the unsent part E, and the factor P = M Q. The
   // caller then averages P over ranks.
   void MakeP();
-  // Orthonormalises the columns of the averaged factor P. With this P, computes the factor Q = M' P, where M'
-  // is the transpose of MakeP's matrix M = G + E. The caller then averages Q over ranks. If P is bitwise
+  // Orthonormalises the columns of the averaged factor P, and then computes the factor Q = M' P. M' is the
+  // transpose of the matrix M that MakeP has computed. The caller then averages Q over ranks. If P is bitwise
   // equal on all ranks, the orthonormalised P is also bitwise equal.
   void MakeQ();
   // Computes the new gradient G = P Q', where Q' is the transpose of the averaged Q, and the unsent part E =

@@ -11,12 +11,12 @@
 
 // Strategies with Agreement::kLossy or kDrifts, except `none`, have a Reference, which computes the gradients
 // or weights that the strategy must have. These strategies need a Reference because their results are not
-// those of a single process. A Reference computes the strategy's equations for all ranks in one process, in
-// f64. There are two exceptions: TopKReference rounds its sums of unsent gradients to f32, and MeanReference
-// can round gradients and their mean to bf16. Tests compare the results of strategies with those of their
-// references. The benchmarks of training steps also compare results with references, after timing, unless
-// their flag --verify is false. References compute nothing with the code of strategies, except that both fill
-// PowerSGD's first Q with FillTruncatedNormal.
+// those of a single process. A Reference computes the strategy's equations for all ranks in one process,
+// mostly in f64. But TopKReference rounds its sums of unsent gradients to f32, and MeanReference can round
+// gradients and their mean to bf16. Tests compare the results of strategies with those of their references.
+// The benchmarks of training steps also compare results with references, after timing, unless their flag
+// --verify is false. References call no code of the strategies, so that an error in a strategy is not also in
+// its Reference.
 namespace gradsync::ddp {
 
 class Reference {
@@ -55,9 +55,8 @@ std::unique_ptr<Reference> MeanReference(bool rounds);
 // Makes a Reference that computes PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is viewed as a
 // matrix (first dimension x all others), with two factors, P and Q, of `rank` columns each. Ranks average P
 // and Q if `min_compression` times their number of elements is below the gradient's number of elements.
-// Otherwise ranks average the gradient itself. The transposed Q of the p-th parameter, of shape (rank,
-// columns of the gradient), begins as random numbers of the function FillTruncatedNormal, with standard
-// deviation 1, seed 0 and the stream StreamOf(Purpose::kLowRank, p).
+// Otherwise ranks average the gradient itself. Before the first step, the factor Q of each parameter has the
+// same random numbers as in the strategy `powersgd`.
 std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
                                              double min_compression);
 

@@ -32,13 +32,13 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 // The weights of a strategy that shards them: every rank keeps one part of each bucket, and gathers a
 // bucket's whole weights before they are read ("ZeRO", stage 3, arXiv:1910.02054, section 5.3).
 //
-// Forward gathers the weights of every unit, a group of parameters such as a layer. The last `window` units
-// of forward stay gathered for backward. Backward gathers each earlier unit of forward again, because
-// operations read their weights again to compute gradients. The gathered weights of any `window` consecutive
-// units do not overlap in memory. Two units whose numbers differ by `window` or more may use the same memory.
-// While a unit is read, the next `window` - 1 units are gathered ahead. The order of gathers is equal on all
-// ranks and does not depend on what a rank reads. The bucket outside all units (PlanOfUnits::AtAnyTime) is
-// gathered once per step: BeginStep starts this gather.
+// A unit is a group of parameters, such as a layer. In forward, every unit is gathered before it is read. The
+// last `window` units of forward stay gathered for backward. Backward gathers each earlier unit of forward
+// again, because operations read their weights again to compute gradients. The gathered weights of any
+// `window` consecutive units do not overlap in memory. Two units whose numbers differ by `window` or more may
+// use the same memory. While forward or backward reads a unit, ranks already gather the `window` - 1 units
+// that it reads next. The order of gathers is equal on all ranks and does not depend on what a rank reads.
+// BeginStep gathers the bucket outside all units (PlanOfUnits::AtAnyTime), once per step.
 //
 // If parameters have bf16 copies, each rank keeps its parts of the weights (parts()) in f32. With bf16
 // copies, the gathered weights of units are bf16, and those of the bucket outside all units
@@ -46,10 +46,10 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 class GatheredWeights {
  public:
   // `spoils` is for tests on the CPU: if true, GatheredWeights overwrites a unit's gathered weights with NaN
-  // before it lets other units use their memory.
+  // before the memory of these weights is reused for another unit.
   GatheredWeights(const PlanOfUnits& units, size_t window, bool spoils, comm::ProcessGroup& group);
   // If Complete has gathered all weights since the last BeginStep, the destructor copies them to the
-  // parameters' own memory. Otherwise the trained weights are lost.
+  // parameters' own memory. Otherwise the destructor discards the trained weights.
   ~GatheredWeights();
   GatheredWeights(const GatheredWeights&) = delete;
   GatheredWeights& operator=(const GatheredWeights&) = delete;
@@ -67,11 +67,11 @@ class GatheredWeights {
   // Begins a pass (forward and backward), whose forward gathers each unit anew. Parameter::ForwardValue may
   // be called in forward, from BeginPass to Enter(0), but not in backward.
   void BeginPass();
-  // Call Enter in backward for i = 0, 1, ..., n, the number of units; buckets 0 to n - 1 hold one unit each.
+  // With n units, one in each of the buckets 0 to n - 1, call Enter(0), Enter(1), ..., Enter(n) in backward.
   // Call Enter(i) when backward has computed the gradients of bucket i - 1, and before it reads bucket i.
-  // Enter(0) ends forward. For i > 0, Enter lets other units use the memory of bucket i - 1. If bucket i +
-  // window - 1 is a unit, Enter then starts its gather. Use(i) waits until the weights of bucket i are
-  // gathered.
+  // Enter(0) ends forward. For i > 0, Enter(i) lets other units use the memory of bucket i - 1. If i > 0 and
+  // i + window - 1 < n, Enter(i) then starts the gather of bucket i + window - 1. Use(i) waits until the
+  // weights of bucket i are gathered.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 
@@ -81,16 +81,16 @@ class GatheredWeights {
 
   // Returns the collectives of a step of `num_passes` passes, in order: the gathers of weights and the
   // reductions of gradients. `reductions` lists the buckets of gradients that the strategy reduces in one
-  // pass, in the order of reduction. Bucket i of `reductions` has the gradients of bucket i of the weights,
-  // and is reduced when backward has computed them.
+  // pass, in the order of reduction. Bucket i of `reductions` must have the gradients of the parameters in
+  // bucket i of the weights.
   BucketPlan PlanWith(const BucketPlan& reductions, size_t num_passes) const;
 
  private:
   // Parameter::ForwardValue calls Read before it reads `param`, which is in bucket i. If bucket i holds a
-  // unit, Read starts the gathers of this unit and of the `window` - 1 units that forward reads next, if they
-  // have not begun. Then Read waits for the gather of bucket i, which BeginStep has started if bucket i holds
-  // no unit. Read throws std::logic_error outside of forward. Forward must read units in decreasing order of
-  // i: Read also throws std::logic_error if forward has already read a unit with a smaller i.
+  // unit, Read first starts all gathers that have not begun, up to the unit that is `window` - 1 units later
+  // in forward order. In every case, Read then waits until the weights of bucket i are gathered. Read throws
+  // std::logic_error outside of forward. Forward must read units in decreasing order of i: Read also throws
+  // std::logic_error if forward has already read a unit with a smaller i.
   void Read(size_t i, const model::Parameter& param);
   void GatherThrough(size_t i);
   // Lets other units use the memory of unit `left`'s gathered weights, and then starts the all-gather of the

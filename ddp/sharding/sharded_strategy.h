@@ -30,8 +30,8 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 //
 // If the constructor's argument `in_common` is true, and the ranks can share memory
 // (ProcessGroup::AllocateShared), the ranks keep one common copy of the weights in shared memory, and gather
-// no weights. Two barriers in Update then replace the all-gathers: after the first barrier, no rank reads the
-// old weights any more; after the second, all ranks have written their parts of the new weights.
+// no weights. With a common copy, Update waits at two barriers. After the first barrier, no rank reads the
+// old weights any more. After the second, all ranks have written their parts of the new weights.
 //
 // MakeSharded can make a strategy that divides each bucket among the ranks of a host, and not among all
 // ranks: `group_` is then a comm::HostGroup of this host's ranks, and every host has all parts of the weights

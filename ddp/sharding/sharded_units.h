@@ -60,7 +60,7 @@ class ShardedUnits : public ShardedStrategy {
   comm::Work Send(size_t i) override;
   void Receive(size_t i) override;
   // Returns the tensor to which the reduce-scatter of bucket i writes this rank's part of the gradients of
-  // the current pass.
+  // the current pass (micro-batch).
   model::Tensor Sum(size_t i) const {
     return num_earlier_passes() == 0 ? own_grads()[i] : OwnPart(i, grads_[i]);
   }

@@ -152,17 +152,17 @@ class FlagTable {
 
   // Reads the command line: "--name=value" for any flag, "--name" for a flag of Kind Switch (true or false),
   // and "--name value" for a flag of another Kind. Throws InvalidInput for an unknown flag, a bad or missing
-  // value, a flag given twice, an unknown topic of --help=TOPIC, or an argument that is not a flag, unless it
-  // is a path and AllowPaths was called. At --help, -h, --help=TOPIC or --version, Parse returns and ignores
-  // all later arguments; help_requested() is then true. TOPIC is the name of a flag, the title of a group of
-  // flags (BeginGroup) in small letters, or "all".
+  // value, a flag given twice, or an unknown topic of --help=TOPIC. Unless AllowPaths was called, also throws
+  // InvalidInput for an argument that is neither a flag nor a flag's value. At --help, -h, --help=TOPIC or
+  // --version, Parse returns and ignores all later arguments; help_requested() is then true. TOPIC is the
+  // name of a flag, the title of a group of flags (BeginGroup) in small letters, or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
   bool given(std::string_view name) const;
-  // Refuse throws InvalidInput if the command line has a flag whose name is in `names`, or a flag with one of
-  // `marks`. RefuseAllBut throws InvalidInput if the command line has a flag with none of `marks`. The
-  // message is "--NAME: " and `reason`, such as "has no effect with --trace".
+  // Refuse throws InvalidInput if the command line has a flag whose name is in `names`, or a flag of one of
+  // the categories `marks`. RefuseAllBut throws InvalidInput if the command line has a flag of none of the
+  // categories `marks`. The message is "--NAME: " and `reason`, such as "has no effect with --trace".
   void Refuse(const std::vector<std::string_view>& names, std::string_view reason) const;
   void Refuse(FlagMarks marks, std::string_view reason) const;
   void RefuseAllBut(FlagMarks marks, std::string_view reason) const;

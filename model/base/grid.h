@@ -13,10 +13,10 @@ inline constexpr size_t kScreenColumns = 110;
 
 std::string Padded(std::string_view text, size_t width);
 
-// Appends `head` followed by `text` to `lines`, as at most `most` lines; if the text needs more lines, an
-// ellipsis replaces the rest. A line is broken before it exceeds kScreenColumns characters, but never within
-// a word. AddText appends `end` to each line except the last; for a shell command of several lines, `end` is
-// a backslash.
+// Appends `head` followed by `text` to `lines`, as at most `most` lines. If `text` needs more than `most`
+// lines, the last line ends with an ellipsis. Lines are broken only at spaces, so that they have at most
+// kScreenColumns characters. AddText appends `end` to each line except the last; for a shell command of
+// several lines, `end` is a backslash.
 void AddText(const std::string& head, const std::string& text, size_t most, Lines* lines,
              const char* end = "");
 
@@ -24,8 +24,8 @@ void AddText(const std::string& head, const std::string& text, size_t most, Line
 // columns on the right that do not fit into lines of kScreenColumns characters.
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
-  // If the table has more rows than AddTo may append lines (`most`), AddTo keeps the last num_last rows, and
-  // omits rows before them. But if `most` is num_last + 3 or less, AddTo omits the rows at the table's end.
+  // If the table has more than `most` rows, AddTo keeps the first rows and the last num_last rows, and omits
+  // those between. But if `most` is num_last + 3 or less, AddTo keeps only the first rows.
   size_t num_last = 0;
   // The table's first num_left columns are left-aligned, the others right-aligned. By default, all columns
   // are left-aligned.

@@ -19,8 +19,8 @@ std::optional<int64_t> ParseCount(std::string_view text);
 // nullopt if `text` is not such a number, or the number is 2^63 or more.
 std::optional<int64_t> ParseByteCount(std::string_view text);
 
-// Formats a count exactly, with the largest binary prefix that divides it: "3Mi", "1536Ki", "1000".
-// ParseCount turns the result into the same count again.
+// Formats a count exactly, with the largest binary prefix that divides it: "3Mi", "1536Ki", "1000". For count
+// >= 0, ParseCount(FormatCount(count)) returns `count`.
 std::string FormatCount(int64_t count);
 // Formats a number of bytes exactly, with the largest binary prefix that divides it: "1MiB", "1536KiB",
 // "1000".

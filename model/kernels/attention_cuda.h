@@ -95,7 +95,7 @@ struct Tiles {
   struct Sums {
     Number at[kRows][kCols] = {};
 
-    // Adds this thread's elements of the product p x, or of p^T x if kTransposed, to `at`, the sum so far. p
+    // Adds, to the array `at`, this thread's elements of the matrix product p x or, if kTransposed, p^T x. p
     // is a (kTile, kTile) tile, and x a (kTile, kDim) tile.
     template <bool kTransposed>
     __device__ void AddProduct(const Number* p, const Number* x) {

@@ -68,7 +68,7 @@ class OneDnnConvs {
     Primitive store, add;
   };
 
-  // Identifies a primitive: the convolution's shape, and the types of its inputs and of its output.
+  // Identifies a oneDNN convolution: its shape, and the dtypes of its inputs (`from`) and its output (`to`).
   struct Key {
     ConvShape shape;
     dnnl::memory::data_type from, to;

@@ -62,8 +62,8 @@ struct Blend {
   constexpr T operator()(T value, T grad) const { return keep * value + add * grad; }
 };
 
-// A tensor of n elements that the kernel Update changes: Update overwrites the elements at `value`. If `copy`
-// is not null, Update also writes the new values to `copy`, rounded to bf16.
+// Pointers to the arrays of one tensor, each of n elements. The kernel Update overwrites the array `value`.
+// If `copy` is not null, Update also writes the new values to `copy`, rounded to bf16.
 template <class T>
 struct UpdatedTensor {
   const T* grad;

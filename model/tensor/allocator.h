@@ -25,13 +25,13 @@ class MemorySource {
 std::unique_ptr<MemorySource> HostMemory();
 
 // Allocates blocks of memory from a source (MemorySource), and keeps freed blocks for later requests. The
-// allocator gives all kept blocks back to the source in Trim(), and when the source has no memory left. After
-// the first training steps, a step usually gets the memory of all its tensors from kept blocks, without a
-// call of the source. The class is thread safe.
+// allocator gives all kept blocks back to the source in Trim(), and when the source has no memory left.
+// Training steps usually request the same sizes, so after the first steps kept blocks usually serve all
+// requests. The class is thread safe.
 //
 // Requested sizes below 1 KiB are rounded up to a multiple of 64 bytes; larger sizes are rounded up by less
 // than an eighth. A kept block serves a request if it has the rounded size, or exceeds it by at most an
-// eighth. Such simple matching is enough, because training steps usually request the same sizes.
+// eighth.
 class CachingAllocator {
  public:
   struct Stats {

@@ -32,8 +32,8 @@ class CudaAnchor {
 
 // Keeps a device's newest CudaAnchor, a moment whose time is known on the GPU's and on the CPU's clock. A
 // device has one CudaClock: the first call of CudaDevice::Resource<CudaClock>() constructs it, and every call
-// returns it. Any thread may read the newest anchor by anchor(). Only the thread that runs the model on the
-// device may measure a new anchor by Anchor(), because Anchor() enqueues work on the device.
+// returns it. Any thread may call anchor(), which returns the newest anchor. Only the thread that runs the
+// model on the device may call Anchor(), which measures a new anchor.
 class CudaClock {
  public:
   explicit CudaClock(Device& device);

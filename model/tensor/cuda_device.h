@@ -149,8 +149,8 @@ class PinnedBuffer {
 // stream. Keep the tensor until the GPU has reached this event, or until a wait for the event is enqueued on
 // the compute stream.
 //
-// A kernel that finds a token id or a target outside of the vocabulary writes the position of this entry plus
-// one to wrong_indices(). The next Synchronize of the device, or Copy from or to CPU memory, throws
+// A kernel that finds a token id or a target outside of the vocabulary writes 1 + the position of this id or
+// target to wrong_indices(). The next Synchronize of the device, or Copy from or to CPU memory, throws
 // InvalidInput and resets wrong_indices().
 //
 // Copy, Zero, Synchronize, launches of kernels, and the constructors of streams, events and pinned buffers

@@ -64,9 +64,9 @@ void LaunchLoop(const Device& device, const char* name, int64_t n, const Fn& fn)
   Launch(device, name, LoopKernel<Fn>, LoopBlocks(device, n), kThreads, 0, n, fn);
 }
 
-// A pack is a group of adjacent elements that a thread reads or writes in one access of 16 bytes (f64: two
-// accesses). An array of packs must begin at an address that is a multiple of 16. With accesses of fewer than
-// 16 bytes, GPU memory may not reach its full speed.
+// A pack is a group of adjacent elements that a thread reads or writes together: 16 bytes in one access or,
+// for f64, 32 bytes in two accesses. An array of packs must begin at an address that is a multiple of 16.
+// With accesses of fewer than 16 bytes, GPU memory may not reach its full speed.
 constexpr size_t kPackBytes = 16;
 template <class T>
 constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;
@@ -90,7 +90,7 @@ __global__ void PackLoopKernel(int64_t n, Fn fn) {
 // Runs fn(numel, i), a __device__ lambda, on the GPU so that the calls together cover all n elements. Each
 // call must handle the `numel` elements from i on; numel is a compile-time constant. If `packed` is true,
 // numel is kPackNumel<T> (the elements of a pack), but 1 for the last elements if they do not fill a pack. If
-// `packed` is false, numel is 1.
+// `packed` is false, numel is 1: each call handles only element i.
 template <class T, class Fn>
 void LaunchPackLoop(const Device& device, const char* name, int64_t n, bool packed, const Fn& fn) {
   const auto kernel = packed ? PackLoopKernel<kPackNumel<T>, Fn> : PackLoopKernel<1, Fn>;

@@ -76,8 +76,8 @@ class Device {
   int num_threads() const { return num_threads_; }
   CachingAllocator& allocator() { return allocator_; }
 
-  // Copies `bytes` bytes within this device's memory, or between this memory and CPU memory. On CUDA the copy
-  // is enqueued in the compute stream; a copy from or to CPU memory is complete on return.
+  // Copies `bytes` bytes from `source` to `target`: within this device's memory, or from or to CPU memory. On
+  // CUDA the copy is enqueued in the compute stream; a copy from or to CPU memory is complete on return.
   virtual void Copy(void* target, const void* source, size_t bytes) = 0;
   virtual void Zero(void* target, size_t bytes) = 0;
   // Blocks until all work on a GPU's compute stream is done. On the CPU this function does nothing.

@@ -86,9 +86,9 @@ class Writer<BF16> {
   Eigen::ArrayXf wide_;
 };
 
-// Calls fn(row, read, read_more, write) once for each row number of [0, rows): read and read_more are
-// Readers, and write is a Writer, for rows of at most n elements. The two Readers have separate buffers, so
-// that fn can read two rows of inputs at the same time. The rows are divided among the device's threads.
+// Calls fn(row, read, read_more, write) once for each `row` from 0 to rows - 1. fn may read rows of inputs by
+// the Readers `read` and `read_more`, even two rows at the same time, and write rows of results by the Writer
+// `write`. These rows have at most n elements. The calls of fn are divided among the device's threads.
 template <class T, class Fn>
 void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
   const auto some = [&](int64_t begin, int64_t end) {
