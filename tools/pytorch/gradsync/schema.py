@@ -4,7 +4,7 @@
 A recording is a file of JSON lines. Each line has one `Launch`: the data of one start of the
 script. All launches of a file have the same command line, and ran on machines with the same
 processors and GPUs. A recording that is created under a name ending in .gz is compressed by gzip.
-The fields of the classes below have the same names in the file. Times are in nanoseconds: of the
+In the JSON, fields have the same names as in the classes below. Times are in nanoseconds: of the
 host's monotonic clock or, if the model is on a GPU, between events of the GPU; but `begin_ns` and
 `cpu_ns` are always the host's. Sizes are in bytes.
 
@@ -69,15 +69,14 @@ class CollectiveKind(str, Enum):
 
     @property
     def has_parts(self) -> bool:
-        """Returns whether Collectives of this kind have `in_ns` and `out_ns`: the times of the two
-        casts, or of a unit's gather and reduction."""
+        """Returns whether Collectives of this kind have `in_ns` and `out_ns`."""
         return self in (CollectiveKind.BF16, CollectiveKind.FULLY_SHARD)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter that requires a gradient: its number of elements (`numel`), its bytes, and the
-    dtype, such as "float32", in which optimizers hold it.
+    """One parameter that requires a gradient: its number of elements (`numel`), the dtype, such as
+    "float32", in which optimizers hold it, and its bytes in this dtype.
 
     `gathered_bytes` and `reduced_bytes`: the bytes that fully_shard gathers and reduces for the
     parameter if an mp_policy makes them other than `bytes`; else 0.
@@ -196,15 +195,15 @@ class Memory:
 
     Weights, the model's buffers and the optimizer's state exist during the whole step. Under
     fully_shard, a rank holds only shards, but `weight_bytes` has the bytes of the whole weights.
-    `state_bytes` (the optimizer's state) and `optimizer_bytes` are then the bytes measured on one
-    rank, times the number of ranks that share the parameters. `keeps_gradients`: whether parameters
-    still have gradients when the step begins. Tensors other than weights, buffers, gradients and
-    the optimizer's state, such as activations, need together at most `forward_bytes` in forward,
-    and at most `optimizer_bytes` in the update. While backward computes the gradient of parameter
-    p, tensors such as activations need together at most `ready_bytes[p]`. When the gradient of p is
-    ready, the tensors other than weights, buffers, gradients and the optimizer's state need
-    `held_bytes[p]`. `order`: the numbers of the parameters in the order in which their gradients
-    became ready."""
+    Under fully_shard, `state_bytes` (the optimizer's state) and `optimizer_bytes` are one rank's
+    measured bytes times the number of ranks that share the parameters. `keeps_gradients`: whether
+    parameters still have gradients when the step begins. Tensors other than weights, buffers,
+    gradients and the optimizer's state, such as activations, need together at most `forward_bytes`
+    in forward, and at most `optimizer_bytes` in the update. While backward computes the gradient of
+    parameter p, tensors such as activations need together at most `ready_bytes[p]`. When the
+    gradient of p is ready, the tensors other than weights, buffers, gradients and the optimizer's
+    state need `held_bytes[p]`. `order`: the numbers of the parameters in the order in which their
+    gradients became ready."""
 
     weight_bytes: int
     buffer_bytes: int
@@ -263,12 +262,11 @@ class Collectives:
     `in_flight`: 1 if each collective ends before the next begins, 0 if all are issued at once.
     `bytes`: the bytes of each collective; in a FULLY_SHARD probe, the bytes of each unit's
     parameters. `ns`: the time of each collective; empty if all are issued at once. In a FULLY_SHARD
-    probe, `ns` is the time from the end of each unit's gather to the beginning of its reduction;
-    predictions do not use it. `in_ns` and `out_ns`: in a BF16 probe, the durations of the casts
-    before and after each collective. In a FULLY_SHARD probe, `in_ns` has the duration of each
-    unit's gather, and `out_ns` that of its reduction. `wall_ns`: the time from the beginning of the
-    first collective to the end of the last. `cpu_ns`: the CPU time that the process uses during
-    `wall_ns`.
+    probe, `ns` has the time from the end of each unit's gather to the beginning of its reduction.
+    `in_ns` and `out_ns`: in a BF16 probe, the durations of the casts before and after each
+    collective. In a FULLY_SHARD probe, `in_ns` has the duration of each unit's gather, and `out_ns`
+    that of its reduction. `wall_ns`: the time from the beginning of the first collective to the end
+    of the last. `cpu_ns`: the CPU time that the process uses during `wall_ns`.
     """
 
     kind: CollectiveKind
@@ -300,22 +298,24 @@ class Step:
     """The measured times of one step of one rank.
 
     `row`: in a step of the mode SCRIPT, the index of the step's settings in Launch.rows.
-    `begin_ns`: when the step begins, on the host's monotonic clock. The parts of a step follow each
-    other in this order. `before_ns`: everything before the last backward, such as forward.
-    `backward_ns`: the last backward. Collectives.wall_ns: the collectives of a probe.
-    `copy_back_ns`: copies out of a probe's buffer. `rest_ns`: the script's work until the optimizer
-    begins, such as clipping. `optimizer_ns`: the optimizer's update. `step_ns`: the whole step,
-    without the time in which the recorder averages gradients. `cpu_ns`: of a step without
-    synchronisation on a CPU, the sum of the process's CPU time and of the time for which its main
-    thread waited for a CPU; else 0. `between_ns`: the time from the end of the previous step to the
-    beginning of this step; 0 if unknown. `ready_ns`: for each parameter the time from the beginning
-    of the last backward until its gradient is ready; -1 if the parameter gets no gradient.
+    `begin_ns`: when the step begins, on the host's monotonic clock. The parts of a step are
+    described in the order in which they run, from `before_ns` to `optimizer_ns`. `before_ns`:
+    everything before the last backward, such as forward. `backward_ns`: the last backward.
+    Collectives.wall_ns: the collectives of a probe. `copy_back_ns`: copying gradients back out of a
+    probe's buffer. `rest_ns`: the script's work until the optimizer begins, such as clipping.
+    `optimizer_ns`: the optimizer's update. `step_ns`: the whole step, without the time in which the
+    recorder averages gradients. `cpu_ns`: of a step without synchronisation on a CPU, the sum of
+    the process's CPU time and of the time for which its main thread waited for a CPU; else 0.
+    `between_ns`: the time from the end of the previous step to the beginning of this step; 0 if
+    unknown. `ready_ns`: for each parameter the time from the beginning of the last backward until
+    its gradient is ready; -1 if the parameter gets no gradient.
 
     If the script uses fully_shard, steps of the modes UNSYNCHRONISED and PROBE also have the times
     of each of its units. For each unit, `units_ns` has four times in the last pass, counted from
     the step's beginning: when the unit's forward begins and ends, and when its backward begins and
-    ends. For each unit, `gather_ns` has the duration of its gather before the step, and `reduce_ns`
-    that of its reduction before the optimizer.
+    ends. `gather_ns`: the duration of each unit's gather, which the recorder runs before the step.
+    `reduce_ns`: the duration of each unit's reduction, which the recorder runs before the
+    optimizer.
     """
 
     mode: StepMode
@@ -369,14 +369,14 @@ class Launch:
     `device`: "cpu", or the GPU's name. `backend`: the backend of the process group; "none" with one
     rank. `hosts`: the name of each rank's host. `threads`: the number of rank 0's compute threads.
     `cores`: the number of logical CPUs that rank 0 may use. `passes`: the number of backward passes
-    in a recorded step. `views`: whether probes leave gradients as views of their buffer, as DDP
-    does with gradient_as_bucket_view. `link_rate`: the rate of the link between hosts in bits per
-    second, from the environment variable GRADSYNC_LINK_RATE; 0 without it. `memory`: how many bytes
-    rank 0's tensors of different kinds need at different times of a step; None if this was not
-    measured. `units`: the units of fully_shard; empty if the script does not use it.
-    `sharing_ranks`: under HSDP, the number of ranks among which each copy of the parameters is
-    divided; else 0. `loads`: how busy each rank's host was; empty if unknown. `rows`: the settings
-    of the steps that the script itself synchronises. The first row has the settings of the
+    in a recorded step. `views`: whether a probe replaces the parameters' gradients by views of its
+    buffer, as DDP does with gradient_as_bucket_view. `link_rate`: the rate of the link between
+    hosts in bits per second, from the environment variable GRADSYNC_LINK_RATE; 0 without it.
+    `memory`: how many bytes rank 0's tensors of different kinds need at different times of a step;
+    None if this was not measured. `units`: the units of fully_shard; empty if the script does not
+    use it. `sharing_ranks`: under HSDP, the number of ranks among which each copy of the parameters
+    is divided; else 0. `loads`: how busy each rank's host was; empty if unknown. `rows`: the
+    settings of the steps that the script itself synchronises. The first row has the settings of the
     unchanged script; other rows are of steps with changed settings. `ranks`: for each rank, the
     list of its steps. All ranks took the steps with the same index in these lists together.
     """
@@ -470,9 +470,9 @@ def _steps(value: object, place: str) -> tuple[Step, ...]:
 
 
 def _memory(value: object, place: str) -> Memory | None:
-    """Makes a Memory from `value`, the field `memory` of a launch in JSON. Returns None if its
-    lists `ready_bytes` and `held_bytes` are empty because the recorder could not measure memory.
-    Raises Refused if these two lists have different lengths."""
+    """Makes a Memory from `value`, the field `memory` of a launch in JSON. Returns None if the
+    lists `ready_bytes` and `held_bytes` in `value` are empty because the recorder could not measure
+    memory. Raises Refused if these two lists have different lengths."""
     memory = Memory.from_json(value, place)
     if len(memory.ready_bytes) != len(memory.held_bytes):
         raise Refused("memory lacks parameters")

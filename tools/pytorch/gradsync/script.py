@@ -52,7 +52,7 @@ class Options:
 
     `goes_on`: whether the script goes on training after enough steps are recorded (--continue).
     `number`: which of several models to record, counted from 1; None for the first that trains.
-    `out`, `command`, `rounds` and `ddp` are given to Recorder's constructor, which describes them.
+    `out`, `command`, `rounds` and `ddp`: see Recorder's constructor.
     """
 
     out: str
@@ -67,13 +67,14 @@ class Script(Listener):
     """Runs a script and finds the model to record. If the script wraps models in DDP, the recorded
     model is the first wrapped one whose gradients an optimizer uses or, with --model=N, the Nth
     that the script wraps. If the script uses no DDP, the recorded model is the outermost module
-    that the script calls and that has the parameters of the first optimizer that steps (with
-    --model=N, of the Nth optimizer). With several processes, fully_shard must have been called with
-    this module."""
+    that the script calls and that has the parameters of the first optimizer that steps. With
+    --model=N, the module must have the parameters of the Nth optimizer that steps. If a script
+    without DDP runs in several processes, it must have called fully_shard with this module;
+    otherwise, the processes end with an error."""
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
-        """`answer`: when a launch (one start of the script) of several processes is recorded, rank
-        0 calls this function with the name of the file to which the launch was added."""
+        """`answer`: a function that rank 0 calls when the steps of several processes have been
+        added to the recording. Its argument is the name of the recording's file."""
         self._options = options
         self._answer = answer
         self._pid = os.getpid()
@@ -187,8 +188,9 @@ class Script(Listener):
 
     def _find(self, trained: set[int]) -> None:
         """Finds the model that has the parameters whose ids are in `trained`, and begins to record
-        its steps. Ends the process with an error if no called module has any of them. Does nothing
-        if the script has wrapped any model in DDP, or if any model is already being recorded."""
+        its steps. Ends the process with an error if no module that the script has called has any of
+        these parameters. Does nothing if the script has wrapped any model in DDP, or if any model
+        is already being recorded."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
         if in_backward():

@@ -61,8 +61,8 @@ class ScriptCollectives:
         self._is_forward = False
 
     def begin_step(self) -> None:
-        """Called when a step begins. Forgets the sums over ranks of the step before, so that
-        divides() does not take a divisor of this step's loss for one of them."""
+        """Called when a step begins: forgets the sums over ranks of the previous step, so that
+        divides() compares divisors of losses only with sums of the new step."""
         self._sums.clear()
         self._unread.clear()
 
@@ -110,9 +110,8 @@ class ScriptCollectives:
 
     def _look_at(self, name: str, tensor: object) -> None:
         """Called before the collective `name` sends this tensor. Passes the tensor to `on_reduced`
-        if it is a loss that is reduced. If `in_forward` is still empty, stores the collective's
-        name and place in it in two cases: the collective is called within a forward, or the tensor
-        needs a gradient and is not one number."""
+        if it is a loss that is reduced. Stores the collective's name and FILE:LINE in `in_forward`
+        if this is the first collective that `in_forward` is about (see the class)."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:

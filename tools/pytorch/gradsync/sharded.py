@@ -134,9 +134,9 @@ class ShardedTarget(ModelTarget):
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
         """Returns a function to replace the method `call` of FSDP2's group of the parameters of the
-        unit `unit`. In each pass, the function marks the moment of the first call. It passes every
-        call on to the replaced method, except calls of post_backward, which reduces gradients,
-        while reductions wait for deliver()."""
+        unit `unit`. In each pass, the function marks the moment at which it is first called. It
+        then calls the replaced method. Only post_backward, which reduces gradients, is not called
+        if deliver() is to reduce them later."""
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if call == CALLS[0]:  # of another pass
@@ -226,9 +226,8 @@ class ShardedTarget(ModelTarget):
         in all of FSDP2's groups. In SCRIPT steps and the script's first step, which the recorder
         leaves as they are, this method does not change FSDP2's flags. In other steps, a pass
         without reduce_grads adds its gradients to those of earlier passes, and reduces none. In a
-        pass with reduce_grads, FSDP2's flags still tell it to reduce, because with an mp_policy
-        these flags change the dtype of gradients. But the recorder delays the reduction itself:
-        deliver() runs it after the last backward."""
+        pass with reduce_grads, FSDP2's flags stay as they are, but the recorder delays the
+        reduction: deliver() runs it after the last backward."""
         self._script_flags = [SyncFlags.of(group) for group in self.groups]
         synchronises = all(flags.reduce_grads for flags in self._script_flags)
         if not turn.is_scripts_own:
@@ -251,8 +250,8 @@ class ShardedTarget(ModelTarget):
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
         """Reduces the gradients of all units, one unit after the other from the last to the first,
-        and frees the gathered weights. Stores in `marks` when each unit was gathered, began and
-        ended its forward and backward, and was reduced."""
+        and frees the gathered weights. Stores in `marks` when each unit's gather, forward, backward
+        and reduction began and ended."""
         begin = self.clock.mark()
         marks.units = UnitMarks(self._gathers, self._spans_of_calls(marks), self._reduce())
         marks.untimed = Span(begin, self.clock.mark())

@@ -87,8 +87,8 @@ def unit_bytes(
 
 
 def sent_bytes(parameter: Parameter, operation: Operation) -> int:
-    """Returns the bytes of this whole parameter in a gather, or of its whole gradient in a
-    reduction."""
+    """Returns the bytes of this whole parameter if `operation` is ALL_GATHER, else those of its
+    whole gradient, in the dtype in which FSDP2 sends them."""
     if operation is Operation.ALL_GATHER:
         return parameter.gathered_bytes or parameter.bytes
     return parameter.reduced_bytes or parameter.bytes
@@ -122,8 +122,8 @@ class PlannedStep:
     def rank_step(self, pace: float, optimizer_part: float) -> RankStep:
         """Returns the times of this step as a RankStep, the form in which a simulation takes them.
         `pace`: a factor by which all times of computation are multiplied. `optimizer_part`: a
-        factor by which the optimizer's time is also multiplied, because the simulated rank may have
-        another part of the parameters than the recorded one.
+        second factor by which only the optimizer's time is multiplied, because the simulated rank
+        may update more or fewer parameters than the recorded rank.
 
         In the result, `first_s` (when collectives can begin) is 0, because FSDP2's first gather
         runs at the beginning of the step and waits for no gradient.

@@ -12,7 +12,7 @@ from gradsync.schema import CollectiveKind, Collectives, Step, StepMode
 @dataclass
 class CollectiveMarks:
     """The clock's marks (moments or GPU events) of when a probe's collectives begin and end. The
-    method times() computes from them the times that a recording stores (schema.Collectives)."""
+    method times() computes a schema.Collectives from the marks."""
 
     kind: CollectiveKind
     in_flight: bool

@@ -27,10 +27,10 @@ class StepRecorder:
 
     `turn`: the kind of the current step, such as a probe (a step whose collectives are timed).
     `passes`: the number of backward passes so far in the step that have computed gradients.
-    `is_prepared`: whether the current backward pass synchronises gradients (in DDP, already known
-    after forward). `arrivals`: when gradients became ready in the current or last backward pass.
-    `buffer`: the flat buffer into which a probe copies gradients, and from which it sends them;
-    None before the first step has ended, and after close().
+    `is_prepared`: whether the current backward pass synchronises gradients. `arrivals`: when
+    gradients became ready in the current or last backward pass. `buffer`: the flat buffer into
+    which a probe copies gradients, and from which it sends them; None before the first step has
+    ended, and after close().
     """
 
     def __init__(self, target: ModelTarget, world: World, clock: Clock) -> None:
@@ -155,9 +155,9 @@ class StepRecorder:
         return self._marks
 
     def end_backward_unseen(self, end: Mark) -> None:
-        """Called when a backward pass has ended, and no optimizer of torch.optim has stepped
-        although the weights have changed since the pass before. The update after this pass is
-        assumed to begin at `end`, the mark of the pass's end."""
+        """Called when a backward pass has ended, if the weights have changed since the previous
+        pass without a step of an optimizer of torch.optim. The update after this pass is assumed to
+        begin at `end`, the mark of the pass's end."""
         self._step_marks().rest = end
 
     def begin_update(self, moment: Mark) -> None:
@@ -167,24 +167,24 @@ class StepRecorder:
             self._memory.on_update()
 
     def note_unseen_update(self, moment: Mark) -> None:
-        """Called if code other than an optimizer of torch.optim updates the model, at the first
-        forward after the update. The update is taken to last from the end of synchronise(), or from
-        the `end` of end_backward_unseen(), until `moment`."""
+        """Called at the first forward after code other than an optimizer of torch.optim has updated
+        the model. The update is assumed to begin at the end of synchronise() or, if
+        end_backward_unseen() was called in this step, at the `end` passed to it. The update is
+        assumed to end at `moment`."""
         rest = self._step_marks().rest
         assert rest is not None
         self._update_begin = rest
         self.note_updated(moment)
 
     def note_updated(self, moment: Mark) -> None:
-        """Called when an update of the model ends, of which a step may have several. `moment`: the
+        """Called when an update of the model ends; a step may have several updates. `moment`: the
         clock's mark of the update's end."""
         self._updated = moment
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
         """Called if the script has trained another model since the last update of the recorded
-        model. The time from that update of the recorded model to its next step then counts as
-        unknown."""
+        model. The field `between_ns` of the recorded model's next Step is then 0 (unknown)."""
         self._updated = None
 
     def abandon(self) -> None:

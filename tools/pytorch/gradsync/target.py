@@ -99,8 +99,8 @@ class ModelTarget:
         return [p.dtype for p in self.params]
 
     def optimized_ids(self) -> set[int]:
-        """Returns Python's id() of each parameter as optimizers have it: of the recorded parameter
-        itself or, under fully_shard, of this rank's part of it."""
+        """Returns Python's id() of each parameter that optimizers have: the recorded parameter
+        itself or, under fully_shard, this rank's part of it."""
         return {id(param) for param in self.params}
 
     def can_try_units(self) -> bool:
@@ -131,9 +131,8 @@ class ModelTarget:
         before_step(), but need not call it at the same moment."""
 
     def after_call(self, turn: Turn) -> None:
-        """Called whenever the model's forward is called in a step, before the forward runs. For a
-        model in DDP, keeps the forward of an UNSYNCHRONISED step from sending the model's buffers
-        to other ranks."""
+        """Called in a step before each forward of the model. For a model in DDP, keeps the forward
+        of an UNSYNCHRONISED step from sending the model's buffers to other ranks."""
 
     def owns_reducer(self, reducer: object) -> bool:
         """Returns whether this reducer of DDP belongs to this model."""
@@ -185,8 +184,8 @@ class ModelTarget:
         return ()
 
     def memory(self, own: Memory) -> Memory:
-        """Returns the memory that the recording stores: `own`, this rank's measured memory, which
-        ShardedTarget changes to that of the whole model."""
+        """Returns the memory that the recording stores: `own`, which was measured on this rank. The
+        subclass ShardedTarget instead returns the memory of the whole model."""
         return own
 
     def close(self) -> None:

@@ -201,8 +201,8 @@ def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> 
     """Waits until all ranks have called this function. Uses the default group's store, and no
     collective.
 
-    Raises RuntimeError if another rank does not call this function within about `timeout`. Each
-    meeting of the ranks needs a new `name`, which no earlier meeting had.
+    Raises RuntimeError if another rank does not call this function within about `timeout`. All
+    ranks must pass the same `name`, and a new `name` each time that they call this function.
     """
     store = dist.distributed_c10d._get_default_store()
     barrier = cast("Callable[..., None]", dist.distributed_c10d._store_based_barrier)
@@ -359,9 +359,8 @@ def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:
 
 
 def make_whole_parameters(module: torch.nn.Module) -> None:
-    """Gathers the parameters of a module and frees them again. After this call, whole_parameter()
-    returns a tensor for each of these parameters; before FSDP2 first gathers them, it returns None.
-    Requires is_sharded(module)."""
+    """Gathers the parameters of a module and frees them again, because whole_parameter() returns
+    None for a parameter that FSDP2 has never gathered. Requires is_sharded(module)."""
     cast("Any", module).unshard()
     cast("Any", module).reshard()
 

@@ -35,11 +35,10 @@ class Turns:
     group after the other with their means over ranks.
 
     A parameter's group follows from its number, which it gets when `check` first registers a hook
-    on the tensor that gets its gradient. With n groups, `check` goes on with an optimizer until
-    each of its parameters was in at least 2 n (STEPS times n) checked updates. A parameter's
-    checked updates count no matter which optimizer made them. An optimizer needs no checked updates
-    of parameters that have never required a gradient, or that `check` can no longer compare (see
-    count()).
+    on the tensor that gets its gradient. With n groups, `check` checks the updates of an optimizer
+    until each of its parameters was in at least 2 n (STEPS times n) checked updates. Parameters
+    that have never required a gradient, or that `check` can no longer compare (see count()), need
+    no checked updates.
     """
 
     def __init__(self, groups: int) -> None:
@@ -107,8 +106,8 @@ class Turns:
         return self._checked.get(id(p), 0) < STEPS * self.groups
 
     def unchecked(self, owner: Updater) -> int:
-        """Returns how many of this optimizer's parameters that have required gradients were in no
-        checked update."""
+        """Returns how many of this optimizer's parameters were in no checked update, although they
+        have required gradients at some time."""
         params = parameters_of(owner)
         return sum(id(p) in self._trainable and id(p) not in self._checked for p in params)
 
@@ -244,25 +243,24 @@ class Step:
             self.by_pass[id(p)] = [exact(gradient)]
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
-        """Returns whether to keep the gradients that single backward passes deliver for a
-        parameter; `gradient` is the first of them. Until `check` has found a wrong gradient, it
-        keeps them for up to 100 parameters with two or more dimensions and at most 4096
-        elements."""
+        """Returns whether to store each backward pass's gradient of a parameter; `gradient` is the
+        first one. Returns True for the first 100 parameters with two or more dimensions and at most
+        4096 elements, but for none once `check` has found a wrong gradient."""
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
     def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called with a gradient of `p` after the script's hooks have run. Divides it by `scale`, a
-        GradScaler's factor, and adds it to the parameter's sum in `hooked`."""
+        """Called with a gradient of `p` after the script's hooks have run. Divides the gradient by
+        `scale`, a GradScaler's factor, and adds it to the parameter's sum in `hooked`."""
         if id(p) not in self.hooked:
             self.hooked[id(p)] = Gradients(gradient)
         self.hooked[id(p)].add(gradient, scale)
 
     def begin_pass(self, one: Pass) -> None:
-        """Called when the backward pass `one` begins. If the script has removed or zeroed a
-        parameter's gradient since the previous backward pass, moves the sum of the parameter's
-        gradients from Gradients.sums to Gradients.aside. The script may have dropped these
-        gradients, or may add them back later."""
+        """Called when the backward pass `one` begins. Finds the parameters whose gradient the
+        script has removed or zeroed since the previous backward pass. Moves the sums of their
+        gradients from Gradients.sums to Gradients.aside, because the script may add the removed
+        gradients back later."""
         self.passes.append(one)
         self.running = one
         for number in self.had_gradient & self.gradients.keys():
@@ -283,8 +281,8 @@ class Step:
         self.passes = [each for each in self.passes if each.delivered_to or each is self.running]
 
     def end_pass(self) -> None:
-        """Called when a backward pass has ended: notes which parameters have a gradient (`grad`)
-        now, so that begin_pass() finds those whose gradient the script takes away."""
+        """Called when a backward pass has ended: stores, for begin_pass(), which parameters have a
+        gradient (`grad`) now."""
         self.running = None
         self.had_gradient = {number for number, p in self.parameters.items() if p.grad is not None}
 

@@ -87,10 +87,10 @@ class Verdict(Enum):
 
 
 class Rounds:
-    """Determines the kind of each step that the recorder takes, and whether to keep its times. In
-    each of `rounds` rounds, the recorder takes one step for each Turn in `plan`. The script's first
-    step, which the recorder does not change, belongs to no round. The first round is warm-up: its
-    times are not kept. The steps of the first round decide how many backward passes later steps
+    """Determines the kind of each training step, and whether the recording keeps the step's times.
+    There are `rounds` rounds, each with one training step for each Turn in `plan`. The script's
+    first step, which the recorder does not change, belongs to no round. The first round is warm-up:
+    its times are not kept. The steps of the first round decide how many backward passes later steps
     must have. `taken`: how many steps have ended so far in all rounds together, without steps that
     had to be repeated; -1 until the script's first step has ended.
 
@@ -121,9 +121,9 @@ class Rounds:
         return self.plan[(self.taken + self.taken // length) % length]
 
     def end_step(self, passes: int, is_synchronised: bool) -> Verdict:
-        """Called when a step of a round has ended: decides whether to keep its times. After REPEAT,
-        the next step has the same kind again; after WARM_UP or KEEP, it has the next kind of the
-        round."""
+        """Called when a step of a round has ended: returns what the recorder does with it (see
+        Verdict). If this is REPEAT, the next step has the same kind again; if it is WARM_UP or
+        KEEP, the next kind of the round."""
         if self.taken < len(self.plan):
             self._counts[passes] += 1
             self.taken += 1

@@ -96,8 +96,9 @@ def _step_of_copy(
     direction: int,
 ) -> list[torch.Tensor]:
     """Copies the optimizer, and calls the copy's step() with the gradients' means over ranks plus
-    `direction` (0, 1 or -1) times the bounds of their rounding errors. The bounds have random
-    signs, which are the same in each call. Returns the copy's weights after its step(), in f64."""
+    `direction` (0, 1 or -1) times the bounds of their rounding errors. Each bound gets a random
+    sign, which is the same in each call of this function. Returns the weights of the copied
+    optimizer after step(), in f64."""
     draw = torch.Generator().manual_seed(0)
     try:
         with default_group(alone):

@@ -2,8 +2,8 @@
 reduces their gradients.
 
 This module follows the rules of PyTorch's torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py.
-Moments are seconds of computation after the beginning of a step; this clock stands still while a
-rank waits.
+Moments are in seconds of computation after the beginning of a step: the time in which a rank waits
+is not counted.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Schedule:
         self._backward_ended = event.call in (Call.POST_BACKWARD, Call.ACCUMULATE)
 
     def _pre_forward(self, event: Event) -> None:
-        """Adds a gather of a unit's parameters to `planned`, unless they are still gathered. The
+        """Adds a gather of the event's unit to `planned`, unless the unit is gathered already. The
         gather is issued when the forward of the unit begins. If the host runs ahead of a GPU, the
         gather is issued earlier: when the forward of an earlier unit begins. The earlier unit is
         the last but one of the units for which a gather has been added in this pass so far, or the
@@ -128,7 +128,7 @@ class _Schedule:
                 self._whole.add(ahead)
 
     def _post_backward(self, event: Event) -> None:
-        """Notes that a unit's gathered parameters are freed. Unless gradients are only accumulated
+        """Removes the event's unit from the gathered units. Unless gradients are only accumulated
         (Call.ACCUMULATE), also adds a reduction of the unit's gradients to the list `planned`. The
         reduction begins only when the previous unit's reduction has ended."""
         self._whole.discard(event.unit)
@@ -155,7 +155,7 @@ def collectives(
     """Returns FSDP2's collectives of a step, in the order in which they are issued.
 
     `events`: the calls of FSDP2's methods, ordered by time. `overlaps`: whether the host issues
-    work before the device has done the work issued earlier, as with a GPU. `empty`: the numbers of
+    work before the device has done the work issued earlier, as with a GPU. `empty`: the indices of
     units without parameters, which FSDP2 ignores.
     """
     schedule = _Schedule(units, overlaps)
@@ -172,8 +172,8 @@ def events_of(
     pass is a forward and its backward.)
 
     `ready`: the seconds from the beginning of the last backward until each parameter's gradient is
-    ready. A recording has the times of the last pass only. Earlier passes are assumed to have the
-    same calls as the last pass, but to reduce no gradients.
+    ready. Only the last pass of a step is recorded. Earlier passes are assumed to call the same
+    methods of FSDP2 as the last pass, but to reduce no gradients.
     """
     if step.units_ns:
         last = _recorded_events(step)
@@ -195,8 +195,8 @@ def events_of(
 
 def _recorded_events(step: Step) -> list[Event]:
     """Returns the calls of FSDP2's methods in a step's last forward and backward, at the recorded
-    moments, for a script that uses fully_shard itself. Calls at the same moment are in the order
-    that they have in a pass (CALLS)."""
+    moments, for a script that uses fully_shard itself. Calls at the same moment are in the order of
+    CALLS."""
     events = [
         (NS * ns, place, unit)
         for unit, times in enumerate(step.units_ns)

@@ -39,8 +39,8 @@ def reduce(group: ShardedGroup) -> None:
 
 def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
     """Returns whether `gradsync record` may itself run FSDP2's collectives, to measure them, for
-    units of these parameters. Returns False before PyTorch 2.9. The parameters must be on a CPU and
-    have one common floating-point dtype, and none of them may be a scalar."""
+    units of these parameters. Returns False before PyTorch 2.9. Also returns False unless all
+    parameters are on a CPU, have the same floating-point dtype, and are no scalars."""
     are_of_one_dtype = len({p.dtype for p in params}) == 1
     return (
         pytorch_version() >= TRIED

@@ -1,4 +1,4 @@
-"""Formats times, bytes and percentages for users, most with up to four significant digits."""
+"""Formats times, bytes and percentages for users."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def limits_text(step_s: Interval) -> str:
 
 
 def interval_text(step_s: Interval) -> str:
-    """Returns an interval in ms, without the unit, such as "9.8 [9.5, 10.25]": value and limits."""
+    """Returns an interval's value and limits in ms, such as "9.8 [9.5, 10.25]"."""
     return f"{_four_digits(1e3 * step_s.value)} {limits_text(step_s)}"
 
 
 def estimate_text(step_s: Interval) -> str:
-    """Returns an interval in ms, with the unit, such as "9.8 [9.5, 10.25] ms": value and limits."""
+    """Returns an interval's value and limits with their unit, such as "9.8 [9.5, 10.25] ms"."""
     return f"{interval_text(step_s)} ms"
 
 

@@ -108,8 +108,8 @@ class Watch(Listener):
         """Called when the script has ended: tells the other ranks, waits for their scripts to end,
         and then calls finish().
 
-        `how`: a text about the end of this rank's script. If another rank goes on training,
-        end_script() ends this rank with an error, and does not call finish().
+        `how`: what other ranks print about this rank's end, such as "has ended". If another rank's
+        script goes on training, this rank ends with an error and does not call finish().
         """
         with self.own_work():
             self._meetings.end(how)
@@ -241,8 +241,8 @@ class Watch(Listener):
     ) -> Any:
         """Called instead of a clipping function of torch.nn.utils: copies gradients before the
         function clips them, and remembers a digest of each clipped gradient. Before the optimizer's
-        update, `check` compares the copies with the gradients' means over ranks. At the update,
-        `check` recognises a clipped gradient by its digest, and does not compare it."""
+        update, `check` compares the copies with the gradients' means over ranks. `check` does not
+        compare the clipped gradients themselves, which it recognises by their digests."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -339,7 +339,7 @@ class Watch(Listener):
         self, p: torch.nn.Parameter, gradient: torch.Tensor, is_hooked: bool = False
     ) -> None:
         """Called when autograd has computed a gradient of the parameter `p`. `is_hooked`: whether
-        the script's hooks have already run on the gradient."""
+        the hooks that the script registered on `p` have already run."""
         if self.own_work.is_running or not self._turns.has(p):
             return
         if not in_backward():  # autograd.grad() brings no gradient to any optimizer
@@ -455,8 +455,8 @@ class Watch(Listener):
         return self._comparer.agree(not waits)
 
     def _give_up(self, update: Update) -> None:
-        """Ends the check because an optimizer has stepped at least 50 times (see are_too_long()),
-        although `check` may need further checked updates."""
+        """Ends the check because an optimizer has stepped too often (see are_too_long()), even if
+        some parameters were in too few checked updates."""
         if not self._meet(update):
             return
         if not self.has_compared():

@@ -28,9 +28,9 @@ class PredictedWay:
     """A way to train, with the predicted time of a step in seconds (`step_s`).
 
     `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether training in this way
-    computes the same weights as with DistributedDataParallel. `memory`: a function of a number x
-    that returns a rank's peak memory for a batch x times as large as the recorded one; None if the
-    recording has no memory figures."""
+    computes the same weights as with DistributedDataParallel. `memory`: a function that returns a
+    rank's peak memory for a given multiple of the recorded batch; None if the recording has no
+    memory figures."""
 
     name: str
     step_s: Interval
@@ -138,7 +138,7 @@ class Ways:
 
     def _replicated_bytes(self, row: Row) -> float:
         """Returns the bytes that a rank sends in a step of DistributedDataParallel with the
-        settings in `row`. bf16_compress_hook changes the bytes of the gradients, and
+        settings in `row`. With bf16_compress_hook, gradients are sent in bf16.
         ZeroRedundancyOptimizer adds the bytes of its broadcasts."""
         total = self._recording.total_bytes
         sent = total * sent_part(Operation.ALL_REDUCE, self._world_size)
@@ -167,8 +167,8 @@ class Ways:
 
     def _is_told(self, measured: object) -> bool:
         """Returns whether the time of the collectives of one way to train is known. Over a recorded
-        link, it is known if it was measured: if `measured`, the measured value, is neither None nor
-        0. Over any other link, the time of collectives is computed, and so always known."""
+        link, it is known if `measured`, the measured value, is neither None nor 0. Over any other
+        link, the time of collectives is computed, and so always known."""
         return bool(measured) or not isinstance(self._question.link, RecordedLink)
 
     def _sharded(self, name: str, resharding: Resharding) -> PredictedWay:
@@ -223,7 +223,7 @@ class Ways:
         parts: Mapping[Operation, float],
         sharing_ranks: int,
     ) -> PredictedWay:
-        """Returns a way to train that gathers the parameters of these units of FSDP2, and reduces
+        """Returns the way to train in which FSDP2 gathers the parameters of `units`, and reduces
         their gradients. `parts`: for gathers and for reductions, the fraction of a unit's bytes
         that a rank sends."""
         sizes = {kind: unit_bytes(self._launch.parameters, units, kind) for kind in parts}

@@ -1,4 +1,4 @@
-"""Represents the processes that train a model together under `gradsync record`, and lets them wait
+"""Defines the class World, with which processes that train together under `gradsync record` wait
 for each other."""
 
 from __future__ import annotations

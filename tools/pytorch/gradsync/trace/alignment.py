@@ -3,12 +3,13 @@ how long the other ranks waited for this rank.
 
 It is assumed that on each rank a collective lasts from the rank's own arrival (the moment at which
 it begins the collective) until all ranks have arrived and the data has been exchanged, so all ranks
-end together. Ranks of one host share a clock, so their latest beginning is the last arrival. Clocks
-of different hosts differ, so beginnings on different hosts cannot show the last arrival. Between
-hosts, the rank on which a collective takes the shortest time is assumed to be the last, and the
-additional time of another rank is its waiting. To check that events of two hosts are one
-collective, the two hosts' clocks are assumed to differ by a constant time. If one clock is
-corrected by this time, the events must end at almost the same time.
+end together. If all ranks are on one host, they share a clock, so the latest beginning is the last
+arrival. Clocks of different hosts differ, so beginnings on different hosts cannot show the last
+arrival. With several hosts, the rank on which a collective takes the shortest time is assumed to
+arrive last. The time by which the collective takes longer on another rank is assumed to be that
+rank's waiting. To check that events of two hosts are one collective, the two hosts' clocks are
+assumed to differ by a constant time. If one clock is corrected by this time, the two hosts' events
+must end at almost the same time.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ LEAST_AGREEING = 0.5  # of all collectives: with fewer, order says nothing
 class Place:
     """Identifies a collective, so that the same collective is found in the traces of several ranks.
     `step`: the number of its step; None if the trace has no steps. `turn`: the index of the
-    collective among those of its kind, group and size in this step. `is_numbered`: whether all
-    collectives in the traces have a sequence number, which the process group gives to a call. If
-    so, `turn` is 2**20 times this number, plus the index of the collective among those that also
-    have this number."""
+    collective among those of its kind, group and size in this step. `is_numbered`: whether every
+    collective in the traces has a sequence number: the number of its call in its process group. If
+    so, `turn` is 2**20 times the sequence number, plus the index of the collective among those with
+    this number."""
 
     step: int | None
     group: Group
@@ -53,11 +54,11 @@ class Place:
 class Aligned:
     """One collective, as it ran on all ranks that took part. Times are seconds. `parts`: for each
     rank that took part, the collective in its trace. `arrivals_s`: when each rank arrived, that is,
-    began the collective. If all these ranks are on one host, an arrival is a moment of their common
-    clock; otherwise it is relative to the collective's end on that rank, and so negative. `pure_s`:
-    the time from the last arrival to the latest end. Without a common clock, `pure_s` is the time
-    on the rank on which the collective takes least time. `spread_s`: the time between the earliest
-    and the latest end of the collective on the ranks that took part."""
+    began the collective. If all ranks that took part are on one host, an arrival is a time of their
+    common clock. Otherwise, a rank's arrival is minus the seconds that the collective took on this
+    rank. `pure_s`: the time from the last arrival to the latest end. Without a common clock,
+    `pure_s` is the time on the rank on which the collective takes least time. `spread_s`: the time
+    between the earliest and the latest end of the collective on the ranks that took part."""
 
     place: Place
     parts: Mapping[int, Collective]
@@ -87,13 +88,13 @@ class Alignment:
     """The result of align(): which collectives of several ranks' traces are the same. `sure`:
     collectives that end at almost the same time on all ranks that took part (Aligned.is_sure). The
     list begins with the collectives in which the first rank took part, in the order of its calls.
-    `unsure`: the number of matched collectives whose ends on different ranks lie too far apart for
-    `sure`. `unmatched`: the number of collectives that some ranks' traces have, but not the trace
-    of every rank that belongs, or may belong, to the collective's process group. Each of them is
-    counted once for each trace that has it. `is_usable`: whether the matching is credible, because
-    at least half of the collectives that were found on all ranks of their group end there at almost
-    the same time. `offsets_s`: for each rank, the seconds to add to its times, to get times of the
-    first rank's clock."""
+    `unsure`: the number of matched collectives that are not in `sure`, because their ends on
+    different ranks lie too far apart. `unmatched`: the number of collectives that some ranks'
+    traces have, but not the trace of every rank that belongs, or may belong, to the collective's
+    process group. An unmatched collective is counted once for each trace that has it. `is_usable`:
+    whether the matching is credible, because at least half of the matched collectives are in
+    `sure`. `offsets_s`: for each rank, the seconds to add to its times, to get times of the first
+    rank's clock."""
 
     sure: list[Aligned]
     unsure: int
@@ -126,9 +127,9 @@ def step_of(called: float, windows: Sequence[Window]) -> int | None:
 
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
-    """Finds each collective in the traces of several ranks, by its Place. Leaves out a collective
-    that only one trace has. Also leaves out a collective if a rank that may be in its process group
-    has a trace without it."""
+    """Matches collectives in the traces of several ranks: those with equal Places are one
+    collective. Leaves out a collective that only one trace has. Also leaves out a collective that
+    is missing in the trace of a rank that may be in the collective's process group."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():

@@ -69,9 +69,9 @@ class Host:
 @dataclass(slots=True)
 class Device:
     """An event in a stream of a GPU, such as a kernel. `correlation`: the number that the trace
-    gives the host's call that launched this work. `launched`: when the host made this call; the
-    event's own beginning if the trace lacks the call. `launcher`: the thread that made this call;
-    None if the trace lacks it.
+    gives the host's call that launched this work. `launched`: when the host launched this work; the
+    event's own beginning if the trace lacks the call. `launcher`: the thread that launched this
+    work; None if the trace lacks the call.
     """
 
     work: Work

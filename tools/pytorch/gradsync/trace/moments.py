@@ -28,7 +28,7 @@ class Moments:
         return moment
 
     def spans_of(self, events: Sequence[Host]) -> Spans:
-        """Returns when the device executes the work that the host starts during these events."""
+        """Returns when the device executes the work that the host starts during `events`."""
         return union(one.span for one in events)
 
 

@@ -1,11 +1,11 @@
-"""Makes a recording from a trace of DistributedDataParallel. Like a recording that `gradsync
-record` makes of one process, the made recording has the times of a step that sends nothing, and
-tells when the gradients of this step are ready.
+"""Makes a recording from one rank's trace of training with DistributedDataParallel. Like a
+recording that `gradsync record` makes of one process, the made recording has the times of a step
+that sends nothing, and tells when the gradients of this step are ready.
 
 A Plan has the sizes of gradients in the order in which they are ready, and the number of gradients
-in each all-reduce. The sizes come from the shapes of AccumulateGrad's events, if shapes were
-recorded, or else from the GPU's copies out of buckets. The sizes of the gradients in a bucket must
-add up to the size of its all-reduce; otherwise the trace is refused.
+in each all-reduce. The sizes come from the shapes of AccumulateGrad's events or, if no shapes were
+recorded, from the GPU's copies of gradients out of DDP's buckets. The sizes of the gradients in a
+bucket must add up to the size of its all-reduce; otherwise the trace is refused.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def write_recording(rank: Rank, path: str) -> Plan:
 
 
 def launch_of(rank: Rank) -> tuple[Launch, Plan]:
-    """Returns a launch (one line of a recording) of one process, with the times of a rank's trace,
-    and the Plan of its gradients. Raises Refused if the trace does not suffice for a recording."""
+    """Returns a launch (one line of a recording) with the times of one rank's trace, and the Plan
+    of that rank's gradients. Raises Refused if the trace does not suffice for a recording."""
     trace = rank.trace
     _refuse_what_cannot_be_rebuilt(rank)
     steps = _whole_steps(rank)
@@ -186,8 +186,8 @@ def _refuse_what_cannot_be_rebuilt(rank: Rank) -> None:
 def _whole_steps(rank: Rank) -> list[StepEvents]:
     """Returns the steps in which gradients were accumulated, nodes of backward ran and an optimizer
     stepped. Leaves out the first of these steps, in which the profiler starts, if at least 3 others
-    remain. Raises Refused if fewer than 3 steps have accumulations, nodes of backward and a step of
-    an optimizer."""
+    remain. Raises Refused if fewer than 3 steps accumulate gradients, run nodes of backward and
+    step an optimizer."""
     trace = rank.trace
     steps = [_step_events(rank, window) for window in rank.windows if window.number is not None]
     whole = [one for one in steps if one.accumulations and one.nodes and one.optimizers]

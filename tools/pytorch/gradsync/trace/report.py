@@ -54,9 +54,10 @@ class SizeReport:
     this waiting. If none of the collectives of this kind, group and size could be matched between
     ranks' traces, `is_limit` is True. If `is_limit` is True, `pure_s` is the shortest time that one
     of these collectives takes on a rank, which is an upper limit of the time without waiting. If
-    `bytes` is None, too, `pure_s` is None. `waiting_s`: the mean time for which a rank waits in
-    such a collective for the rank that begins it last; None if `is_limit` is True.
-    `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if unknown."""
+    `is_limit` is True and `bytes` is None, `pure_s` is None. `waiting_s`: the mean time for which a
+    rank waits in a collective for the rank that begins the collective last; None if `is_limit` is
+    True. `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if
+    unknown."""
 
     kind: str
     group: str
@@ -121,13 +122,13 @@ class WaitingReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of `gradsync trace`, in seconds. `skipped`: the number of the first step that all
-    ranks' traces have. Means over steps leave out this step and the steps before it. If `skipped`
-    is None, means use all steps. `collectives`: the collectives that could be matched between
-    ranks' traces; empty if there is only one rank, or if fewer than half of the matched collectives
-    end at almost the same time on all their ranks. `waiting`: how long ranks wait in those of
-    `collectives` that are in steps after `skipped`; None if there are no collectives in these
-    steps."""
+    """The result of `gradsync trace`. Times are in seconds. `skipped`: the number of the first step
+    that all ranks' traces have. Means over steps leave out this step and the steps before it. If
+    `skipped` is None, means use all steps. `collectives`: the collectives that could be matched
+    between ranks' traces; empty if there is only one rank, or if fewer than half of the matched
+    collectives end at almost the same time on all their ranks. `waiting`: how long ranks wait in
+    those of `collectives` that are in steps after `skipped`; None if there are no collectives in
+    these steps."""
 
     ranks: list[RankReport]
     has_gpu: bool
@@ -140,8 +141,8 @@ class Report:
 
 def is_counted(number: int | None, skipped: int | None) -> bool:
     """Returns whether means over steps use the step with this number. Means leave out the step with
-    the number `skipped`, and the steps before it, which some ranks' traces lack. Returns True if
-    `skipped` is None, or if the step has no number in the trace (None)."""
+    the number `skipped`, and the steps before it, which some ranks' traces lack. Means use all
+    steps if `skipped` is None, and all steps without a number (None)."""
     return skipped is None or number is None or number > skipped
 
 
@@ -162,9 +163,9 @@ class Rank:
 
 def read_ranks(paths: Sequence[str]) -> list[Rank]:
     """Reads the trace of each rank, and returns the ranks in the order of their numbers. Raises
-    Refused if a trace cannot be used, or if the traces have different numbers of ranks in their
-    worlds, are of the same rank, or do not all tell their rank. If no trace tells its rank, a
-    rank's number is the index of its trace in `paths`."""
+    Refused if a trace cannot be used, if traces have different world sizes, if two traces are of
+    the same rank, or if only some traces tell their rank. If no trace tells its rank, a rank's
+    number is the index of its trace in `paths`."""
     traces = [read_trace(path) for path in paths]
     for trace in traces[1:]:
         if trace.world_size != traces[0].world_size:
@@ -207,8 +208,8 @@ def report_of(ranks: Sequence[Rank]) -> Report:
 def _skipped(ranks: Sequence[Rank]) -> int | None:
     """Returns the number of the first step that all traces have. Means over steps must leave this
     step out: the profiler starts at different times on different ranks, so the step may contain
-    seconds of waiting that training does not have. Returns None if a rank's trace has fewer than 2
-    steps after this first common step, or if a trace has no steps."""
+    seconds of waiting that training does not have. Returns None if a trace has no numbered steps,
+    or fewer than 2 after the first step that all traces have."""
     numbers = [[window.number for window in rank.windows] for rank in ranks]
     known = [[number for number in own if number is not None] for own in numbers]
     if not all(known):

@@ -1,7 +1,7 @@
 """Represents sets of moments as sorted lists of spans that do not touch each other.
 
-A span is a pair: the beginning and the end of a period of time, in seconds. Spans of two kernels
-may overlap; the set of their moments counts the common time only once.
+A span is a pair: the beginning and the end of a period of time, in seconds. If two kernels run at
+the same time, a set of moments has this time only once.
 """
 
 from __future__ import annotations

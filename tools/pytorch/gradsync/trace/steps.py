@@ -37,13 +37,14 @@ class StepTimes:
     """The parts of one step of one rank, in seconds.
 
     `computation_s`, `communication_s` and `uncovered_s` (communication without concurrent
-    computation) count a moment once, even if several kernels run at it. The time of the step
-    without computation has four parts. `lengthens_s`: communication for which the next computation
-    waits. `between_s`: on a GPU, the time in which gradients are copied out of DDP's buckets, or
-    the host starts these copies. On a CPU, the time of copies into and out of buckets and of calls
-    of collectives. `idle_s`: time in which a GPU has no work, because the host has not launched the
-    next kernel; 0 on a CPU. `rest_s`: time without computation that is in none of the other three
-    parts. `lengthens_s`, `between_s`, `idle_s`, `rest_s` and `computation_s` add up to `step_s`.
+    computation) count a moment once, even if several kernels run at it. The time in which nothing
+    is computed is divided into `lengthens_s`, `between_s`, `idle_s` and `rest_s`. `lengthens_s`:
+    the time in which communication runs and the next computation waits for it. `between_s`: on a
+    GPU, the time in which gradients are copied out of DDP's buckets, or the host starts these
+    copies. On a CPU, the time of copies into and out of buckets and of calls of collectives.
+    `idle_s`: time in which a GPU has no work, because the host has not launched the next kernel; 0
+    on a CPU. `rest_s`: time without computation that is in none of `lengthens_s`, `between_s` and
+    `idle_s`. `lengthens_s`, `between_s`, `idle_s`, `rest_s` and `computation_s` add up to `step_s`.
     """
 
     step_s: float
@@ -154,16 +155,16 @@ class Accountant:
         return self._shares(window, without([window.span], computation))[0]
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides `gaps`, a step's time without computation. Returns the spans in which computation
-        waits for communication, those of copies of gradients (on a CPU, also of calls of
-        collectives), and those in which the GPU is idle."""
+        """Returns three parts of `gaps`, the spans in which nothing is computed in a step. In the
+        first part, computation waits for communication. In the second part, gradients are copied
+        (on a CPU, also collectives are called). In the third part, a GPU is idle; on a CPU, this
+        part is empty."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
         return self._gaps_of_cpu(window, gaps)
 
     def _gaps_of_gpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides a GPU's time without computation. Returns the spans in which computation waits
-        for communication, those of copies out of buckets, and those in which the GPU is idle."""
+        """Returns for a GPU what _shares() returns."""
         last_gradient = self._last_gradient(window)
         held: Spans = []
         unlaunched: Spans = []
@@ -193,9 +194,9 @@ class Accountant:
 
     def _last_gradient(self, window: Window) -> float:
         """Returns the moment on the host at which the last of a step's autograd nodes,
-        accumulations of gradients and copies into buckets ends. If the step has no event of these
-        three kinds, returns the moment at which the optimizer begins or, without an optimizer, the
-        end of the step."""
+        accumulations of gradients and copies into buckets ends. If the step has none of these
+        events, returns the moment at which the optimizer begins or, without an optimizer, the end
+        of the step."""
         ends = [
             one.end
             for events in (self._trace.nodes, self._trace.accumulations, self._trace.into_buckets)
@@ -215,10 +216,7 @@ class Accountant:
         return hull([*on_host, *(one.span for one in self._device_copies[first:last])])
 
     def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Divides the main thread's time without computation. The first returned list has the spans
-        in which computation waits for communication. The second has the spans in which the main
-        thread copies gradients into or out of buckets, or calls collectives. The third, for an idle
-        GPU, is empty."""
+        """Returns for a CPU what _shares() returns."""
         between = both(clipped(self._transport, window.span), gaps)
         waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
         communication = clipped(self._communication, window.span)

@@ -87,8 +87,8 @@ class Timing:
         return result
 
     def _waits(self, window: Window) -> Spans:
-        """Returns the spans of time in which computation waits for communication. On a CPU, the
-        spans of all calls of c10d, in any thread, are added."""
+        """Returns the spans of time in which computation waits for communication. On a CPU, these
+        spans include all calls of c10d in any thread."""
         waits = self._accountant.waits(window)
         if self._moments.is_of_gpu:
             return waits
@@ -133,8 +133,8 @@ def _taken(span: Span, left_out: Spans) -> float:
 
 
 def _first_node(nodes: Sequence[Host], moment: float) -> float:
-    """Returns the beginning of the first of these nodes of autograd that begins at or after this
-    moment; if there is none, the beginning of the last node."""
+    """Returns the beginning of the first node of autograd that begins at or after `moment`. If
+    there is none, returns the beginning of the last one in `nodes`."""
     return next((one.begin for one in nodes if one.begin >= moment), nodes[-1].begin)
 
 
