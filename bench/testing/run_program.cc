@@ -11,8 +11,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "model/base/error.h"
-
 namespace gradsync::bench {
 namespace {
 
@@ -67,16 +65,6 @@ RunningProgram::RunningProgram(const std::string& path, const std::vector<std::s
   child_.emplace(
       command, comm::ChildOptions{
                    .environment = Environment(environment), .stdout_fd = out_.fd(), .stderr_fd = err_.fd()});
-}
-
-pid_t RunningProgram::ChildWith(const std::string& name, const std::string& value) const {
-  // Variables in /proc/<pid>/environ end with a zero.
-  const std::string wanted = name + "=" + value + std::string(1, '\0');
-  std::istringstream children(ReadText(Join("/proc/", pid(), "/task/", pid(), "/children")));
-  for (std::string child; children >> child;) {
-    if (ReadText("/proc/" + child + "/environ").find(wanted) != std::string::npos) return std::stoi(child);
-  }
-  return 0;
 }
 
 ProgramResult RunningProgram::Wait(std::chrono::seconds patience) {

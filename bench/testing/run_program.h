@@ -40,10 +40,6 @@ class RunningProgram {
 
   pid_t pid() const { return child_->pid(); }
   bool has_ended() { return child_->end().has_value(); }
-  // Returns the process id of a direct child of the started program whose environment has a variable with the
-  // value `value`. The variable's name must be, or end with, `name`. Returns 0 if no child has the variable
-  // yet.
-  pid_t ChildWith(const std::string& name, const std::string& value) const;
   // out returns what the program has written to its standard output so far, and err what it has written to
   // its standard error.
   std::string out() const { return out_.text(); }
