@@ -86,9 +86,9 @@ def say_of_changes(
     world_size: int,
     passes: int,
 ) -> str:
-    """Returns a text if, on all ranks, the same elements of the optimizers' gradients are 0
-    (masked), or all gradients are the mean times one factor below 1 (clipped). Returns an empty
-    text otherwise, or if a known mistake explains the factor.
+    """Returns a text if the same elements of the optimizers' gradients are 0 on all ranks (masked).
+    Also returns a text if all gradients are the mean times one factor below 1 (clipped), unless a
+    known mistake explains the factor. Else returns an empty text.
 
     `changes`: for each rank, a Change for each gradient that differs from the mean. `are_all`:
     whether the mean of every compared gradient without a Change is 0. `has_others`: whether some

@@ -107,9 +107,8 @@ def _places_of(config: Any) -> dict[int, RankPlace]:
 
 def _structured_run_of(document: Any) -> Run:
     """Returns the measurements in a JSON document of Meta's nccl-tests, which names neither the
-    collective nor the ranks. For each size, the document has a time out of place (input and output
-    are two buffers) or one in place (they are one buffer), or both. If a size has a time in place,
-    this time is used.
+    collective nor the ranks. Uses a size's time in place (input and output are one buffer) if there
+    is one, else its time out of place (they are two buffers).
     """
     run = Run(units=UNITS)
     for one in document["benchmark"]:

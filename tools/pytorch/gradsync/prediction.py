@@ -188,8 +188,8 @@ class Predictor:
         return self._sharded_over(Resharding.AS_RECORDED, costs, sharing)
 
     def communication(self, i: int) -> Communication:
-        """Returns the costs of collectives that probes measured in the recording named by --link
-        or, if --link names no recording, in launch `i` of the question's recording.
+        """Returns the costs of collectives, from the probes in the recording that --link names. If
+        --link names none, the probes are those of launch `i` of the question's recording.
         """
         link = self.question.link
         if isinstance(link, RecordedLink) and link.recording is not self.recording:

@@ -208,8 +208,8 @@ def question_of(
     """Makes a question from the arguments, and reads the files that they name.
 
     Raises Refused if a value is out of range, or if a file cannot be used. Also raises Refused if
-    the recordings in the files `at` and `recording` differ in the sizes of the gradients, or in the
-    number of backward passes in a step."""
+    the recordings `at` and `recording` differ in the sizes of the gradients, or in the number of
+    backward passes in a step."""
     (question,) = questions_of(
         recording, [options], [world_size], at, processor_percent, memory_limit_bytes
     )

@@ -16,14 +16,14 @@ without the recorder. The recorded times leave this averaging out.
 
 step_machine.py decides where a step begins and ends, and in which order of calls a script cannot be
 recorded. DDP prepares its reducer in forward if it will synchronise gradients. In UNSYNCHRONISED
-steps and probes, the recorder prevents this preparation, so DDP sends no gradients. In the first
-round (a sequence of steps of all kinds), the recorder finds the number n of backward passes that a
-step must have to be recorded. It is the n for which n times the number of the first round's steps
-with n passes is largest. If a step of a later round does not have n passes, the recorder drops the
-step's times, and repeats its kind in the script's next step. If the model is neither in DDP nor
-under fully_shard, nothing shows which pass is the last of a step. For such a model, the recorder
-takes the nth pass of a step as its last; in the first round, n is the number of passes of the
-script's first step. Steps whose update a GradScaler skips are not recorded.
+steps and probes, the recorder prevents this preparation, so DDP sends no gradients. A round is a
+sequence of steps of all kinds. In the first round, the recorder finds the number n of backward
+passes that a recorded step must have. The recorder chooses n such that n times the number of steps
+with n passes is largest. If a later step does not have n passes, the recorder drops the step's
+times, and repeats its kind in the script's next step. If the model is neither in DDP nor under
+fully_shard, nothing shows which pass is the last of a step. For such a model, the recorder takes
+the nth pass of a step as its last. During the first round, it uses the number of passes of the
+script's first step instead of n. Steps whose update a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations

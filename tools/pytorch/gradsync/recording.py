@@ -24,7 +24,7 @@ NOTABLE = 0.05  # the smallest part of a step that is told
 @dataclass(frozen=True)
 class RankTimes:
     """The trimmed mean times, in seconds, of one rank's forward, backward and optimizer in steps
-    without synchronisation, in which no rank waits for gradients of another.
+    without synchronisation.
 
     `between_s` is the time from the end of the previous step to the beginning of such a step,
     mostly for loading data. `is_slow`: whether forward, backward and optimizer take the rank more

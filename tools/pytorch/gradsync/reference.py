@@ -62,8 +62,8 @@ def bound_of(
     cause.
 
     `magnitude`: the sum of the absolute values of the summands. `roundings`: at most how many times
-    an element is rounded to the dtype of `dtypes` with the largest machine epsilon; it may be
-    rounded as often to f64, too.
+    an element is rounded to the dtype of `dtypes` with the largest machine epsilon. The bound
+    allows for as many further roundings to f64.
     """
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
@@ -198,9 +198,9 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Returns whether `dtype` can represent exactly all elements of `handed` (the gradient that
-        the optimizer gets), or else all elements of the sum over ranks (`handed` times the number
-        of ranks)."""
+        """Returns True if `dtype` can represent exactly all elements of `handed`, the gradient that
+        the optimizer gets, or all elements of the sum over ranks: `handed` times the number of
+        ranks."""
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)
             for numbers in (self.handed, self.handed * self._ranks.size)

@@ -247,10 +247,10 @@ def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
     """Returns the rounds to simulate. A round is the list of the recorded steps that all simulated
     ranks take at the same time. If at most as many ranks are simulated as were recorded, returns
     the recorded rounds of the first `world_size` ranks. If more ranks are simulated than were
-    recorded, each round also gets a step for each further rank, drawn at random from the steps of
-    all recorded ranks and rounds. If several ranks get the same step, the round's list has this
-    step only once. If simulating all ranks of all rounds would take seconds, fewer rounds are
-    returned, but at least 12 (FEWEST_DRAWS) if as many were recorded."""
+    recorded, each round also gets a recorded step for each further rank. This step is drawn at
+    random from all recorded ranks and rounds. If several ranks get the same step, the round's list
+    has this step only once. If simulating all ranks of all rounds would take seconds, fewer rounds
+    are returned, but at least 12 (FEWEST_DRAWS) if as many were recorded."""
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
     if world_size <= measured:
@@ -446,9 +446,10 @@ def _floor_s(
 ) -> float:
     """Returns a lower limit of the step's time in seconds: the largest of three times. The first is
     the time of the slowest rank's step without synchronisation. The second is the time until the
-    first gradient is ready, plus the time of all collectives one after the other (with
-    DistributedDataParallel, of one all-reduce of all gradients). The third is the CPU time that
-    computation and collectives take on one rank, divided by the number of the rank's processors."""
+    first gradient is ready, plus the time of all collectives one after the other. With
+    DistributedDataParallel, the time of one all-reduce of all gradients is added instead. The third
+    is the CPU time that computation and collectives take on one rank, divided by the number of the
+    rank's processors."""
     if scenario.waits is Waits.OPTIMIZER:  # at the pace of one large collective
         total = sum(one.bytes for one in scenario.collectives)
         link_s = scenario.costs.seconds(total)
