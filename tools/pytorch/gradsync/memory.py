@@ -46,8 +46,8 @@ class Peak(NamedTuple):
 class Moment:
     """The part of backward that ends when the gradient of `parameter` is ready. This part begins
     when the previous gradient is ready. The part of the first gradient begins with backward.
-    `computing`: the most bytes that activations and temporary tensors take at one time in this part
-    of backward. `made`: the bytes of all gradients that were ready before this part of backward.
+    `computing`: the peak bytes of activations and temporary tensors in the Moment's part of
+    backward. `made`: the bytes of all gradients that are ready before this part begins.
     """
 
     parameter: int
@@ -94,12 +94,12 @@ class Need:
         DistributedDataParallel.
 
         `states`: the fraction of the optimizer's state that the rank has. `keeps`: whether all
-        gradients exist all the time, as when a step accumulates several passes. `more`: further
-        bytes that backward needs, such as for a bucket's copy in bf16. `batch`: the batch size as a
-        multiple of the recorded batch size. `buckets`: whether the rank has DDP's buckets, which
-        take memory during the whole step. Gradients take no memory in addition to the buckets if
-        gradients were views of buckets in the recording. Gradients take memory of their own if they
-        were no views in the recording, or if there are no buckets.
+        gradients exist all the time, as when a step accumulates several passes. `more`: bytes that
+        are added to the peak of backward, such as those of a bucket's copy in bf16. `batch`: the
+        batch size as a multiple of the recorded batch size. `buckets`: whether the rank has DDP's
+        buckets, which take memory during the whole step. Gradients take no memory in addition to
+        the buckets if gradients were views of buckets in the recording. Gradients take memory of
+        their own if they were no views in the recording, or if there are no buckets.
         """
         recorded = self._recorded
         own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
@@ -123,8 +123,8 @@ class Need:
 
         `batch`: the batch size as a multiple of the recorded batch size. `keeps`: whether a rank
         keeps whole gradients between backward passes, as when a step accumulates passes without
-        reducing. This function counts what FSDP2's code allocates: _fsdp_param_group.py and
-        _fsdp_collectives.py in PyTorch's torch/distributed/fsdp/_fully_shard.
+        reducing. The peak includes the buffers that FSDP2 allocates (see PyTorch's
+        torch/distributed/fsdp/_fully_shard).
         """
         recorded = self._recorded
         sizes = UnitSizes(
@@ -172,7 +172,7 @@ class UnitSizes:
     """The bytes of each FSDP2 unit (parameters that FSDP2 gathers together). `gathered`: for each
     unit, the bytes of its whole parameters in the dtype of gathers. `reduced`: for each unit, the
     bytes of its whole gradients in the dtype of reductions. `summed`: for each unit, the bytes of
-    its whole gradients in the dtype of the parameters; each rank keeps its shard of them.
+    its whole gradients in the dtype of the parameters.
     """
 
     gathered: Sequence[int]
@@ -224,10 +224,10 @@ class UnitBuffers:
         self._summed = 0  # whose parts are reduced
 
     def in_forward(self) -> int:
-        """Returns the maximum bytes of gathered parameters in forward. The units that stay gathered
-        until backward count once. Of the units that do not stay gathered, only the largest counts;
-        it counts twice, because it exists twice while its parameters are copied out of the buffer
-        into which they were gathered."""
+        """Returns the maximum bytes of gathered parameters in forward. The result is the bytes of
+        all units that stay gathered until backward, plus twice the bytes of the largest unit that
+        does not. A unit exists twice while its parameters are copied out of the buffer into which
+        they were gathered."""
         sizes = list(zip(self._units, self._sizes, strict=True))
         stay = sum(size for unit, size in sizes if not unit.reshards)
         largest = max((size for unit, size in sizes if unit.reshards), default=0)
@@ -243,9 +243,9 @@ class UnitBuffers:
 
     def held_when_reducing(self, unit: int) -> float:
         """Returns the bytes of FSDP2's buffers and of gradients on a rank while this unit's
-        gradients are copied into a buffer. The unit's gathered weights are not counted, because
-        FSDP2 has freed them before this moment. The buffer of the previous reduction is not counted
-        either, because FSDP2 has freed that buffer, too."""
+        gradients are copied into a buffer. The unit's gathered weights and the buffer of the
+        previous reduction are not counted, because FSDP2 frees both before it copies the
+        gradients."""
         buffer = self._all_sizes.reduced[unit]
         return self._held_but_sent(unit) - self._gathered[unit] + buffer
 

@@ -1,5 +1,5 @@
-"""Tells which known mistake, such as a missing division by the number of ranks, explains a factor
-by which gradients or a loss are multiplied. Needs no PyTorch."""
+"""Names the known mistake, such as a missing division by the number of ranks, that multiplies
+gradients or a loss by a given factor. Needs no PyTorch."""
 
 from __future__ import annotations
 

@@ -43,9 +43,9 @@ class Change:
 
     `factor`: the gradient divided by the mean; None if it is no multiple of the mean. `tolerance`:
     the largest relative error of `factor` that rounding can cause. `mask`: a digest of which
-    elements of the gradient are 0; empty if any other element differs from that of the mean by more
-    than rounding. `kept`: the number of the gradient's elements that are not 0. `elements`: the
-    number of all its elements.
+    elements of the gradient are 0. `mask` is empty if an element that is not 0 differs from the
+    mean's element by more than rounding. `kept`: the number of the gradient's elements that are not
+    0. `elements`: the number of all its elements.
     """
 
     factor: float | None
@@ -86,13 +86,13 @@ def say_of_changes(
     world_size: int,
     passes: int,
 ) -> str:
-    """Returns a text about how the optimizers' gradients differ from the mean in the same way on
-    all ranks (masked or clipped). The text is empty if ranks differ in how they changed the mean,
-    or if a known mistake explains the change.
+    """Returns a text if the same elements of the optimizers' gradients are 0 on all ranks (masked).
+    Also returns a text if all gradients are the mean times one factor below 1 (clipped), unless a
+    known mistake explains the factor. Else returns an empty text.
 
-    `changes`: for each rank, the changes of all gradients that are not the mean. `are_all`: whether
-    all compared gradients that are not in `changes` have a mean of 0. `has_others`: whether some
-    gradients are not in `changes` because they were compared before clipping.
+    `changes`: for each rank, a Change for each gradient that differs from the mean. `are_all`:
+    whether the mean of every compared gradient without a Change is 0. `has_others`: whether some
+    gradients have no Change because they were compared before clipping.
     """
     first, *others = changes
     if all(change.mask for change in first) and all(
@@ -110,9 +110,8 @@ def say_of_changes(
 
 
 def _common_factor(changes: Sequence[Change]) -> _Factor | None:
-    """Returns the factor if all gradients in `changes` are the same multiple of the mean, up to
-    their tolerances; else None. The result is the factor of the gradient with the smallest
-    tolerance."""
+    """If all gradients in `changes` are the same multiple of the mean, up to their tolerances,
+    returns the factor that has the smallest tolerance; else None."""
     factors = [_Factor(one.factor, one.tolerance) for one in changes if one.factor is not None]
     if not factors or len(factors) < len(changes):
         return None
@@ -189,7 +188,8 @@ def _muon_by_pass(
 
 
 def _polar_factor(matrix: torch.Tensor) -> torch.Tensor:
-    """Returns the matrix with orthonormal rows or columns that is nearest to this matrix (its polar
-    factor). A tensor's dimensions after the first count as columns."""
+    """Returns the matrix with orthonormal rows or columns that is nearest to `matrix` (its polar
+    factor). If `matrix` has more than two dimensions, those after the first are flattened into
+    columns."""
     u, _, v = torch.linalg.svd(matrix.flatten(1), full_matrices=False)
     return torch.matmul(u, v)

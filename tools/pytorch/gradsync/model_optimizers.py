@@ -10,8 +10,8 @@ from torch.optim import Optimizer
 
 
 class ModelOptimizers:
-    """The optimizers that have a parameter of the model. `known`: those of these optimizers whose
-    step() has been called by the script or skipped by a GradScaler.
+    """The optimizers that have at least one parameter of the model. `known`: those of these
+    optimizers whose step() has been called by the script or skipped by a GradScaler.
 
     `ids`: Python's id() of each recorded parameter of the model or, under fully_shard, of this
     rank's shard of the parameter. `stepping`: the optimizer of the model whose step() is running,
@@ -26,8 +26,8 @@ class ModelOptimizers:
         self.stepped = 0
 
     def update(self, optimizer: Optimizer) -> bool:
-        """Returns whether `optimizer` has a parameter of the model. If so, adds `optimizer` to
-        `known`, the list of the optimizers that have one, unless the list already has it."""
+        """Returns whether `optimizer` has at least one parameter of the recorded model. If so, adds
+        `optimizer` to the list `known`, unless the list already has it."""
         if any(optimizer is other for other in self.known):
             return True
         held = {id(param) for group in optimizer.param_groups for param in group["params"]}

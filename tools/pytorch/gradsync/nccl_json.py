@@ -25,16 +25,16 @@ CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 @dataclass(frozen=True)
 class Measured:
-    """The collective that a program of rccl-tests measured, the number of ranks, and whether all
-    these ranks were on one host."""
+    """The collective that a program of rccl-tests measured, the number of ranks that took part, and
+    whether all of them were on one host."""
 
     collective: str
     ranks: int
     is_one_host: bool
 
     def run(self) -> Run:
-        """Returns a Run without rows. In this Run, all ranks have one host if `is_one_host`, else
-        unknown hosts."""
+        """Returns a Run without rows of measurements. Its ranks are all on one host if
+        `is_one_host`; else their hosts are unknown."""
         host = "one host" if self.is_one_host else None
         places = {rank: RankPlace(None, host) for rank in range(min(self.ranks, MOST_GPUS))}
         return Run(program=self.collective, places=places, units=UNITS)
@@ -52,11 +52,11 @@ def is_measurement(document: Any) -> bool:
 
 def runs_of_documents(documents: Iterable[Any], lines: Iterable[str]) -> list[Run]:
     """Returns a Run for each program of nccl-tests or rccl-tests that has written at least one row
-    of measurements. The rows are in JSON documents for which is_measurement() is True, and in
-    comma-separated tables in `lines`.
+    of measurements. The rows are read from JSON documents for which is_measurement() is True, and
+    from comma-separated tables in `lines`.
 
-    Raises LookupError, TypeError, AttributeError or ValueError if a document does not have the
-    fields that these programs write.
+    Raises LookupError, TypeError, AttributeError or ValueError if a document lacks a field that
+    nccl-tests or rccl-tests write.
     """
     runs = []
     rows: list[Mapping[str, Any]] = []
@@ -95,8 +95,8 @@ def _run_of(document: Any) -> Run:
 
 
 def _places_of(config: Any) -> dict[int, RankPlace]:
-    """Returns, by rank number, the host and the group that `config` names for each rank. `config`
-    lists processes, of which each may have several GPUs; each GPU is a rank."""
+    """Returns, by rank number, each rank's host and the group of ranks with which it measures.
+    `config` lists processes, of which each may have several GPUs; each GPU is a rank."""
     each = int(config["nthreads"]) * int(config["ngpus"])
     return {
         each * process + gpu: RankPlace(device.get("group"), device.get("hostname"))
@@ -107,9 +107,8 @@ def _places_of(config: Any) -> dict[int, RankPlace]:
 
 def _structured_run_of(document: Any) -> Run:
     """Returns the measurements in a JSON document of Meta's nccl-tests, which names neither the
-    collective nor the ranks. For each size, the document has a time out of place (input and output
-    are two buffers) or one in place (they are one buffer), or both. If a size has a time in place,
-    this time is used.
+    collective nor the ranks. Uses a size's time in place (input and output are one buffer) if there
+    is one, else its time out of place (they are two buffers).
     """
     run = Run(units=UNITS)
     for one in document["benchmark"]:

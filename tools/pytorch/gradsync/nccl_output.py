@@ -64,8 +64,8 @@ class OutputReader:
 
     def _begins_next(self, line: str) -> bool:
         """Returns whether `line` begins the output of the next program. This is so if rows of
-        measurements came before `line`, and `line` is a header, or is about a rank, a program or a
-        program's options.
+        measurements came before `line`, and `line` is a table's header, or names a rank, a program
+        or a program's options.
         """
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False

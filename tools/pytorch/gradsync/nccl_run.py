@@ -95,9 +95,9 @@ class RankPlace:
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """The number of ranks, and the costs of collectives, computed from a program's output. Only
-    rows are used in which size, time and bandwidths agree with each other and with the number of
-    ranks. `says`: lines for the user about the measurement, such as how many rows were rejected."""
+    """The number of ranks, and the costs of collectives, computed from a program's output. Rows
+    whose size, time and bandwidths contradict each other or the number of ranks are left out.
+    `says`: lines for the user about the measurement, such as how many rows were rejected."""
 
     ranks: int
     costs: list[Cost]
@@ -107,7 +107,7 @@ class CheckedRun:
 def halves_of(columns: Sequence[str]) -> list[slice]:
     """Returns, for each half of a printed row, the slice of `columns` that has the time and the
     bandwidths of this half. One half is measured out of place (input and output are two buffers),
-    the other in place (they are one buffer). Some programs print only one half."""
+    the other in place (they are one buffer). Some programs print only one of the two halves."""
     begins = [place for place, name in enumerate(columns) if name == "time"]
     ends = [*begins[1:], len(columns)]  # one more than begins, if there are none
     halves = [slice(begin, end) for begin, end in zip(begins, ends, strict=False)]
@@ -125,14 +125,13 @@ def is_wrong(text: str) -> bool:
 class Run:
     """What one program of nccl-tests or rccl-tests has printed about one collective.
 
-    `program`: the name of the collective that the program measures; None if the program does not
-    print this name. `places`: for each rank that the program lists, the host and the group that the
-    program prints. `is_elided`: whether the printed list of ranks is shortened. `failed`: whether
-    the program of nccl-tests or rccl-tests says that its own check of results failed.
-    `is_in_place_last`: whether the second half of a row is the one that was measured in place
-    (input and output are one buffer, as in DDP). `units`: the units that the program prints for
-    times and bandwidths; None if it prints no units. `unread`: the number of rows that could not be
-    read, because they lack numbers.
+    `program`: the printed name of the measured collective; None if no name is printed. `places`:
+    for each rank that the program lists, the host and the group that the program prints.
+    `is_elided`: whether the printed list of ranks is shortened. `failed`: whether the program of
+    nccl-tests or rccl-tests says that its own check of results failed. `is_in_place_last`: whether
+    the second half of a row is the one that was measured in place (input and output are one buffer,
+    as in DDP). `units`: the units that the program prints for times and bandwidths; None if it
+    prints no units. `unread`: the number of rows that could not be read, because they lack numbers.
     """
 
     program: str | None = None
@@ -149,8 +148,8 @@ class Run:
         """Adds a row of measurements. `words`: the words of the line that nccl-tests or rccl-tests
         has printed for the row. A row has one or two halves: one was measured out of place (input
         and output are two buffers), the other in place (they are one buffer). Uses the half in
-        place if it has all numbers, or else the half out of place. Returns False, and adds no row,
-        if neither half has all numbers."""
+        place if it has a time and both bandwidths, or else the half out of place. If neither half
+        has all three, adds no row, and returns False."""
         halves = halves_of(self.columns)
         if self.is_in_place_last:
             halves.reverse()
@@ -174,9 +173,9 @@ class Run:
         return False
 
     def collective(self) -> str | None:
-        """Returns the name of the collective as it is printed. If no name is printed, but the first
-        row names a reduction (such as sum) and no root rank, returns the name of an all-reduce.
-        Otherwise returns None."""
+        """Returns the collective's printed name. If no name is printed, but the first row of
+        measurements names a reduction (such as sum) and no root rank, returns the name of an
+        all-reduce. Otherwise returns None."""
         if self.program:
             return self.program
         return Operation.ALL_REDUCE.value if self._reduces_to_all() else None
@@ -188,7 +187,7 @@ class Run:
     def checked(self, kind: Operation) -> CheckedRun:
         """Returns the costs of collectives of this kind, computed from the rows whose size, time
         and bandwidths agree with each other and with the number of ranks. Raises Refused if the
-        numbers of too few rows agree, if the number of ranks is 1 or unknown, or if every bandwidth
+        numbers agree in too few rows, if the number of ranks is 1 or unknown, or if every bandwidth
         has fewer than two digits."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
@@ -247,7 +246,7 @@ class Run:
     def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
         """Returns two lists: the rows whose size is the time times the algorithm bandwidth, up to
         rounding, and a text about each row whose size differs from this product. If no units are
-        printed, assumes GB/s and the unit of time with which the list of rows is longest.
+        printed, assumes GB/s and the unit of time with which the first list is longest.
         """
         rows = self._rows_of_one_type()
         if self.units:
@@ -284,8 +283,8 @@ class Run:
 
 class BusFactor:
     """The bus bandwidth of one row divided by its algorithm bandwidth. `fitting`: the numbers of
-    ranks, up to MOST_RANKS, that explain this quotient within the rounding of the two printed
-    bandwidths."""
+    ranks, up to MOST_RANKS, with which the collective would have this quotient, within the rounding
+    of the two printed bandwidths."""
 
     def __init__(self, row: Row, kind: Operation) -> None:
         self._factors = row.bus_factors()
@@ -309,7 +308,8 @@ def _imprecision_of_busbw(row: Row) -> float:
 def agreeing(rows: Sequence[PrintedRow], units: Units) -> tuple[list[Row], list[str]]:
     """Takes the numbers in `rows` to be in `units`. The first returned list has the rows whose size
     is the time times the algorithm bandwidth, up to rounding, except rows with size 0 or a printed
-    bandwidth of 0.00. The second has a text about each row whose size differs from this product."""
+    bandwidth of 0.00. The second list has a text about each row whose size differs from this
+    product."""
     good = []
     bad = []
     for printed in rows:

@@ -56,8 +56,8 @@ class Wire:
 
 @dataclass(frozen=True)
 class Network:
-    """The ranks that communicate, and the links between them. `between`: the link of each host to
-    other hosts, which its ranks share. `within`: the link of each rank to other ranks of its host.
+    """The ranks that communicate, and the links between them. `between`: each host's link to other
+    hosts, which the host's ranks share. `within`: the link of each rank to other ranks of its host.
     """
 
     world_size: int
@@ -175,8 +175,8 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
 
     If FSDP2's collectives took longer in `recorded` than other collectives, the difference is
     assumed to be the time of FSDP2's copies. The copies are assumed to take the same time over
-    every link. Without FSDP2's copies, a reduce-scatter of gloo is assumed to take as long as an
-    all-reduce, and one of another backend as long as an all-gather.
+    every link. Apart from the copies, FSDP2's reduce-scatter is assumed to take as long as an
+    all-reduce if the backend is gloo, else as long as an all-gather.
     """
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
     more = {}
@@ -205,12 +205,12 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
 
 
 def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None = None) -> LinkCosts:
-    """Returns the costs of collectives with HSDP, in which the parameters are sharded among the
-    ranks of each group. `sharing`: the number of ranks in a group, which must divide the number of
-    all ranks. `recorded`: the costs that were measured in a recording, or None; they tell how far
-    CPUs that move data lower the link's rate. In the returned costs, collectives use no CPU time.
+    """Returns the costs of collectives with HSDP, which shards the parameters among the `sharing`
+    ranks of each group. `sharing` must divide the number of all ranks. `recorded`: the costs that
+    were measured in a recording, or None; they tell how far CPUs that move data lower the link's
+    rate. In the returned costs, collectives use no CPU time.
 
-    Ranks gather parameters only from the ranks of their own group. Gradients are summed within each
+    A rank gathers parameters only from the ranks of its own group. Gradients are summed within each
     group, and then all-reduced between the ranks that have the same shard in different groups. If
     there are several hosts, this all-reduce goes over the hosts' links, and the link of each host
     carries the gradients of all its ranks.
@@ -262,8 +262,8 @@ def _ring_seconds(network: Network, kind: Operation, size: float) -> float:
 
 def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> float:
     """Returns the seconds of a ring within each host, and then of rings between hosts. There are as
-    many rings between hosts as a host has ranks. These rings share the host's link, which carries
-    the bytes of all of them.
+    many rings between hosts as a host has ranks. All rings between hosts share each host's link to
+    other hosts.
     """
     within_s = _half_ring_seconds(_ranks_on_host(network), network.within, size)
     between_s = _half_ring_seconds(_hosts(network), network.between, size)

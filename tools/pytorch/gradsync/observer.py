@@ -22,11 +22,11 @@ class Observer(Protocol):
         exception, or end the process."""
 
     def started(self, recorder: Recorder) -> None:
-        """Called when the script's first step has ended, and all ranks begin to record."""
+        """Called after the script's first step, when all ranks begin to record."""
 
     def warmed_up(self, recorder: Recorder) -> None:
-        """Called when the first round of steps has ended, which is warm-up: its times are not
-        kept."""
+        """Called when the first round of steps has ended. The times of this round, the warm-up, are
+        not kept."""
 
     def finished(self, recorder: Recorder) -> None:
         """Called when recording is done. On rank 0, the recorded steps of all ranks are then in the

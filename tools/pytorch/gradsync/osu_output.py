@@ -71,8 +71,8 @@ def _ranks_of(line: str) -> int | None:
 
 
 def _rows_of(lines: Sequence[str]) -> Iterator[Mapping[str, str]]:
-    """Yields the rows of osu_allreduce's tables, which stand below the titles of all-reduces'
-    latency tests, as dictionaries by column name."""
+    """Yields the rows of the tables that osu_allreduce prints for its latency test of all-reduces,
+    as dictionaries by column name."""
     columns: Sequence[str] = ()
     is_all_reduce = False
     for line in lines:

@@ -1,5 +1,5 @@
-"""Runs code of `check` within the script that it checks. Ends the process of a rank if code of
-`check` raises an exception in it."""
+"""Runs code of `check` within the script that it checks. If this code raises an exception, the
+rank's process ends."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gradsync.findings import Status
 
 
 class OwnWork:
-    """A context for code of `check` that runs within the script. `check` does not observe what its
-    own code calls in PyTorch. If the code of `check` in this context raises an Exception, the
-    process of the rank ends.
+    """A context manager for code of `check` that runs within the script. `check` does not observe
+    what its own code calls in PyTorch. If code within this context manager raises an Exception, the
+    rank's process ends.
 
     If the exception is Refused, the rank ends with the exit status UNKNOWN; any other Exception is
     a fault of `check`, and the exit status is FAULT. Whatever the exception is, the exit status is
@@ -47,8 +47,8 @@ class OwnWork:
         """Ends the rank's process with one line of error, because `check` cannot check what the
         rank does next.
 
-        `first_rank`: the rank that prints its reason at once. Other ranks that call refuse() wait
-        some seconds, in which torchrun usually ends them.
+        `first_rank`: the rank that prints its line of error at once. Other ranks that call refuse()
+        wait some seconds, in which torchrun usually ends them.
         """
         where = place(otherwise=self.place)
         further = " further" if self._found() == Status.DIFFERS else ""

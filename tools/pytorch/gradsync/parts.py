@@ -20,15 +20,15 @@ from gradsync.schema import Launch
 @dataclass(frozen=True)
 class StepParts:
     """The parts into which the time of a predicted step is divided, such as computation. The parts
-    add up to the step's time, because `computation_s` is what the other parts leave.
+    add up to the step's time.
 
-    `computation_s`: the computation time of the rank that computes longest in the step. If ranks
-    wait for each other several times in a step, computation_s is a sum: for each part of the step
-    between two waits, the time of the rank that is slowest in this part. `copies_s`: the time of
-    copies of gradients into and out of buckets, their casts, and their addition to gradients of
-    earlier passes. `slowed_s`: how much longer backward takes because of concurrent communication.
-    `exposed_s`: the time in which ranks only wait for gradients or weights to arrive.
-    `broadcasts_s`: the time of ZeroRedundancyOptimizer's broadcasts of updated weights.
+    `computation_s`: the rest of the step's time: the computation of the rank that computes longest.
+    If ranks wait for each other several times in a step, computation_s is a sum: for each part of
+    the step between two waits, the time of the rank that is slowest in this part. `copies_s`: the
+    time of copying gradients into and out of buckets, casting gradients, and adding them to those
+    of earlier passes. `slowed_s`: how much longer backward takes because of concurrent
+    communication. `exposed_s`: the time in which ranks only wait for gradients or weights to
+    arrive. `broadcasts_s`: the time of ZeroRedundancyOptimizer's broadcasts of updated weights.
     """
 
     computation_s: float
@@ -49,12 +49,12 @@ class Variation:
     the predicted time of a step of ranks whose computation varies like that of the recorded ranks.
     Ranks that were not recorded are assumed to vary independently of all others.
     `communication_part` and `waiting_part`: fractions of the lost time, which is varying_step_s -
-    rank_s. These two add up to 1, and are None if no time is lost. In communication_part, copies of
-    gradients and broadcasts of weights count as communication. `correlation`: how the computation
-    times of two recorded ranks of one host correlate in the same steps: the mean over pairs of
-    ranks. If this mean is near 1, the ranks were slow in the same steps, for example because their
-    host was busy. `correlation` is None if ranks ran on several hosts, if fewer than two ranks or
-    two steps were recorded, or if the computation times of ranks do not vary from step to step.
+    rank_s. The two fractions add up to 1, and are None if no time is lost. `communication_part`
+    includes the time of copies of gradients and of broadcasts of weights. `correlation`: how the
+    computation times of two recorded ranks of one host correlate in the same steps: the mean over
+    pairs of ranks. If this mean is near 1, the ranks were slow in the same steps, for example
+    because their host was busy. `correlation` is None if ranks ran on several hosts, if fewer than
+    two ranks or two steps were recorded, or if computation times do not vary from step to step.
     """
 
     rank_s: float
@@ -83,8 +83,8 @@ def parts_of(prediction: Prediction) -> StepParts:
 
 
 def equal_step_of(prediction: Prediction) -> tuple[float, float]:
-    """Returns the seconds of the step if all ranks were equally fast, and the seconds of its
-    computation, copies and broadcasts alone.
+    """Returns the seconds of the step if all ranks were equally fast, and the seconds of this step
+    that computation, copies of gradients and ZeroRedundancyOptimizer's broadcasts take.
     """
     steps_s, alone_s = [], []
     for replay in prediction.replays:

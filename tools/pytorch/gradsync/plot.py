@@ -39,7 +39,7 @@ STYLE = {
 
 
 class NoMatplotlib(Exception):
-    """Raised if matplotlib, which draws the curve, is not installed."""
+    """Raised if matplotlib, which draws the picture, is not installed."""
 
 
 def check_can_draw(path: str | os.PathLike[str]) -> None:

@@ -48,8 +48,8 @@ class _Settings:
 
 @dataclass(frozen=True)
 class _ReadyStep:
-    """One rank's recorded step in which the recorder copied gradients into a buffer as
-    DistributedDataParallel copies them into buckets (a probe). Times are in seconds.
+    """One rank's probe: a recorded step in which the recorder copied gradients into a buffer as
+    DistributedDataParallel copies them into buckets. Times are in seconds.
 
     `begin_s`: the time from the beginning of the first rank's step in the same round (the steps
     that all ranks took together) to the beginning of this step. `first_s` and `ready_s`: the times
@@ -133,7 +133,7 @@ class Predictor:
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
         """Predicts a step under the script's HSDP, which shards parameters over groups of as many
         ranks as in the recording. Raises Refused if the times of HSDP's collectives are unknown, or
-        if the number of all ranks is no multiple of a group's.
+        if a group's number of ranks does not divide the number of all ranks.
         """
         question = self.question
         sharing = question.launch.sharing_ranks
@@ -188,8 +188,8 @@ class Predictor:
         return self._sharded_over(Resharding.AS_RECORDED, costs, sharing)
 
     def communication(self, i: int) -> Communication:
-        """Returns the costs of collectives that probes measured: in the recording that --link names
-        if it names one, else in launch `i` of the question's recording.
+        """Returns the costs of collectives, from the probes in the recording that --link names. If
+        --link names none, the probes are those of launch `i` of the question's recording.
         """
         link = self.question.link
         if isinstance(link, RecordedLink) and link.recording is not self.recording:
@@ -420,8 +420,8 @@ def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[lis
 
 
 def _is_like_ddp(step: Step, total_bytes: int) -> bool:
-    """Returns whether the step copied gradients into a buffer (is a probe), and then all-reduced
-    all of them in their own dtype or, because only one rank was recorded, sent nothing."""
+    """Returns whether the step is a probe that all-reduced all gradients uncast, or a probe that
+    sent nothing because only one rank was recorded."""
     if step.mode is not StepMode.PROBE:
         return False
     sent = step.collectives
@@ -433,8 +433,8 @@ def _is_like_ddp(step: Step, total_bytes: int) -> bool:
 def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
     """Returns the seconds by which a rank's step becomes longer if gradients are copied into
     buckets as in DistributedDataParallel. The copies take time, and the optimizer may take longer
-    to read gradients in buckets. The result is 0 if recorded steps with copies into a buffer took
-    no longer than steps without."""
+    to read gradients in buckets. Returns 0 if recorded steps with copies into a buffer took no
+    longer than steps without copies."""
     rounds = [*zip(*launch.ranks, strict=True)]
     like_ddp = [steps for steps in rounds if _is_like_ddp(steps[0], total_bytes)]
     alone = [steps for steps in rounds if steps[0].mode is StepMode.UNSYNCHRONISED]
@@ -445,7 +445,7 @@ def _bucket_copies_s(launch: Launch, total_bytes: int) -> float:
 
 
 def _own_s(step: Step) -> float:
-    """Returns the seconds of a rank's recorded step, without the collectives of a probe."""
+    """Returns the seconds of a rank's recorded step, without the time of a probe's collectives."""
     parts_ns = (step.before_ns, step.backward_ns, step.copy_back_ns, step.rest_ns)
     return NS * (sum(parts_ns) + step.optimizer_ns)
 

@@ -1,6 +1,6 @@
 """Runs the collectives of probes and measures their times. A probe is a set of collectives that the
-recorder runs after a step's backward, while nothing else runs. Each kind of collective runs as DDP,
-its bf16 hook, ZeroRedundancyOptimizer or FSDP2 runs it.
+recorder runs after a step's backward, while nothing else runs. Each probe runs collectives as one
+of these does: DDP, DDP's bf16 hook, ZeroRedundancyOptimizer or FSDP2.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 
 class Prober:
-    """Sends the gradients in a buffer by several kinds of collectives, and measures how long each
-    takes. To measure FSDP2's collectives, the prober calls fully_shard with new parameters, which
-    have the shapes of the model's. `units`: for each module that FSDP2 would gather, the indices of
-    its parameters."""
+    """Sends the gradients in the recorder's flat buffer by several kinds of collectives, and
+    measures how long each collective takes. To measure FSDP2's collectives, the prober calls
+    fully_shard with new parameters, which have the shapes of the model's. `units`: for each module
+    that FSDP2 would gather, the indices of its parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]

@@ -1,5 +1,5 @@
-"""Computes how long collectives take, and how much CPU time they use, from the recorded probes:
-steps whose collectives the recorder has timed.
+"""Computes how long the collectives of recorded probes took, and how much CPU time they used. A
+probe is a step whose collectives the recorder has timed.
 
 In a probe, the recorder runs collectives after backward, while nothing is computed. All collectives
 of a probe are of the same kind: those of DistributedDataParallel, of its bf16 hook, of
@@ -45,8 +45,8 @@ class Communication:
 
     @classmethod
     def of(cls, launches: Sequence[Launch]) -> Communication:
-        """Computes the costs from the probes in one or more recorded launches of one script. Raises
-        Refused if a collective took no time."""
+        """Returns the costs of collectives, computed from the probes in one or more recorded
+        launches of one script. Raises Refused if a collective took no time."""
         first = launches[0]
         samples = _Samples(first)
         for probe in _probes(launches):
@@ -79,13 +79,13 @@ class _Group:
 
 @dataclass
 class _Sample:
-    """What was measured for the collectives of one _Group. Each list has one value for each probe,
-    a step whose collectives were timed. `seconds`: the time that as many of the group's collectives
-    as run at the same time (_Group.in_flight) took together, including the casts after them.
-    `processor`: the CPU-seconds that the group's collectives used on one rank in each second of the
-    time that they took. `cast_in` and `cast_out`: the seconds per byte of the casts to bf16 before,
-    and of the casts back after, the group's collectives; only from probes that ran their
-    collectives one after the other."""
+    """What was measured for collectives of one kind and one size (a _Group). Each list has one
+    value for each probe, a step whose collectives were timed. `seconds`: the time that
+    _Group.in_flight of these collectives took together, including the casts after them.
+    `processor`: the CPU-seconds that these collectives used on one rank per second of their
+    duration. `cast_in` and `cast_out`: the seconds of casts to bf16, and of casts back, for each
+    byte of uncast gradients. Only probes that ran their collectives one after the other have values
+    in `cast_in` and `cast_out`."""
 
     seconds: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
@@ -186,9 +186,9 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Returns what all-reduces in bf16 cost, by their size; None if no probe measured any of them.
-    All-reduces in bf16 are assumed to gain as much from running several at the same time as
-    all-reduces of uncast gradients."""
+    """Returns what all-reduces in bf16 cost, by their size; None if no probe measured an all-reduce
+    in bf16. Running several at the same time is assumed to speed up all-reduces in bf16 by the same
+    factor as all-reduces of uncast gradients."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
@@ -221,9 +221,8 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
     recorded steps that have the times of these gathers and reductions: from probes of FSDP2 and, if
     the script uses fully_shard, from its own units.
 
-    `processor`: the CPU-seconds that large all-reduces used on a rank in each second of their
-    duration. FSDP2's gathers and reductions are assumed to use `processor` CPU-seconds per second,
-    too."""
+    `processor`: the CPU-seconds that large all-reduces used on one rank per second of their
+    duration. FSDP2's gathers and reductions are assumed to use as many."""
     gathers, reductions = [], []
     for launch in launches:
         units = [unit_bytes(launch.parameters, launch.units, kind) for kind in SENT]
@@ -242,8 +241,8 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
 
 def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
     """Returns the durations in nanoseconds of FSDP2's gathers, and those of its reductions, in one
-    step of a rank. Each of the two lists has one duration for every unit. Both lists are empty if
-    the recorder measured no unit's times in the step."""
+    step of a rank. Each list has one duration for every unit, or is empty if the recorder measured
+    no unit's times in the step."""
     probe = step.collectives
     if probe and probe.kind is CollectiveKind.FULLY_SHARD:
         return probe.in_ns, probe.out_ns
@@ -265,8 +264,8 @@ def _costs_of_units(kind: Operation, steps: Sequence[_UnitTimes], processor: flo
     """For each size of FSDP2's collectives of one kind, returns how long a collective of this size
     takes. The thread that runs a collective rarely waits for a CPU, but if it waits, it waits long.
     A step has many collectives, so the sum of their times often contains such a wait. So the
-    typical time (the trimmed mean) of each collective is scaled such that the scaled times add up
-    to the typical sum of a step.
+    trimmed mean of each size's times is multiplied by one factor for all sizes. With this factor,
+    the times of a step's collectives add up to the trimmed mean of the steps' sums.
     """
     steps = [step for step in steps if step.bytes]
     if not steps:

@@ -25,11 +25,11 @@ class Processors:
         host equally.
 
         `computing`: the CPU-seconds that a rank needed per second of its steps without
-        synchronisation. They include seconds for which the rank's main thread waited for a CPU. If
-        the recording has no CPU times, for example because the model was on a GPU, `computing` is
-        rank 0's number of compute threads. If `computing` is more than the host's processors
-        divided by its ranks, too few processors already slowed down the measured computation. Then
-        `available` equals `computing`, so simulations do not slow computation down again.
+        synchronisation. Time for which the rank's main thread waited for a CPU is included. If the
+        recording has no CPU times, for example because the model was on a GPU, `computing` is rank
+        0's number of compute threads. If `computing` is more than the host's processors divided by
+        its ranks, too few processors already slowed down the measured computation. Then `available`
+        equals `computing`, so simulations do not slow computation down again.
         """
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [
@@ -45,10 +45,10 @@ class Processors:
 def error_part(launch: Launch, used: float = 1) -> float:
     """Returns the factor by which to multiply the assumed error of a prediction, which was fitted
     to measured steps on CPUs. The factor is the fraction of a rank's processors that computation
-    uses, times the smaller of 1 and `used`, the number of processors that communication uses
-    meanwhile. So the assumed error is smaller if computation leaves processors idle for
-    communication, because such steps are predicted better. For a launch on GPUs, where the error of
-    predictions is unknown, error_part() returns 1."""
+    uses, multiplied by `used` (how many processors communication uses) if `used` is below 1. So the
+    assumed error is smaller if computation leaves processors idle for communication, because such
+    steps are predicted better. For a launch on GPUs, where the error of predictions is unknown,
+    error_part() returns 1."""
     if launch.device != "cpu":
         return 1
     processors = Processors.of(launch)

@@ -72,7 +72,7 @@ class Question:
     those of communication are multiplied by the time of the steps without synchronisation in `at`,
     divided by the time of such steps in `recording`. `processor_share`: how many of a rank's
     processors a collective uses while it runs, such as 0.5; None for the measured number.
-    `memory_limit_bytes`: the bytes that a rank has for tensors; None if not given.
+    `memory_limit_bytes`: the bytes that a rank's tensors may take; None if not given.
     """
 
     recording: Recording
@@ -177,8 +177,8 @@ class LinkOptions:
             raise Refused("--within is for ranks that share a host: --ranks_per_host is 1")
 
     def choose(self, recording: Recording, world_size: int) -> Link:
-        """Returns the link that the options describe, and reads its file if there is one. Raises
-        Refused if the file cannot be read, or has no link.
+        """Returns the link that the options describe. Reads the file if `link` names one. Raises
+        Refused if the file cannot be read, or has no measurements of a link.
         """
         if not self.link:
             return RecordedLink(recording)
@@ -208,7 +208,7 @@ def question_of(
     """Makes a question from the arguments, and reads the files that they name.
 
     Raises Refused if a value is out of range, or if a file cannot be used. Also raises Refused if
-    the recording `at` differs from `recording` in the sizes of the gradients, or in the number of
+    the recordings `at` and `recording` differ in the sizes of the gradients, or in the number of
     backward passes in a step."""
     (question,) = questions_of(
         recording, [options], [world_size], at, processor_percent, memory_limit_bytes

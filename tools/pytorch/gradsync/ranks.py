@@ -30,8 +30,8 @@ def refusing_late_ranks() -> Iterator[None]:
 
 
 class Ranks:
-    """Lets the ranks of the script's default process group exchange values. The `size` of an object
-    made without `group` is 1 until find() or join() has found a default group of several ranks.
+    """Lets the ranks of the script's default process group exchange values. Without the argument
+    `group`, `size` is 1 until find() or join() has found a default group of several ranks.
 
     All ranks must together call the methods that communicate: join(), gather(), total() and
     alone(). Each of these four raises Refused if another rank does not make the same call in time.

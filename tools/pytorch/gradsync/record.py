@@ -1,5 +1,5 @@
-"""The command `record`: measures the steps of a PyTorch script, so that `what_if` can predict its
-steps on several ranks.
+"""The command `record`: measures the steps of a PyTorch script, so that `what_if` can predict the
+script's steps on several ranks.
 
     torchrun --nproc_per_node=2 -m gradsync record [--out=FILE] [--rounds=N] [--no-ddp] [--continue]
         [--model=N] train.py ARGS...
@@ -10,9 +10,10 @@ the script or, with --continue, lets it go on training. If the script wraps mode
 records the first of these models that trains or, with --model=N, the Nth model that the script
 wraps. If the script uses no DDP, `record` takes the first optimizer that steps (with --model=N, the
 Nth), and records the outermost module that the script calls and that has this optimizer's
-parameters. With several processes, fully_shard must have been called with this module. In a
-training loop of your own, such as one in a notebook, make a Recorder(model, FILE), and train until
-its attribute `done` is True. The model may be any module, also one in DDP or under fully_shard.
+parameters. A script with several processes and no DDP must have called fully_shard with this
+module. In a training loop of your own, such as one in a notebook, make a Recorder(model, FILE), and
+train until its attribute `done` is True. The model may be any module, also one in DDP or under
+fully_shard.
 
 `record` needs PyTorch 2.3 or newer, and no other package. record_flags.py says what `record` cannot
 record, and recorder.py says how it records. With one process, `record` measures no collectives. For
@@ -73,9 +74,8 @@ def warn_of_version() -> None:
 
 def main(argv: Sequence[str], finished: Callable[[str], None] = lambda out: None) -> NoReturn:
     """Runs the script that the arguments name, records the times of the training steps of one of
-    the models that the script trains, and ends this process. When a launch (one start of the
-    script) of several processes is recorded, rank 0 calls `finished` with the name of the file to
-    which the launch was added."""
+    the models that the script trains, and ends this process. When a script with several processes
+    has been recorded, rank 0 calls `finished` with the name of the recording's file."""
     arguments = parser()
     flags = arguments.parse_args(argv)
     script = flags.script[1:] if flags.script[:1] == ["--"] else flags.script

@@ -6,24 +6,24 @@ DistributedDataParallel (DDP) does: it copies each gradient into a flat buffer w
 ready. If DDP has gradient_as_bucket_view, a view of the buffer then replaces the gradient. After
 backward, while nothing is computed, a probe of several ranks sends pieces of the buffer. After the
 sending, the recorder copies the gradients back from the buffer, except under fully_shard. Gradients
-that are views of the buffer are not copied. One kind of probe does not send the buffer: it runs
-FSDP2's collectives for one block (repeated module) of the model after the other. In SCRIPT steps,
-DDP or fully_shard synchronises gradients as the script has set it up. The recorder does not change
-the script's first step, from which it learns the model's optimizers and how many backward passes a
-step has. Before the optimizer updates the weights in an UNSYNCHRONISED step or a PROBE, the
-recorder averages gradients over ranks as DDP or fully_shard would, so training continues as without
-the recorder. The recorded times leave this averaging out.
+that are views of the buffer are not copied back. One kind of probe does not send the buffer: it
+runs FSDP2's collectives for one block (repeated module) of the model after the other. In SCRIPT
+steps, DDP or fully_shard synchronises gradients as the script has set it up. The recorder does not
+change the script's first step, from which it learns the model's optimizers and how many backward
+passes a step has. Before the optimizer updates the weights in an UNSYNCHRONISED step or a PROBE,
+the recorder averages gradients over ranks as DDP or fully_shard would, so training continues as
+without the recorder. The recorded times leave this averaging out.
 
 step_machine.py decides where a step begins and ends, and in which order of calls a script cannot be
-recorded. DDP decides in forward whether it will synchronise, and then prepares its reducer; in
-UNSYNCHRONISED steps and probes, the recorder prevents this preparation, so DDP sends no gradients.
-The first round (a sequence of steps of all kinds) decides how many backward passes a step must have
-to be recorded. The round decides for the number n for which n times the number of the round's steps
-with n passes is largest. If a step of a later round has a number of passes other than n, the
-recorder drops its times, and gives the script's next step the same kind. If the model is neither in
-DDP nor under fully_shard, nothing shows which pass is the last of a step. Then the recorder counts
-the step's passes, and takes the nth one as the last. In the first round, n is the number of passes
-that the script's first step had. Steps whose update a GradScaler skips are not recorded.
+recorded. DDP prepares its reducer in forward if it will synchronise gradients. In UNSYNCHRONISED
+steps and probes, the recorder prevents this preparation, so DDP sends no gradients. A round is a
+sequence of steps of all kinds. In the first round, the recorder finds the number n of backward
+passes that a recorded step must have. The recorder chooses n such that n times the number of steps
+with n passes is largest. If a later step does not have n passes, the recorder drops the step's
+times, and repeats its kind in the script's next step. If the model is neither in DDP nor under
+fully_shard, nothing shows which pass is the last of a step. For such a model, the recorder takes
+the nth pass of a step as its last. During the first round, it uses the number of passes of the
+script's first step instead of n. Steps whose update a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ class Recorder(Listener):
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Returns a context manager. If code in the context raises Refused, recording ends, and the
-        error's text then begins with FILE:LINE of the line of the script that is running."""
+        """Returns a context manager. If code in the context raises Refused, recording ends, and
+        Refused is raised with FILE:LINE of the script's running line before its text."""
         try:
             yield
         except Refused as error:

@@ -23,8 +23,8 @@ NOTABLE = 0.05  # the smallest part of a step that is told
 
 @dataclass(frozen=True)
 class RankTimes:
-    """The trimmed mean times, in seconds, of one rank in steps without synchronisation, in which no
-    rank waits for gradients of another.
+    """The trimmed mean times, in seconds, of one rank's forward, backward and optimizer in steps
+    without synchronisation.
 
     `between_s` is the time from the end of the previous step to the beginning of such a step,
     mostly for loading data. `is_slow`: whether forward, backward and optimizer take the rank more
@@ -86,8 +86,8 @@ class Recording:
         """The numbers of the parameters in the order in which their gradients became ready on rank
         0 in the first launch. The time at which a gradient became ready is the median over the
         probes, the steps that copy gradients into a buffer as DDP does. After its first step, DDP
-        fills its buckets in this order. Raises Refused if rank 0 has no step of the mode PROBE in
-        the first launch."""
+        fills its buckets in the order in which gradients became ready. Raises Refused if rank 0 has
+        no step of the mode PROBE in the first launch."""
         ready = [ready_of(step) for step in self.first.ranks[0] if step.mode is StepMode.PROBE]
         if not ready:
             raise Refused(f'{self.path}, line 1: no steps of mode "probe"')
@@ -99,7 +99,7 @@ class Recording:
         the settings `row`, in the order in which DDP sends the buckets.
 
         When a parameter's gradient becomes ready, the parameter is added to the bucket of its dtype
-        that is being filled. The first bucket of a dtype is full when it holds
+        that is not yet full. The first bucket of a dtype is full when it holds
         row.first_bucket_bytes or more, a later bucket when it holds row.bucket_bytes or more
         (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). Buckets that
         are not full when all gradients are ready come last in the result."""
@@ -123,8 +123,8 @@ class Recording:
 
     def steps(self, mode: StepMode, row: str = "") -> list[list[float]]:
         """Returns, for each launch, the seconds of each of its steps of this mode (from the last
-        rank's beginning to the last rank's end). A launch without steps of this mode has no list in
-        the result.
+        rank's beginning to the last rank's end). The result has no list for a launch without steps
+        of this mode.
 
         For the mode SCRIPT, returns only steps whose settings (schema.Row) have the name `row`.
         """
@@ -142,7 +142,7 @@ class Recording:
 
     @cached_property
     def ranks(self) -> list[RankTimes]:
-        """The trimmed mean times of each rank in all launches' steps without synchronisation."""
+        """Each rank's trimmed mean times in the steps without synchronisation of all launches."""
         rounds = [
             steps
             for launch in self.launches
@@ -175,9 +175,9 @@ class Recording:
         return fmean(s.own_collectives for s in steps), fmean(s.own_bytes for s in steps)
 
     def second_run_error(self, row: str) -> float | None:
-        """Compares the mean times of the script's own steps in the first and the second half of the
-        launches. Only steps whose settings have the name `row` are compared. Returns the second
-        mean divided by the first, minus 1.
+        """Returns the mean time of the script's own steps in the second half of the launches,
+        divided by their mean time in the first half, minus 1. `row`: the name of the settings
+        (schema.Row) of these steps.
 
         The result is the error of a prediction that just repeats an earlier measurement. Returns
         None if fewer than two launches have steps with the settings `row`.

@@ -67,7 +67,7 @@ def _numbered(path: str | os.PathLike[str], number: int, line: str) -> Launch:
 
 def append_launch(path: str | os.PathLike[str], launch: Launch) -> None:
     """Adds the launch to a file as a line, either completely or, if writing fails, not at all. If
-    the file does not exist, makes it. The line is compressed by gzip if the existing file is
+    the file does not exist, makes it. The added line is compressed by gzip if the existing file is
     compressed, or if the name of a new file ends in .gz.
 
     Raises OSError if the file cannot be read or written.

@@ -41,7 +41,7 @@ def digest(tensor: torch.Tensor) -> str:
     """Returns a text with the dtype, the shape and a hash of the contents of a tensor; for a
     DTensor, of this rank's part.
 
-    Raises Refused if the contents cannot be read as one block of memory, for example of a sparse
+    Raises Refused if the contents cannot be read as one block of memory, like those of a sparse
     tensor.
     """
     try:
@@ -61,9 +61,9 @@ def bound_of(
     """Returns, for each element of a sum of tensors, an upper bound of the error that rounding can
     cause.
 
-    `magnitude`: the sum of the absolute values of the summands. The bound allows `roundings`
-    roundings to the dtype of `dtypes` with the largest machine epsilon, and the same number of
-    roundings to f64.
+    `magnitude`: the sum of the absolute values of the summands. `roundings`: at most how many times
+    an element is rounded to the dtype of `dtypes` with the largest machine epsilon. The bound
+    allows for as many further roundings to f64.
     """
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
@@ -78,10 +78,10 @@ class Gradients:
     parameter's last update.
 
     `sums`: in f64, a tensor of shape (2, *shape) with the sum of these gradients and the sum of
-    their absolute values, without gradients that the script has removed or set to zero. `aside`: a
-    tensor like `sums`, of the gradients that the script has removed or set to zero; None if there
-    are none. `roundings`: how many times an element of the gradient may have been rounded to
-    `dtype`, the gradient's dtype, while autograd added it up and a GradScaler unscaled it.
+    their absolute values, without gradients that the script has removed or set to zero. `aside`:
+    the same two sums over the gradients that the script has removed or set to zero; None if there
+    are none. `roundings`: at most how many times autograd and a GradScaler together have rounded an
+    element of the gradient to `dtype`, the gradient's dtype.
     """
 
     def __init__(self, like: torch.Tensor) -> None:
@@ -92,8 +92,8 @@ class Gradients:
         self.dtype = flat.dtype
 
     def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
-        """Adds gradient / scale and its absolute value to the two sums in `sums`. `scale`: the
-        number by which a GradScaler has multiplied the gradient; 1 without a GradScaler.
+        """Adds gradient / scale to the first sum in `sums`, and its absolute value to the second.
+        `scale`: the factor by which a GradScaler has multiplied `gradient`, or 1.
 
         The GradScaler itself later divides the script's gradient by `scale`, which may round each
         element two more times.
@@ -104,7 +104,7 @@ class Gradients:
 
     def set_aside(self) -> None:
         """Adds `sums` to `aside`, and sets `sums` to zero. Called when the script has removed the
-        parameter's gradient or set it to zero, to forget it or to add it back later."""
+        parameter's gradient or set it to zero. It may add the gradient back later."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 
@@ -198,9 +198,9 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Returns True if this dtype can represent exactly all elements of `handed` (the gradient
-        that the optimizer gets), or all elements of the sum over ranks (`handed` times the number
-        of ranks). One of the two is enough."""
+        """Returns True if `dtype` can represent exactly all elements of `handed`, the gradient that
+        the optimizer gets, or all elements of the sum over ranks: `handed` times the number of
+        ranks."""
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)
             for numbers in (self.handed, self.handed * self._ranks.size)

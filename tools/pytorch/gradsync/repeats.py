@@ -1,5 +1,5 @@
-"""Checks that several measured times of collectives of one size agree, because otherwise their mean
-is useless."""
+"""Checks that several measured times of equal collectives agree, because otherwise their mean is
+useless."""
 
 from __future__ import annotations
 

@@ -86,17 +86,17 @@ class Collective:
 class Scenario:
     """The inputs of a simulation of training steps.
 
-    `ranks`: for each recorded rank, its recorded steps, without the time of collectives in them.
-    Steps of different ranks that have the same index in their ranks' lists were taken at the same
-    time; together they are called a round. `collectives`: the simulated collectives of a step, in
-    the order in which ranks issue them. `costs`: computes how long a collective of a given size
-    takes between `world_size` ranks. `log_error`: the standard deviation, over launches, of the
-    logarithm of the time of a collective. The cost of synchronisation is how much longer a step
-    takes with synchronisation than without. The simulated cost is wrong by a product of two
+    `ranks`: for each recorded rank, a list of its recorded steps, whose times do not include
+    collectives. Steps of different ranks that have the same index in their ranks' lists were taken
+    at the same time; together they are called a round. `collectives`: the simulated collectives of
+    a step, in the order in which ranks issue them. `costs`: computes how long a collective of a
+    given size takes between `world_size` ranks. `log_error`: the standard deviation, over launches,
+    of the logarithm of the time of a collective. The cost of synchronisation is how much longer a
+    step takes with synchronisation than without. The simulated cost is wrong by a product of two
     factors: the first is the same for all settings of DistributedDataParallel (or for all of
     FSDP2), and the second differs between settings. `model_error` and `row_error`: the standard
-    deviations of the logarithms of these two factors. `copies_s`: the seconds that copying
-    gradients takes in each step of `ranks`; they count as a part of the cost of synchronisation.
+    deviations of the logarithms of these two factors. `copies_s`: how many seconds of each step in
+    `ranks` are spent on copying gradients; they are added to the cost of synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -174,8 +174,9 @@ class Schedule:
 @dataclass(frozen=True)
 class Outcome:
     """The result of the simulation of one step. `backward_s` and `done_s`: when backward and the
-    last collective were done, in seconds after the earliest rank began the step. `computed_s`: the
-    seconds that the computation done until `done_s` takes without any communication."""
+    last collective were done on all ranks, in seconds after the earliest rank began the step.
+    `computed_s`: how many seconds the computation done until `done_s` would have taken without
+    communication."""
 
     backward_s: float
     done_s: float
@@ -186,16 +187,16 @@ def replay_step(
     schedule: Schedule, transfers: Sequence[Transfer], processors: Processors, link_pace: float = 1
 ) -> Outcome:
     """Simulates a step, and returns when its backward and its collectives are done. Begins the
-    collectives in the order of `schedule`, but none before the ranks have issued it. At most as
+    collectives in the order of `schedule`, each only after all ranks have issued it. At most as
     many collectives run at one time as Transfer.paces has elements. `link_pace`: a factor by which
     the time of each collective is multiplied.
 
-    The simulation has two clocks. One counts the time of the simulated step. The other, the clock
-    of computation, counts the seconds that the computation done so far would take undisturbed; the
-    moments of `schedule` are of this clock. While the compute threads of a rank and its
-    communication together need more processors than the rank has, both become slower by the ratio
-    of these two numbers. While computation waits for a collective, and after the end of backward,
-    the clock of computation stands still.
+    The simulation has two clocks. The first counts the time of the simulated step. The second, the
+    clock of computation, counts the seconds that the computation done so far would have taken
+    without communication. The moments of `schedule` are times of the second clock. While the
+    compute threads of a rank and its communication together need more processors than the rank has,
+    both become slower by the ratio of these two numbers. While computation waits for a collective,
+    and after the end of backward, the clock of computation stands still.
     """
     backward = schedule.backward_s
     issued = [min(moment, backward) for moment in schedule.issued_s]
@@ -246,10 +247,10 @@ def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
     """Returns the rounds to simulate. A round is the list of the recorded steps that all simulated
     ranks take at the same time. If at most as many ranks are simulated as were recorded, returns
     the recorded rounds of the first `world_size` ranks. If more ranks are simulated than were
-    recorded, the step of each further rank is drawn for every round at random from all recorded
-    ranks and rounds. A step that is drawn twice for a round is in the round's list once. If
-    simulating all ranks of all rounds would take seconds, fewer rounds are returned, but at least
-    12 (FEWEST_DRAWS) if as many were recorded."""
+    recorded, each round also gets a recorded step for each further rank. This step is drawn at
+    random from all recorded ranks and rounds. If several ranks get the same step, the round's list
+    has this step only once. If simulating all ranks of all rounds would take seconds, fewer rounds
+    are returned, but at least 12 (FEWEST_DRAWS) if as many were recorded."""
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
     if world_size <= measured:
@@ -389,8 +390,8 @@ def _pacer(
 
 def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
     """Returns the Schedule (when collectives are issued and needed) of a round in which a
-    collective can begin when the last rank issues it. The other ranks go on computing until
-    then."""
+    collective can begin when the last rank issues it. Ranks that issued the collective earlier go
+    on computing."""
 
     def latest(moments: Sequence[Sequence[float]]) -> list[float]:
         from_begin = [
@@ -409,7 +410,7 @@ def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
 def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
     """Returns the Schedule (when collectives are issued and needed) of a simulated step in which
     every rank waits at each collective until the slowest rank has issued it, too. `late`: how many
-    seconds after the first rank the last rank begins."""
+    seconds after the earliest rank the last rank begins the step."""
     parts = [
         [
             end - start
@@ -444,11 +445,11 @@ def _floor_s(
     scenario: Scenario, transfers: Sequence[Transfer], slowest_s: float, first_s: float
 ) -> float:
     """Returns a lower limit of the step's time in seconds: the largest of three times. The first is
-    the slowest rank's step without synchronisation. The second of these times is the time until the
-    first gradient plus the time of all collectives, one after the other (with
-    DistributedDataParallel, of one all-reduce of all their bytes). The third of these times is the
-    CPU time that computation and collectives take on one rank, divided by the number of the rank's
-    processors."""
+    the time of the slowest rank's step without synchronisation. The second is the time until the
+    first gradient is ready, plus the time of all collectives one after the other. With
+    DistributedDataParallel, the time of one all-reduce of all gradients is added instead. The third
+    is the CPU time that computation and collectives take on one rank, divided by the number of the
+    rank's processors."""
     if scenario.waits is Waits.OPTIMIZER:  # at the pace of one large collective
         total = sum(one.bytes for one in scenario.collectives)
         link_s = scenario.costs.seconds(total)
