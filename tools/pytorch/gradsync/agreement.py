@@ -17,7 +17,7 @@ LONGEST_VALUE = 31  # characters of a value that a finding repeats: digests are 
 class RankStep:
     """The report of one rank about a training step, made before the optimizer updates the weights.
     Each field that is a dictionary maps names, such as those of weights, to texts, such as digests.
-    If several ranks report a text for one name, these texts should be equal."""
+    A name should have the same text on all ranks that report it."""
 
     parameters: dict[str, str]
     settings: dict[str, str]
@@ -67,10 +67,10 @@ def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -
 
 def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
     """Adds a difference to `findings` if two ranks train on the same batches, and so do the same
-    work twice. The batches of two ranks count as the same if the inputs and targets of the ranks
-    are equal. They also count as the same if the gradients of the ranks are equal (and not all 0)
-    while the inputs are not known to differ. If no batches count as the same, but the inputs of two
-    ranks are equal, adds a note instead, because equal inputs are right if the targets differ."""
+    work twice. Two ranks are taken to have the same batches if their inputs and targets are equal.
+    Equal gradients that are not all 0 are also taken as a sign of the same batches, unless the
+    inputs of both ranks are known and differ. If no two ranks have the same batches, but two have
+    equal inputs, adds a note instead. Equal inputs are right if the targets differ."""
     pairs = [(rank, other) for i, rank in enumerate(ranks) for other in ranks[:i]]
     if any(_have_same_gradients(*pair) or _have_same_targets(*pair) for pair in pairs):
         findings.differs(Topic.DATA, f"ranks get the same batches in the step of {where}")

@@ -26,7 +26,7 @@ KIND_NAMES = {kind.value for kind in KINDS}
 @dataclass(frozen=True)
 class Measurement:
     """Identifies one measurement of //bench:all_reduce by its run, collective, size in bytes, and
-    number of concurrent collectives. Each rank writes a record of each measurement."""
+    number of concurrent collectives."""
 
     backend: str
     world_size: int
@@ -38,9 +38,9 @@ class Measurement:
 
 @dataclass(frozen=True)
 class RankRecord:
-    """What one rank of //bench:all_reduce has measured for one Measurement: for each repetition of
-    the collective, the duration and the CPU time of communication, in nanoseconds. `channels`: the
-    number of collectives that the rank can run at the same time."""
+    """What one rank of //bench:all_reduce has measured for one Measurement. `time_ns`: the duration
+    of each repetition of the collective. `communication_cpu_ns`: the CPU time of communication in
+    each repetition. `channels`: how many collectives the rank can run at the same time."""
 
     time_ns: Sequence[float]
     communication_cpu_ns: Sequence[float]

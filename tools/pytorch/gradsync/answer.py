@@ -105,12 +105,12 @@ class Way:
     `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
     same weights as DistributedDataParallel; also True if the step cannot be predicted.
     `memory_bytes`: the most bytes that a rank's tensors are predicted to take in a step; None if
-    the recording has no figures of memory. `cost_s`: how many seconds longer a step takes than a
-    step without synchronisation that has as many backward passes. `change`: how much longer the
-    step of this way is than the step of the first way in Answer.ways, as a fraction of the step of
-    the first way. `is_told`: whether the step of this way can be told from the step of the first
-    way: the 95 % interval of their difference excludes 0. If the step cannot be predicted, `why`
-    has the reason, and all numbers are None; else `why` is empty.
+    the recording has no figures of memory. `cost_s`: how many seconds longer the step of this way
+    takes than the same step without synchronisation. `change`: how much longer the step of this way
+    is than the step of the first way in Answer.ways, as a fraction of the step of the first way.
+    `is_told`: whether the step of this way can be told from the step of the first way: the 95 %
+    interval of their difference excludes 0. If the step cannot be predicted, `why` has the reason,
+    and all numbers are None; else `why` is empty.
     """
 
     way: str
@@ -141,32 +141,32 @@ class Answer:
     fully_shard gathers together. If the script does not use fully_shard, each repeated block of its
     model is a unit. `schedule`: a sentence about what predictions of fully_shard assume.
 
-    `ddp`: the predicted step of the script as it is, also if it uses fully_shard. `variation`: of
+    `ddp`: the predicted step of the unchanged script, which may use fully_shard. `variation`: of
     the time in which a rank does not compute in the step of `ddp`, the fractions for communication
     and for waiting for slower ranks. `load`: how busy the hosts were: for each field of HostLoad,
     the largest value of any host in any launch; None if the load in a launch is unknown.
 
     `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
-    `best_bucket_cap_mb`: those of `sizes` whose steps cannot be told from the shortest step: the
-    95 % interval of the difference of the two steps contains 0. `links`: the predicted step over a
-    link that is half as fast as the link in the question, and over one that is twice as fast.
-    `measured`: measured times of steps in which the script itself synchronised, each with the time
-    that is predicted for it. The measured steps are those of the recording `at` if the question
-    names one, else those of `recording`. Without `at`, `measured` is empty if the question names a
-    link or a number of ranks. `pairs`: the number of pairs of steps in `measured` whose predicted
-    order is compared with the measured order. Both steps of a pair are of DistributedDataParallel,
-    use neither bf16_compress_hook nor ZeroRedundancyOptimizer, and have as many backward passes as
-    the script's step. The 95 % intervals of the two measured times do not overlap, and the two
-    predicted times differ. `pairs_right`: in how many of these pairs the step with the shorter
-    predicted time also has the shorter measured time.
+    `best_bucket_cap_mb`: the bucket sizes in `sizes` whose predicted step may be as short as the
+    shortest: the 95 % interval of the difference of the two steps contains 0. `links`: the
+    predicted step over a link that is half as fast as the link in the question, and over one that
+    is twice as fast. `measured`: measured times of steps in which the script itself synchronised,
+    each with the time that is predicted for it. The measured steps are those of the recording `at`
+    if the question names one, else those of `recording`. Without `at`, `measured` is empty if the
+    question names a link or a number of ranks. `pairs`: the number of pairs of steps in `measured`
+    whose predicted order is compared with the measured order. Both steps of a pair are of
+    DistributedDataParallel, use neither bf16_compress_hook nor ZeroRedundancyOptimizer, and have as
+    many backward passes as the script's step. The 95 % intervals of the two measured times do not
+    overlap, and the two predicted times differ. `pairs_right`: for how many of the pairs counted in
+    `pairs` the step with the shorter predicted time also has the shorter measured time.
 
-    `ways`: ways to train; the first is DistributedDataParallel with the fastest of the bucket sizes
-    in `sizes`. `advice`: a sentence about which of the ways that compute the same weights as
-    DistributedDataParallel is the fastest, or that this is undecided. `memory_limit_bytes`: a
-    rank's memory for tensors, if the question names it; else None. `batches`: for each way that
-    fits into memory_limit_bytes, the largest factor by which the recorded batch can be multiplied
-    so that the way still fits. A factor is at most 2**20, and too small by at most 0.1 %. `batches`
-    is empty if `memory_limit_bytes` is None.
+    `ways`: the predictions for several ways to train. The first way is DistributedDataParallel with
+    the bucket size that has the shortest predicted step in `sizes`. `advice`: a sentence about
+    which of the ways that compute the same weights as DistributedDataParallel is the fastest, or
+    that this is undecided. `memory_limit_bytes`: a rank's memory for tensors, if the question names
+    it; else None. `batches`: for each way that fits into memory_limit_bytes, the largest factor by
+    which the recorded batch can be multiplied so that the way still fits. A factor may be up to 0.1
+    % too small, and is never above 2**20. `batches` is empty if `memory_limit_bytes` is None.
     """
 
     recording: str

@@ -113,8 +113,8 @@ def what_if(
         "hierarchical"; None: the algorithm of the recorded backend.
     processor_percent: the CPU time that a collective uses on a rank, as a percentage of the
         collective's duration; None: as measured, or 0 if it was not measured.
-    at: a recording of the model on the machine for which the answer shall hold; computation is
-        scaled to the times of this recording.
+    at: a recording of the model on another machine, for which to predict: all computation times
+        are multiplied by the ratio of the two recordings' steps without synchronisation.
     memory: the memory that each rank has for tensors, in bytes or as "80GB"; the Answer then has
         the largest batches that fit into it. `memory` is not allowed if what_if() returns a Curve.
     measured: files with other recordings of the same model, usually with other numbers of ranks.
@@ -334,16 +334,16 @@ def _schedule(launch: Launch) -> str:
 
 
 def measured_steps(question: Question) -> list[MeasuredStep]:
-    """Returns the steps that Answer.measured has: those in which the script itself synchronised,
-    with predictions."""
+    """Returns the value of Answer.measured: the steps in which the script itself synchronised, each
+    with its measured and its predicted time."""
     measured, _ = _measured(Predictor(question))
     return measured
 
 
 def _measured(predictor: Predictor) -> tuple[list[MeasuredStep], list[bool]]:
     """Returns the rows of Answer.measured: measured steps with their predictions. Also returns, for
-    each pair of rows that Answer.pairs counts, whether the row with the shorter measured step also
-    has the shorter predicted step."""
+    each pair of rows that Answer.pairs counts, whether the shorter measured step also has the
+    shorter prediction."""
     question = predictor.question
     if not question.at and not question.is_as_recorded:
         return [], []

@@ -35,10 +35,10 @@ class Arrivals:
         self._times = [0] * self._params
 
     def count(self, i: int) -> bool:
-        """Called when the gradient of parameter `i` is ready. Returns True if this gradient has
-        become ready at least as often in this backward as in any earlier one. Then no further
-        nested pass of this backward, such as that of a reentrant checkpoint, is expected to add to
-        the gradient."""
+        """Called when the gradient of parameter `i` is ready. A gradient becomes ready several
+        times in one backward if nested passes, such as those of reentrant checkpoints, add to it.
+        Returns False if the gradient became ready more often in an earlier backward, so that
+        another nested pass is expected to add to it; else True."""
         self.since_update += 1
         self._times[i] += 1
         self._most_times[i] = max(self._most_times[i], self._times[i])

@@ -1,5 +1,5 @@
-"""Remembers which modules a script calls in the current step, and digests (hashes) of the tensors
-in their arguments and of their buffers. `check` compares the digests between ranks."""
+"""Remembers which modules a script calls in a step. Also remembers digests (hashes) of the modules'
+buffers and of the tensors passed to them. `check` compares the digests between ranks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gradsync.torch_private import DDP, ignored_tensors, synchronises_buffers, t
 
 
 class Calls:
-    """Remembers the script's calls of modules in the current step. `inputs`: digests of the tensors
-    that the script gave to modules which it called with gradients enabled.
+    """Remembers the script's calls of modules in the current step. `inputs`: digests (hashes) of
+    the tensors that the script passed to modules while gradients were enabled.
 
     `buffers`: digests, by name, of the buffers of the module that the script called first with
     gradients enabled. The digests were made before that module was called. `buffers` leaves out the
@@ -30,7 +30,7 @@ class Calls:
 
     def begin_step(self) -> None:
         """Forgets all calls. Called after an optimizer's step(). Also called when the script wraps
-        a model in DDP or makes an optimizer, because earlier calls of modules were no training."""
+        a model in DDP or makes an optimizer, to forget calls from before training."""
         self.inputs = []
         self.buffers = {}
         self._first = None
@@ -45,10 +45,10 @@ class Calls:
             self._called[id(module)] = (module, f"{where} ({again + 1})" if again else where)
 
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Called before a call of a module with gradients enabled: remembers digests of the tensors
-        in its arguments. At the step's first call with gradients enabled, also remembers digests of
-        the called module's buffers. If the step later calls a module that contains the module
-        called first, forgets the step's earlier digests."""
+        """Called before the script calls `module` with gradients enabled. Adds digests of the
+        tensors in `args` and `kwargs` to `inputs`. At the step's first call, also sets `buffers` to
+        digests of the module's buffers. A call of a module that contains the module called first is
+        treated as the step's first call: it replaces the digests in `inputs` and `buffers`."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.
@@ -62,8 +62,8 @@ class Calls:
     def weights(
         self, name_of: Callable[[torch.nn.Parameter], str], trained: Collection[torch.nn.Parameter]
     ) -> dict[str, torch.nn.Parameter]:
-        """Returns, by unique names, the parameters of called modules that are not in `trained`.
-        Leaves out parameters without data (meta and lazy ones).
+        """Returns, by unique names, the parameters of all modules that the script called in this
+        step. Leaves out parameters in `trained` and parameters without data (meta and lazy ones).
 
         `name_of`: a function that returns a parameter's name, which need not be unique, or an empty
         text if it knows no name. `trained`: the parameters of all optimizers.

@@ -2,12 +2,12 @@
 train. The recorder cannot record steps in these processes.
 
 A process begins to train when it makes a process group or an optimizer. A process that
-multiprocessing starts without forking is not ended if it imports PyTorch only when its target
-function runs. A child of multiprocessing that begins to train sends one line of error to its
-parent, and ends. The parent prints this line of error, and ends too. A fork made by os.fork() that
-begins to train ends, too. It sends its line of error to its parent only if the script has started a
-process by multiprocessing before the fork. If not, the fork itself prints the line of error, and
-its parent runs on.
+multiprocessing starts without forking is not noticed, and so not ended, if it imports PyTorch only
+in its target function. A child of multiprocessing that begins to train sends one line of error to
+its parent, and ends. The parent prints this line of error, and ends too. A fork made by os.fork()
+that begins to train ends, too. The fork sends its line of error to its parent only if the script
+had started a process by multiprocessing before. Otherwise the fork itself prints the line of error,
+and its parent runs on.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 
 class Children:
-    """Ends children of this process, which runs the recorded script. A child that begins to train
-    is ended if it is a fork or has imported PyTorch before its target function runs. If
-    multiprocessing started the ended child, this process prints the child's error, and ends too."""
+    """Ends children of the process that runs the recorded script, their parent. A child that begins
+    to train is ended if it is a fork or has imported PyTorch before its target function runs. If
+    multiprocessing started the ended child, the parent prints the child's error, and ends too."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
@@ -40,9 +40,8 @@ class Children:
     def watch(self, patches: Patches) -> None:
         """From now on, until `patches` are undone, a process that multiprocessing starts without
         forking calls arm(). If the started process has already imported PyTorch, arm() makes it end
-        when it makes a process group or an optimizer. If a fork of this process is about to make a
-        process group or an optimizer, refuse_in_child() is called in the fork, and ends the
-        fork."""
+        when it makes a process group or an optimizer. A fork of the script's process that is about
+        to make a process group or an optimizer calls refuse_in_child(), which ends the fork."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 

@@ -24,7 +24,7 @@ class Span:
 
 
 class Clock(Protocol):
-    """A clock that marks moments in a device's work."""
+    """Marks moments in the work of a CPU or GPU, and measures the time between two marks."""
 
     def mark(self) -> Mark:
         """Returns a mark of now or, on a GPU, of the moment when the GPU has done the operations

@@ -22,7 +22,7 @@ def gathered(
     """Returns the values that all ranks pass to this function, in rank order; only this rank's
     value if no process group exists. JSON must be able to represent each value.
 
-    This function does not call PyTorch's all_gather_object, which needs NumPy.
+    gathered() does not call PyTorch's all_gather_object, which needs NumPy.
     """
     if not dist.is_initialized():
         return [value]

@@ -38,13 +38,13 @@ class _Wrong:
 
 @dataclasses.dataclass(frozen=True)
 class _Question:
-    """Gradients to compare with the mean over all ranks.
+    """Gradients to compare with the mean over all ranks, as their receiver (an optimizer or a
+    clipping function) gets them.
 
-    `where`: a text that names the receiver of the gradients, such as "SGD at train.py:25".
-    `handed`: a function that returns the gradient that the receiver gets for a parameter.
-    `is_of_clip`: whether the receiver of the gradients is a function that clips them, not an
-    optimizer. `may_average`: whether the receiver of the gradients is an optimizer that may average
-    them over ranks itself.
+    `where`: a text that names the receiver, such as "SGD at train.py:25". `handed`: a function that
+    returns the gradient that the receiver gets for a parameter. `is_of_clip`: whether the receiver
+    is a function that clips gradients. `may_average`: whether the receiver is an optimizer that may
+    average the gradients over ranks itself.
     """
 
     params: list[torch.nn.Parameter]
@@ -252,9 +252,9 @@ class Comparer:
         return [self._ranks.total(gradient.clone()) / self._ranks.size for gradient in passes]
 
     def _judge_clipped(self, params: Sequence[torch.nn.Parameter]) -> None:
-        """For each parameter whose gradient a rank has clipped, compares the gradient with the mean
-        over ranks. Ranks that clipped the gradient compare the gradient from before clipping. Other
-        ranks compare the gradient that the optimizer gets."""
+        """Compares each gradient that at least one rank has clipped with the mean over ranks of
+        what backward() computed. A rank that has clipped it compares its value from before
+        clipping; any other rank compares what the optimizer gets."""
         kept = self._step.unclipped
         clipped = self._anywhere([id(p) in kept for p in params], params)
         places = [kept[id(p)].where for p in clipped if id(p) in kept]
@@ -269,12 +269,12 @@ class Comparer:
         self._judge(_Question(clipped, texts[0], handed, is_of_clip=True))
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
-        """Returns a list of one or two sums. The first element is the sum of the gradients that
-        autograd has delivered to this parameter since the script last took its gradient away
-        (removed or zeroed it).
+        """Returns one or two sums of the gradients that autograd has delivered to this parameter; a
+        sum is None if there were none. The first sum contains those delivered since the script last
+        removed or zeroed `p.grad`.
 
-        If the script has taken this gradient away on any rank, the list has a second element: the
-        sum of all delivered gradients, including those taken away.
+        If the script has removed or zeroed `p.grad` on at least one rank, a second sum contains all
+        delivered gradients, also those from before.
         """
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):
@@ -311,12 +311,11 @@ class Comparer:
     def _to_compare(
         self, params: Sequence[torch.nn.Parameter], where: str
     ) -> list[torch.nn.Parameter]:
-        """Returns those of `params` for which autograd has delivered a gradient on any rank.
+        """Returns those of `params` that got a gradient from autograd on at least one rank.
 
         Leaves out parameters that DDP ignores, and those of the groups (see _anywhere()) that
-        `check` does not compare in this step. Also leaves out parameters whose gradients have been
-        clipped and not changed since, because _judge_clipped() compares these gradients as they
-        were before clipping.
+        `check` does not compare in this step. Also leaves out parameters whose gradients have not
+        changed since the script clipped them, because _judge_clipped() compares those.
         """
         ignored = self._trained.ignored()
         clipped = self._step.clipped
@@ -331,10 +330,10 @@ class Comparer:
     def _anywhere(
         self, here: Sequence[bool], params: Sequence[torch.nn.Parameter]
     ) -> list[torch.nn.Parameter]:
-        """Returns those of `params` whose entry of `here` is True on any rank. With the flag
-        --groups, `check` divides the parameters into groups, and compares one group in one step,
-        the next group in a later step. Leaves out parameters of other groups than the one that this
-        step compares."""
+        """`here` has a truth value of this rank for each of `params`. Returns the parameters whose
+        value is True on at least one rank. With the flag --groups, `check` divides the parameters
+        into groups, and compares one group in one step, the next group in a later step. Leaves out
+        parameters of other groups than the one that this step compares."""
         indices = [i for i, p in enumerate(params) if here[i] and self._turns.has(p)]
         anywhere = sorted({i for rank in self._ranks.gather(indices) for i in rank})
         if anywhere and anywhere[-1] >= len(params):
@@ -430,8 +429,8 @@ class Comparer:
     def _judge_loss(self, where: str) -> None:
         """Compares the loss on which the script called backward() with the mean of the loss over
         all ranks' passes. Called if the optimizer's gradients are the mean over ranks of those that
-        backward() computed. The optimizer's gradients are still wrong by a factor if the script has
-        multiplied the mean loss by this factor before backward(). If a known mistake explains the
+        backward() computed. If the script has multiplied the mean loss by a factor before
+        backward(), these gradients are wrong by this factor. If a known mistake explains the
         factor, reports the mistake in the findings of `check`. If the script may intend the factor,
         adds only a note."""
         loss = self._loss

@@ -71,10 +71,9 @@ class Curve:
     number of bytes from which on a bucket of DDP is full, with the script's own settings.
     `first_bucket_bytes`: the number of bytes from which on DDP's first bucket is full.
     `is_sharded`: whether the script uses fully_shard (FSDP2), which has no buckets. `points`: one
-    predicted step for each number of ranks over the first link, then over the next link, all in the
-    order in which they were asked for. `measured`: for each of the other recordings that curve_of()
-    got as `measured`, its measured step. The other fields, such as `units`, mean the same as the
-    fields of Answer that have the same names.
+    predicted step for each pair of a link and a number of ranks, in the order of curve_of()'s
+    argument `questions`. `measured`: the measured step of each recording in curve_of()'s argument
+    `measured`. Fields not described here, such as `units`, mean the same as in Answer.
     """
 
     recording: str
@@ -193,9 +192,8 @@ def _exposed(prediction: Prediction) -> Interval:
 
 def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
     """Returns the 95 % limits of the mean time, over simulated steps, in which ranks only wait for
-    collectives. The limits come from a bootstrap over these simulated steps (`rounds`). This
-    bootstrap uses the same random numbers as the bootstrap that gives the limits of the time of the
-    whole step."""
+    collectives. The limits come from a bootstrap over the simulated steps `rounds`. Its random
+    numbers are those of the bootstrap that gives the limits of the time of the whole step."""
     means = []
     for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
         exposed = [times.exposed_at(one.link) for times in rounds]

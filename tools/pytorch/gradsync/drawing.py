@@ -24,9 +24,8 @@ ERROR_SEED = 3
 class Deviations:
     """The random errors of predicted times in one repetition of the bootstrap. Each error is given
     as a multiple of its own standard deviation. `link`: one error for the times of all collectives.
-    `replicated`: an error of simulated costs of synchronisation, the same in all steps of
-    DistributedDataParallel. `sharded`: an error of simulated costs of synchronisation, the same in
-    all steps of FSDP2.
+    `replicated`: the relative error of simulated costs of synchronisation in all steps of
+    DistributedDataParallel. `sharded`: the relative error of these costs in all steps of FSDP2.
     """
 
     link: float
@@ -37,8 +36,8 @@ class Deviations:
 @cache
 def deviations() -> list[Deviations]:
     """Returns the random errors of predicted times, one Deviations for each repetition of the
-    bootstrap. All predictions use this list, so that errors which two predictions share cancel in
-    their difference."""
+    bootstrap. All predictions use the returned list, so that errors which two predictions share
+    cancel in their difference."""
     random, normal = Random(ERROR_SEED), NormalDist()
 
     def draw() -> float:
@@ -52,10 +51,9 @@ def row_deviations(sent: str) -> list[float]:
     """Returns, for each repetition of the bootstrap, a random error of the simulated cost of
     synchronisation in a step of one way to train, such as FSDP2. Each error is given as a multiple
     of its standard deviation. A step of DistributedDataParallel also has the error
-    Deviations.replicated, and a step of FSDP2 the error Deviations.sharded. Ways to train whose
-    steps send the same collectives get the same errors. `sent`: a text that lists the kinds and
-    sizes of the collectives in a step; the seed of the random numbers is computed from this
-    text."""
+    Deviations.replicated, and a step of FSDP2 the error Deviations.sharded. `sent`: a text that
+    lists the kinds and sizes of the collectives in a step. The seed of the random numbers is
+    computed from `sent`, so ways to train with the same `sent` get the same errors."""
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
 

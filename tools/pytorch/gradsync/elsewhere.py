@@ -18,8 +18,8 @@ class Elsewhere:
     """Remembers whether the script has started child processes. `check` compares nothing in child
     processes.
 
-    `starts_at`: FILE:LINE where the script first started a process by multiprocessing that may
-    train (no daemon); empty if it has started none.
+    `starts_at`: FILE:LINE where the script first started a multiprocessing process that is not a
+    daemon; empty if it has started none.
     """
 
     def __init__(self, own_work: OwnWork) -> None:

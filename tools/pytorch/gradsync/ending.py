@@ -11,7 +11,7 @@ SECONDS_TO_BE_ENDED = 10  # torchrun needs less to end the others when one rank 
 
 
 def end_rank(text: str, status: int, first_rank: int = 0) -> NoReturn:
-    """Prints `gradsync: TEXT` to stderr, and ends this process with this exit status.
+    """Prints `gradsync: TEXT` to stderr, and ends this process with the exit status `status`.
 
     This function does not raise an exception, because the script might catch it. Rank `first_rank`
     prints the text and ends at once, and torchrun then ends the other ranks. Each other rank waits

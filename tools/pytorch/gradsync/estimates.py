@@ -17,10 +17,10 @@ class Interval:
     """An estimated value, and the limits between which the true value lies with a probability of 95
     %.
 
-    `draws`: for each launch, the values that the repetitions of a bootstrap have given, all equally
-    likely; empty if there was no bootstrap, as for a measured value. Predicted steps of one
-    question share some random errors, such as those of the link. The shared errors cancel in the
-    difference of two predicted steps of the same question.
+    `draws`: for each launch (run of the recorded script), one estimate of the value from each
+    repetition of a bootstrap. `draws` is empty if there was no bootstrap, as for a measured value.
+    Predicted steps of one question share some random errors, such as those of the link. The shared
+    errors cancel in the difference of two predicted steps of the same question.
     """
 
     value: float
@@ -30,10 +30,10 @@ class Interval:
 
     @classmethod
     def of(cls, value: float, draws: Sequence[Sequence[float]]) -> Interval:
-        """Returns an Interval around `value`. `draws`: for each launch (run of the recorded
-        script), the values that the repetitions of a bootstrap have given. The Interval contains
-        the 95 % limits of the draws of every launch, because a new launch may be like any of
-        them."""
+        """Returns an Interval with the estimated value `value`. `draws`: for each launch (run of
+        the recorded script), one estimate from each repetition of a bootstrap. The Interval reaches
+        from the lowest to the highest of the launches' 95 % limits, because a new launch may be
+        like any of them."""
         limits = [_limits(own) for own in draws]
         return cls(value, min(low for low, _ in limits), max(high for _, high in limits), draws)
 
@@ -53,8 +53,8 @@ class Interval:
         return Interval.of(self.value - other.value, draws)
 
     def scaled(self, factor: float) -> Interval:
-        """Returns the value, its limits and its draws multiplied by `factor`, which must be
-        positive."""
+        """Returns this Interval with its value, limits and draws multiplied by `factor`, which must
+        be positive."""
         draws = [[factor * one for one in own] for own in self.draws]
         return Interval(factor * self.value, factor * self.low, factor * self.high, draws)
 
@@ -75,8 +75,8 @@ class Estimate:
 
 
 def trimmed_mean(values: Sequence[float]) -> float:
-    """Returns the mean of the values without the smallest fifth and the largest fifth of them. The
-    number of values in a fifth is rounded down. So a few disturbed steps hardly change the mean."""
+    """Returns the mean without the smallest fifth and the largest fifth of the values, so that a
+    few disturbed steps hardly change it. The number of values in a fifth is rounded down."""
     kept = _kept(values)
     return sum(kept) / len(kept)
 
@@ -92,9 +92,9 @@ def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
 
     `launches`: for each launch its values; there must be at least one value. The interval is Yuen's
     (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If launches
-    differ by more than the variation of their values explains (at the 10 % level), each launch
-    counts as one value. If there are, on average, fewer than two values per launch, all values are
-    treated as those of one launch.
+    differ by more than the variation of their values explains (at the 10 % level), the interval is
+    computed from the launches' means alone. If there are, on average, fewer than two values per
+    launch, all values are treated as those of one launch.
     """
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)

@@ -68,8 +68,8 @@ class Listener:
 
     def on_prepare(self, reducer: Any) -> bool:
         """Called in DDP's forward, when DDP is about to prepare this reducer to average gradients
-        in the next backward pass. Returns whether DDP may prepare the reducer. If on_prepare() of
-        any listener returns False, the reducer averages nothing in that pass."""
+        in the next backward pass. If any listener returns False, DDP does not prepare the reducer,
+        which then averages nothing in the next backward pass."""
         return True
 
     def on_losses(self, tensors: Any, gradients: Any = None) -> None:
@@ -221,7 +221,7 @@ class _StepHook:
 
     To call the hooks before or after step(), PyTorch iterates over a dictionary of them, and during
     the iteration only the last hook can be removed. If remove() is called while this hook runs and
-    other hooks follow it in the dictionary, this hook stays registered without effect.
+    is not the last one, this hook stays registered, but does nothing from then on.
     """
 
     def __init__(self, register: Callable[[StepHook], RemovableHandle], tell: StepHook) -> None:

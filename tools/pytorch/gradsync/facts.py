@@ -105,10 +105,9 @@ class Facts:
         return {"optimizer": update.name, "what trains": str(shapes), **known}
 
     def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
-        """Returns a dictionary from the names of weights to their digests. The dictionary has
-        `params`, which the update changes, and weights that the step uses although no optimizer has
-        them, such as those of frozen modules. The dictionary does not have weights that DDP
-        ignores.
+        """Returns a dictionary from the names of weights to their digests. The weights are
+        `params`, the parameters that the update changes, and parameters of called modules that no
+        optimizer has, such as frozen ones. Weights that DDP ignores are left out.
         """
         trained = [p for updater in self._trained.updaters() for p in parameters_of(updater)]
         others = self._step.calls.weights(self._trained.name_of, trained)

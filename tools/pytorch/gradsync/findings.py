@@ -73,13 +73,13 @@ class Findings:
         return topic in self._by_topic
 
     def note(self, topic: Topic, text: str) -> None:
-        """Makes this note the topic's finding, unless the topic already has a difference."""
+        """Stores `text` as the note of `topic`, unless a difference is stored for it."""
         if not self.has_difference(topic):
             self._by_topic[topic] = Finding(Status.SAME, text)
 
     def differs(self, topic: Topic, text: str) -> None:
-        """Makes this difference the topic's finding, and passes its line to `print_now`, unless the
-        topic already has a difference."""
+        """Stores `text` as the difference of `topic`, and passes its line to `print_now`, unless a
+        difference is stored for the topic already."""
         if not self.has_difference(topic):
             self._by_topic[topic] = Finding(Status.DIFFERS, text)
             self._print_now(line_of("differs", text))

@@ -1,5 +1,5 @@
-"""Finds out the name and number of the host's processors, and how long this process waited for a
-processor, on Linux and macOS."""
+"""Finds out the name and number of the host's processors, on Linux and macOS. On Linux, also finds
+out how long this process has waited for a processor since it started."""
 
 from __future__ import annotations
 

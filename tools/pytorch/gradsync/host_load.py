@@ -16,8 +16,8 @@ COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """CPU times of the host since it started, summed over CPUs, in ticks, and the load average of
-    the last minute.
+    """CPU times and load average of the host. The CPU times are summed over CPUs, in ticks, since
+    the host started; `load_average` is that of the last minute.
     """
 
     total: int

@@ -105,8 +105,8 @@ class JsonObject:
     def each(
         self, name: str, read: Callable[[object, str], T], is_optional: bool = False
     ) -> tuple[T, ...]:
-        """Returns read(value, place) for each element of the list in the field `name`. `place` says
-        where the element is, such as "ranks[3]"."""
+        """Returns read(value, place) for each element `value` of the list in the field `name`.
+        `place` says where the element is, such as "ranks[3]"."""
         inside = self._inside(name)
         values = self._list(name, is_optional)
         return tuple(read(value, f"{inside}[{i}]") for i, value in enumerate(values))

@@ -40,9 +40,9 @@ class Log:
 @dataclass(frozen=True)
 class Spanning:
     """What _on_several() finds: JSON documents that begin on the same line of a log, and end on a
-    later line. `after`: the index of the line after these documents or, without documents, after
-    the line on which they were expected to begin. `has_end`: False if `documents` is empty because
-    the log ends within a document."""
+    later line. `after`: the index of the first line after the documents. If there are none, it is
+    the index of the line after the one on which they were expected to begin. `has_end`: False if
+    `documents` is empty because the log ends within a document."""
 
     documents: list[Any]
     after: int
@@ -50,9 +50,9 @@ class Spanning:
 
 
 def log_of(text: str, is_measurement: IsMeasurement) -> Log:
-    """Returns the lines of a log, and its JSON documents for which `is_measurement` returns True.
-    A text within another JSON document, such as a log line in JSON of Docker, is read like the log:
-    its lines and its JSON documents are returned too."""
+    """Returns the lines of a log, and its JSON documents for which `is_measurement` returns True. A
+    string in another JSON document, such as a log line that Docker wrapped in JSON, is searched
+    like the log: its lines and its JSON documents are returned too."""
     log = Log()
     _add(text, is_measurement, log, DEEPEST)
     return log
@@ -131,7 +131,7 @@ def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
 def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int | None:
     """Returns the index of the line after a JSON document that begins on line `first`, at the
     character with the index `column`. If a line before the document's end is not JSON, returns the
-    index of that line. Returns None if the document does not end in `lines`. `cut`: the number of
+    index of that line. Returns None if `lines` ends before the document does. `cut`: the number of
     characters, such as a launcher's prefix, to skip at the beginning of each line after line
     `first`."""
     depth = 0

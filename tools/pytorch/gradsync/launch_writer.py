@@ -41,10 +41,10 @@ class LaunchWriter:
         self._check(field for field in AGREE if field != "passes")
 
     def set_passes(self, passes: int) -> None:
-        """Called after the first round, when `passes`, the number of backward passes in a step, is
-        known. Adds `passes` to this launch. Raises UnusableFile if the launches that the file
-        already contains have another number of passes. A round is a series of steps of different
-        kinds, such as steps without synchronisation and probes."""
+        """Called after the first round, a series of steps of different kinds, when `passes`, the
+        number of backward passes in a step, is known. Adds `passes` to the description of this
+        launch. Raises UnusableFile on rank 0 if the launches in the file have another number of
+        backward passes."""
         self.launch = dataclasses.replace(self.launch, passes=passes)
         self._check(["passes"])
 

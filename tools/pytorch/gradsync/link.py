@@ -42,9 +42,10 @@ SIZES = [2.0**k for k in range(8, 37)]  # bytes, between which a formula is take
 class Cost:
     """The time and CPU use of collectives of one size, measured or computed.
 
-    `in_flight`: the number of collectives that ran at the same time, and together took `seconds`.
-    `bytes`: the size of the whole vector that one collective reduces or gathers. `processor`: the
-    CPU time that the collectives used on one rank, in CPU-seconds per second of their duration.
+    `in_flight`: how many collectives ran at the same time. `seconds`: the time until all of them
+    were done. `bytes`: the size of the whole vector that one collective reduces or gathers.
+    `processor`: the CPU-seconds that the collectives used on one rank, per second of their
+    duration.
     """
 
     bytes: float
@@ -70,8 +71,8 @@ class Curve:
         self.values = [sum(values[size]) / len(values[size]) for size in self.sizes]
 
     def _along(self, size: float) -> float:
-        """Returns the value on the line through the points on both sides of this size; outside of
-        the known sizes, through the two first or the two last points. Requires two points."""
+        """Interpolates linearly between the known sizes next to `size`. Beyond all known sizes,
+        extrapolates from the two smallest or two largest. Needs at least two known sizes."""
         right = min(max(bisect.bisect(self.sizes, size), 1), len(self.sizes) - 1)
         left = right - 1
         slope = self.values[right] - self.values[left]
@@ -87,14 +88,13 @@ class Curve:
         return self._along(min(max(size, self.sizes[0]), self.sizes[-1]))
 
     def time_at(self, size: float) -> float:
-        """Returns the value of this curve at `size` bytes, if the curve describes a time (a latency
-        plus bytes divided by a rate).
+        """Returns the time at `size` bytes. Must be called only for a curve whose values are times.
 
         Above the largest known size, the time is that of the largest known size times `size`,
         divided by the largest known size. If only one size is known, the times of all sizes are
-        proportional to the size. Below the smallest known size, the time lies on the line through
-        the points of the two smallest known sizes, unless a time in proportion to the size is
-        longer.
+        proportional to the size. Below the smallest known size, returns the longer of two times:
+        the time of the smallest known size in proportion to `size`, and the time on the line
+        through the two smallest known sizes.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:
@@ -121,11 +121,11 @@ class Curves:
 
 
 class LinkCosts:
-    """Time and CPU use of collectives between ranks, by operation, by size, and by how many run at
-    the same time.
+    """Time and CPU use of collectives between ranks, by operation, by size, and by how many
+    collectives run at the same time.
 
-    `channels`: the number of collectives that can run at the same time; a later one waits until one
-    of them is done.
+    `channels`: the largest number of collectives that can run at the same time; any more wait until
+    one of them is done.
     """
 
     def __init__(self, costs: Iterable[Cost], channels: int = 1) -> None:
@@ -151,8 +151,8 @@ class LinkCosts:
         """Returns a copy of these costs, in which the curves in `more` replace those of their
         operations.
 
-        `more`: for each operation whose curves are replaced, its new curves, ordered by the number
-        of collectives at the same time, beginning with 1.
+        `more`: for each operation to replace, its new curves: one Curves for each known
+        `in_flight`, in increasing order from 1.
         """
         other = copy.copy(self)
         other._curves = {**self._curves, **more}

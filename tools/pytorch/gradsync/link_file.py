@@ -71,9 +71,9 @@ def _read(path: str, world_size: int) -> Recording | MeasuredLink:
 
 
 def _link_of_runs(runs: Sequence[Run], is_of_nccl_tests: bool) -> MeasuredLink:
-    """Returns the link that these runs of nccl-tests or rccl-tests measured by all-reduces, and
-    perhaps all-gathers. Raises Refused if the runs cannot be used, for example if there is no
-    all-reduce, or if their numbers of ranks differ."""
+    """Returns the link that these runs of nccl-tests or rccl-tests measured by all-reduces and, if
+    there are any, by all-gathers. Raises Refused if the runs cannot be used, for example if there
+    is no all-reduce, or if their numbers of ranks differ."""
     begins = (
         "begins as nccl-tests do and has no rows"
         if is_of_nccl_tests

@@ -20,8 +20,8 @@ def local_step(
     average_s: float,
     log_error: float,
 ) -> Interval:
-    """Returns the predicted mean time of a step of local SGD in seconds. This time includes the
-    averaging of weights (`average_s`).
+    """Returns the predicted mean time of a step of local SGD in seconds, including the step's share
+    of the time to average weights (`average_s`).
 
     `ranks`: for each recorded rank, the seconds of its steps without synchronisation of gradients.
     `steps`: the number of steps between two averagings of the weights. `average_s`: the seconds of

@@ -41,8 +41,8 @@ class _Loss:
         to this loss, of the tensor on which backward() was called. `scale`: the factor of a
         GradScaler, by which of_pass() divides `derivative`.
 
-        If the loss has several elements, only those with a derivative other than 0 count. The
-        factor is NaN if these elements have different derivatives, or if all derivatives are 0.
+        If the loss has several elements, those whose derivative is 0 are left out of the PassLoss.
+        The factor is NaN if the remaining elements have different derivatives, or if none remain.
         """
         factor = float(derivative.double().sum()) / scale
         tokens, mean = self.tokens, self.mean
@@ -61,9 +61,9 @@ class _Loss:
 class Pass:
     """A backward pass.
 
-    `calls`: a text that identifies the script's call stack when the pass began. `given`: the number
-    on which the script called backward(), or NaN if the script called backward() on several
-    numbers. `is_divided`: whether the script has divided `given` by a number that it has summed
+    `calls`: a text that identifies the script's call stack when the pass began. `given`: the value
+    of the tensor on which the script called backward(); NaN if there were several tensors or
+    elements. `is_divided`: whether the script has divided `given` by a number that it has summed
     over ranks. `losses`: those losses that LossWatch has found and whose derivatives this backward
     pass has computed.
     """
@@ -97,8 +97,8 @@ class Pass:
 
 class LossWatch:
     """Finds, for each backward pass, the losses of the script whose derivatives the pass computes.
-    Adds to the list `targets` a digest of the target tensor of each loss that a function of LOSSES
-    computes. `check` compares these digests to see whether ranks train on the same data."""
+    For each loss that a function in LOSSES computes, adds a digest (hash) of its target tensor to
+    `targets`. `check` compares these digests to see whether ranks train on the same data."""
 
     def __init__(self, targets: list[str]) -> None:
         self._targets = targets
@@ -119,10 +119,10 @@ class LossWatch:
     def add(
         self, own: Callable[..., Any], loss: torch.Tensor, args: tuple[Any, ...], kwargs: Any
     ) -> None:
-        """From now on, a backward pass that runs through `loss` adds it to Pass.losses. `own`, a
-        function of LOSSES such as cross_entropy, has returned `loss` for `args` and `kwargs`.
-        Ignores a loss that needs no gradient, or for which the deprecated argument `size_average`
-        or `reduce` is given."""
+        """Called when `own`, a loss function in LOSSES, has returned `loss` for `args` and
+        `kwargs`. From now on, each backward pass that runs through `loss` adds the loss to
+        Pass.losses. Ignores a loss that needs no gradient, or for which the deprecated argument
+        `size_average` or `reduce` is given."""
         given = inspect.signature(own).bind(*args, **kwargs).arguments
         is_deprecated = any(given.get(name) is not None for name in ("size_average", "reduce"))
         if not loss.requires_grad or is_deprecated:
@@ -137,8 +137,9 @@ class LossWatch:
         self._watch(loss, _Loss(tokens, mean, eps, reduction == "mean", values=values))
 
     def add_reduced(self, loss: torch.Tensor) -> None:
-        """From now on, a backward pass that runs through `loss` adds it to Pass.losses. The script
-        is about to reduce `loss`, one number that needs a gradient, by a collective."""
+        """Called when the script is about to reduce `loss`, a tensor of one element that needs a
+        gradient, by a collective. From now on, each backward pass that runs through `loss` adds the
+        loss to Pass.losses."""
         eps = torch.finfo(loss.dtype).eps
         value = float(loss.detach().double().sum())
         self._watch(loss, _Loss(1, value, eps, is_mean=True, is_reduced=True))

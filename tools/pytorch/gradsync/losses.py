@@ -22,10 +22,10 @@ class PassLoss:
     of the loss. A GradScaler's factor is divided out of `factor`. `tokens`: the number of terms of
     which the loss is a mean or a sum, such as tokens. `mean`: the mean of these terms. `eps`: the
     machine epsilon of the loss's dtype. `calls`: a text that identifies the script's call stack
-    when the pass began. `is_reduced`: whether the script has reduced the loss by a collective
-    before backward. `is_alone`: whether Pass.loss() had no other loss to choose from. `is_whole`:
-    whether the number on which backward() is called is `factor` times `mean` up to rounding, and so
-    contains nothing else.
+    when the backward pass began. `is_reduced`: whether the script has reduced the loss by a
+    collective before backward. `is_alone`: whether Pass.loss() had no other loss to choose from.
+    `is_whole`: whether the value on which backward() is called is `factor` times `mean` up to
+    rounding, and so has no other term, such as a penalty.
     """
 
     factor: float
@@ -43,14 +43,14 @@ class LossFactor:
     """A factor, which should be 1: the backward passes of a step together compute the gradients of
     this factor times the mean loss. `of_means`: the factor, if the mean loss is the mean of the
     means of all ranks' passes. `of_tokens`: the factor, if the mean loss is the mean over the
-    tokens of all ranks' passes. A factor is None if it differs between passes or is 0. Both factors
-    are None if the loss of a pass is unknown or has no tokens. `rounding`: the relative error that
-    rounding may cause in `of_means` and `of_tokens`. `is_repeated`: whether, on each rank, all
-    passes began with the same call stack of the script, as in a loop. `is_reduced`: whether the
-    script has reduced the losses of all passes by a collective. `is_alone`: whether Pass.loss() had
-    only one loss to choose from in each pass. `is_whole`: whether, in each pass, the number on
-    which backward() is called is a multiple of the loss that Pass.loss() chose, without any other
-    term.
+    tokens of all ranks' passes. `of_means` or `of_tokens` is None if passes have different factors,
+    or if the factor is 0. Both are None if any pass's loss is unknown or is a mean of no tokens.
+    `rounding`: the relative error that rounding may cause in `of_means` and `of_tokens`.
+    `is_repeated`: whether, on each rank, all passes began with the same call stack of the script,
+    as in a loop. `is_reduced`: whether the script has reduced the losses of all passes by a
+    collective. `is_alone`: whether Pass.loss() found exactly one candidate loss in each pass.
+    `is_whole`: whether, in each pass, the tensor on which backward() is called is a multiple of one
+    loss, without any other term.
     """
 
     of_means: float | None = None
@@ -69,25 +69,25 @@ class LossFactor:
         )
 
     def makes_up_for(self, factor: float | None, passes: int, is_divided_by_all: bool) -> bool:
-        """Returns whether gradients that are `factor` times the mean are right, because backward()
-        multiplies the mean of the loss by 1 / `factor`.
+        """Gradients that are `factor` times the mean over ranks are right if the script has
+        multiplied the mean loss by 1 / `factor` before backward(). Returns whether it has done so.
 
         `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
         divides each pass's loss by a number that it has summed over ranks. If backward() is called
         on a sum of the loss and another term, such as a penalty, the script may intend a weight of
-        the loss other than 1. For such a sum, returns False if the script neither reduces the loss
-        by a collective nor divides it by a number summed over ranks. The only exception is a loss
-        whose weight is `passes`.
+        the loss other than 1. For such a sum, the result can be True only if the script reduces the
+        loss by a collective, divides it by a number summed over ranks, or multiplies it by
+        `passes`.
         """
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
     def shown(self, factor: float | None = None) -> float:
-        """Returns the number that `check` prints as the factor by which the loss is multiplied. If
-        gradients are `factor` times the mean, the result is the one of self.of_means and
-        self.of_tokens that is nearer to 1 / `factor`. Without `factor`, the result is self.of_means
-        or, if that is None, self.of_tokens. If both are None, returns 1."""
+        """Returns `of_means` or `of_tokens`: the one that `check` prints as the factor by which the
+        loss is multiplied. With `factor`, returns the one that is nearer to 1 / `factor`. Without
+        `factor`, returns `of_means` or, if it is None, `of_tokens`. Returns 1 if both fields are
+        None."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))
@@ -95,8 +95,8 @@ class LossFactor:
 
     def mistake(self, world_size: int, passes: int, is_divided_by_all: bool) -> str:
         """Returns the name of the mistake that explains why backward() multiplies the mean loss by
-        a factor other than 1. Returns "" if the factor is 1 or unknown, or if the script may intend
-        it.
+        a factor other than 1. Returns "" if the factor is 1 or unknown, or if no known mistake
+        explains it.
 
         `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
         divides each pass's loss by a number that it has summed over ranks.
@@ -122,10 +122,10 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
     loss over all ranks' passes; 1 is right. The factor is computed from the losses of each rank's
     passes.
 
-    The mean of all passes' mean losses may differ from the mean loss over all tokens. If the passes
-    compute only the gradients of the mean of means, adds a note to `findings` about the difference
-    of the two means, unless rounding explains it. `ranks`: for each rank, the losses of its passes;
-    None for a pass whose loss is not known.
+    If passes have different numbers of tokens, their gradients may be those of the mean of all
+    passes' mean losses, but not of the mean loss over all tokens. Then adds a note to `findings`
+    about the difference of these two means, unless rounding explains it. `ranks`: for each rank,
+    the losses of its passes; None for a pass whose loss is not known.
     """
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):
@@ -152,8 +152,8 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
 
 
 def _common(factors: Iterable[float], rounding: float) -> float | None:
-    """Returns the first of `factors`, one for each pass, if all others equal it up to the relative
-    error `rounding`; None if they do not, or if the first is 0."""
+    """Returns the first of `factors` if each other one differs from it by at most the relative
+    error `rounding`. Returns None if one differs by more, or if the first is 0."""
     first, *others = factors
     if not first or any(not abs(other / first - 1) <= rounding for other in others):
         return None

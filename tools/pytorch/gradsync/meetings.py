@@ -2,7 +2,7 @@
 step()) whose gradients `check` compares. Before the update, each rank writes a value to the store
 of the script's process group, which tells the other ranks that it waits.
 
-Ranks wait without a collective, so if a rank does not come, the other ranks can name it and end.
+Ranks wait without a collective, so they can name a rank that never writes its value, and end.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Progress:
 
     `meetings`: the number of all meetings of this rank since its script began. `calls` and
     `passes`: the numbers of forward and of backward passes that the rank has begun since its last
-    meeting. `skipped`: the number of updates that a GradScaler has left out since that meeting.
-    `place`: FILE:LINE of the last of these forward passes, backward passes and left-out updates.
-    `ended`: a text about how the script has ended; empty while it runs.
+    meeting. `skipped`: the number of updates that a GradScaler has skipped since the last meeting.
+    `place`: FILE:LINE of the latest event counted in `calls`, `passes` or `skipped`. `ended`: a
+    text about how the script has ended; empty while it runs.
     """
 
     meetings: int = 0
@@ -75,8 +75,8 @@ class Absence:
 
 class _Stalls:
     """Measures for how long other ranks have made no progress while this rank waits for them. A
-    rank makes progress if it begins a forward or backward pass, leaves out an update or ends its
-    script. The time without progress contains only seconds in which this rank waited.
+    rank makes progress if it begins a forward or backward pass, skips an update or ends its script.
+    Only time in which this rank waits for other ranks is measured.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,8 @@ class Meetings:
     """Makes this rank wait for all other ranks before each update that `check` compares; such a
     wait is a meeting. If there is only one rank, it does not wait.
 
-    The methods raise Refused if the store can no longer be reached.
+    All methods of Meetings raise Refused if the store of the script's process group can no longer
+    be reached.
     """
 
     def __init__(self) -> None:
@@ -157,15 +158,15 @@ class Meetings:
     def meet_at_end(self) -> Absence | None:
         """Waits, after end(), until the scripts of all ranks have ended. Returns an Absence if a
         rank goes on training, if a rank does not end in time, or if another rank has called
-        close(). Returns None if all scripts have ended."""
+        close(); else None."""
         return self._wait(self._running, self._why_running) if self._join() else None
 
     def close(self) -> None:
         """Tells all ranks that the check is over, because this rank has printed the result.
 
-        The store by which ranks tell each other this may be in this rank's process, and ends with
-        the process. So close() waits until all other ranks have read in is_closed() that the check
-        is over, but at most for about HEARING_S seconds.
+        Then waits until all other ranks have learnt this in is_closed(), but at most for about
+        HEARING_S seconds. Without this wait, this rank's process could end too early, and with it
+        the store that tells the other ranks.
         """
         if not self._join():
             return
@@ -189,10 +190,10 @@ class Meetings:
         missing: Callable[[], list[int]],
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
-        """Waits until missing() returns no rank, and then returns None. If why() returns reasons
-        why missing ranks will not come, returns the Absence of the lowest-numbered rank with a
-        reason. If a rank has ended the check, or the timeout of the script's process group has
-        passed, returns the Absence of the lowest-numbered missing rank."""
+        """Waits until missing() returns no rank, and then returns None. why() returns the reason if
+        a missing rank will not come. If there are such ranks, returns the Absence of the one with
+        the lowest number. If a rank has ended the check, or the timeout of the script's process
+        group has passed, returns the Absence of the lowest-numbered missing rank."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
@@ -214,8 +215,8 @@ class Meetings:
         return None
 
     def _missing(self) -> list[int]:
-        """Returns the other ranks that have not yet called meet() for the update before which this
-        rank waits."""
+        """Returns the other ranks that have not yet called meet() for the same update as this
+        rank."""
         others = [rank for rank in range(self._size) if rank != self._rank]
         if self._has(*map(self._place_of, others)):
             return []
@@ -253,11 +254,11 @@ class Meetings:
     def _why_stalled(
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
-        """Returns the reason why the rank `rank` will not come if it has stalled, else None. Rank
-        `rank` has stalled if it has begun more forward or backward passes since the last meeting
-        than this rank, and has then made no progress (see _Stalls) for some time. This time is
-        GRACE_S seconds plus the time from this rank's first pass since the last meeting until this
-        rank began to wait.
+        """Returns the reason why waiting for rank `rank` is useless if that rank has stalled, else
+        None. A rank has stalled if it has begun more forward or backward passes since the last
+        meeting than this rank, and then has made no progress (see _Stalls) for longer than a limit.
+        The limit is GRACE_S seconds plus the time from this rank's first pass since the last
+        meeting until this rank began to wait.
         """
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes
@@ -307,7 +308,7 @@ class Meetings:
 
 
 def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
-    """Waits until is_so() returns True, but at most for about this number of seconds. Returns
+    """Waits until is_so() returns True, or until about `seconds` seconds have passed. Returns
     whether is_so() has returned True."""
     for waited_s in _looks():
         if is_so():
@@ -318,8 +319,9 @@ def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
 
 
 def _looks() -> Iterator[float]:
-    """Sleeps between a caller's tests of a condition. Before each test, yields the sum of the
-    pauses so far, in seconds; the first value is 0. The pauses double from 1 ms to LONGEST_PAUSE_S.
+    """Yields endlessly, so that a caller can test a condition once for each value. Sleeps before
+    each value except the first. The value is the sum of these pauses so far, in seconds. The pauses
+    double from 1 ms to LONGEST_PAUSE_S.
 
     If this process was stopped for a while, the sum of the pauses does not contain that time,
     because other ranks may have been stopped too.
