@@ -161,7 +161,7 @@ class ProcessGroup {
   virtual int num_hosts() const { return 1; }
   // Returns the process group of the ranks on this rank's host; null if all ranks are on one host. With
   // several hosts, host_group() of a group that MakeProcessGroup made throws InvalidInput unless the backend
-  // is hierarchical and each host has several ranks. If the ranks have not joined a job (World::job is null),
+  // is hierarchical and each host has several ranks. If no rank called JoinJob (World::job is null),
   // host_group() of every backend except hierarchical returns null.
   virtual ProcessGroup* host_group() { return nullptr; }
 

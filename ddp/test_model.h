@@ -58,8 +58,8 @@ class TestModel {
   const std::vector<model::Parameter*>& params() const { return params_; }
   const model::DevicePtr& device() const { return device_; }
 
-  // Returns the summand x (see the top of this file) of element i of the gradient of the parameter with the
-  // index `param`. The summand x does not depend on the weight.
+  // One use of the parameter with the index `param` adds x + 15 floor(w / 16) to element i of its gradient,
+  // where w is element i of the parameter. DataAt returns x, which does not depend on w.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }

@@ -29,9 +29,9 @@ Var Intermediate(const Var& x);
 void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 
 // Compares the gradients of fn with respect to all elements x of its inputs (f64) with the central
-// differences (f(x + h) - f(x - h)) / (2 h), where f is the sum of fn's outputs multiplied by random weights.
-// The difference h is cbrt(eps) * max(1, |x|), where eps = 2.2e-16 is the machine epsilon of f64. The
-// tolerance is 3.7e-9 times the sum of |output * weight| over all outputs of fn, but at least 3.7e-9.
+// differences (f(x + h) - f(x - h)) / (2 h), where h is small and f is the sum of fn's outputs multiplied by
+// random weights. A gradient may differ from its central difference by at most 3.7e-9 * max(1, s), where s is
+// the sum of |output * weight| over all outputs of fn.
 //
 // CheckGradients also checks that, up to rounding, the gradients stay the same if the inputs are intermediate
 // values and not parameters. The gradient of each input must also stay the same if all other inputs are

@@ -50,9 +50,9 @@ struct StepResult {
 };
 
 // `step` has the measurements of one turn (one or more training steps of one strategy). Returns a benchmark
-// record with these measurements as samples: each part of the step's time (such as that of forward),
-// begin_ns, comm_busy_ns and the CPU times. A value that is nullopt in `step` has no sample. The record also
-// has the sample `position`: how many turns, of all strategies, this rank measured before this turn.
+// record whose samples are the values in the members times, begin_ns, comm_busy_ns and cpu of `step`. A value
+// that is nullopt in `step` has no sample. The record also has the sample `position`: how many turns, of all
+// strategies, this rank measured before this turn.
 Record MakeSamples(const StepResult& step, int64_t position);
 
 struct TrainerOptions {

@@ -18,13 +18,13 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
                                                              const std::shared_ptr<FirstCause>& first_cause)>;
 
 // Makes a process group for ranks of several hosts from two backends: an inner backend within each host, and
-// an outer backend between hosts. Its collectives accept only tensors on the CPU. An all-reduce has three
-// steps, as in the 2D-torus all-reduce of Mikami et al. (2018). First each rank reduces a different part of
-// the vector over its host's ranks (a reduce-scatter). Then the ranks that have the same local rank on their
-// hosts reduce their part between the hosts. Finally the ranks of each host gather all parts. In a long
-// all-reduce with L ranks on each host, the network between hosts carries 1/L of the bytes that it would
-// carry if backend gloo alone connected all ranks. In a collective of the ranks of all hosts, long vectors
-// are divided into chunks. The network carries one chunk while other chunks are reduced within the hosts.
+// an outer backend between hosts. Its collectives accept only tensors on the CPU. An all-reduce works like
+// the 2D-torus all-reduce of Mikami et al. (2018). First each rank reduces a different part of the vector
+// over its host's ranks (a reduce-scatter). Then the ranks that have the same local rank on their hosts
+// reduce their part between the hosts. Finally the ranks of each host gather all parts. In a long all-reduce
+// with L ranks on each host, the network between hosts carries 1/L of the bytes that it would carry if
+// backend gloo alone connected all ranks. In a collective of the ranks of all hosts, long vectors are divided
+// into chunks. The network carries one chunk while other chunks are reduced within the hosts.
 //
 // In collectives of all ranks, sums and means of bf16 are added up in f32, so that no host's sum is rounded
 // before the hosts' sums are added. An f32 sum has twice the bytes of a bf16 element. So in an all-reduce of

@@ -72,8 +72,8 @@ class PeerClosed : public PeerError {
 // between hosts share one FirstCause object.
 class FirstCause {
  public:
-  // Read waits for notes of other ranks for up to one second plus `patience` (exception: see Read). A rank
-  // that still waits for another rank writes its note only when its wait fails.
+  // Read waits up to one second plus `patience` for the notes in which other ranks say why they failed. A
+  // rank that still waits for another rank writes its note only when its wait fails.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
   // Writes the note, which says which rank this rank blames for its `failure` and why, into the job's store.
   // Write takes at most six seconds: if the store does not answer by then, the note may be missing. Only the

@@ -59,8 +59,8 @@ struct RequestQueueOptions {
   std::function<bool(const Request& request)> begin = {};
   // If waiters_help is true, a thread in Work::Wait runs queued requests, in order, until the request for
   // which it waits is done or no further request can start (none is queued, or num_threads requests are
-  // running). If waiters_help is false, a thread in Work::Wait runs queued requests only if the function
-  // `begin` returned true for the request for which it waits, or if the queue has a function `divide`.
+  // running). If waiters_help is false, a thread in Work::Wait runs queued requests only if the queue has no
+  // communication threads, or if `begin` left the awaited request to this thread (returned true).
   bool waiters_help = false;
 };
 
@@ -95,7 +95,7 @@ class RequestQueue {
   // Makes all unfinished and later requests fail because `operation`, a collective or an allocation, failed
   // with `exception`. Writes a note about the failure for the other ranks (FirstCause::Write), and then calls
   // RequestQueueOptions::abort. Returns the cause for error messages: the failure of the rank that failed
-  // first. If RequestQueueOptions::is_part is true, returns the text of `exception` instead. If this queue
+  // first. If RequestQueueOptions::is_part is true, Fail returns exception.what() instead. If this queue
   // failed or was aborted before, Fail only returns that earlier cause.
   std::string Fail(std::string_view operation, const std::exception& exception);
 

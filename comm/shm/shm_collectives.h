@@ -79,10 +79,10 @@ class ShmCollectives {
   bool Begin(const Request& request);
   // Runs the collective `request`, and returns when this rank has its result. First writes this rank's notice
   // of `request`, unless a call of Begin has written it, and waits until all ranks have written their
-  // notices. If any rank's input is too long for its notice, Run also waits for the other ranks while the
-  // ranks exchange their inputs. Throws PeerError if this rank has to wait for a rank that has ended, or
-  // waits for another rank for longer than the timeout. Throws std::runtime_error if ranks issue different
-  // collectives.
+  // notices. If any rank's input is too long for its notice, the ranks exchange their inputs after the
+  // notices, and Run waits for the other ranks again. Throws PeerError if this rank has to wait for a rank
+  // that has ended, or waits for another rank for longer than the timeout. Throws std::runtime_error if ranks
+  // issue different collectives.
   void Run(const Request& request);
 
  private:

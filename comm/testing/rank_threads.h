@@ -52,7 +52,7 @@ struct TestedWorld {
 // parameterised test runs. "local" and each backend whose ranks must be on one host get every number of ranks
 // in the argument `in_memory`. A backend that can connect several hosts, but has no ProcessGroup::host_group,
 // gets every number of ranks in the argument `others`. A backend with ProcessGroup::host_group gets only 4
-// ranks (or only 2 ranks if OuterAddress() is empty), and is left out if `others` is empty.
+// ranks (2 if this host has no network), and is left out if `others` is empty.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
 // Returns the address from which this host sends to other hosts; empty if there is no network.

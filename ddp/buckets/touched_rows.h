@@ -15,12 +15,12 @@ namespace gradsync::ddp {
 // order, so the result is bitwise equal on all ranks. An all-reduce of whole gradients that adds in rank
 // order gives the same result as a TouchedRows object.
 //
-// All ranks call the function Agree once. Agree sets the maximum number of gradient rows in one rank's
-// message. In each step after the call of Agree, every rank sends one message with its touched rows, and
-// receives the messages of all ranks. If a rank has touched more rows than the maximum that Agree set, or its
-// gradient is dense, its message has a flag instead of rows. If any message has the flag, the ranks
-// all-reduce the whole gradient. All messages have room for the maximum number of rows, so they have one
-// size.
+// Once, at the end of a training step, all ranks call the function Agree. Agree sets the maximum number of
+// gradient rows in one rank's message. In each step after the call of Agree, every rank sends one message
+// with its touched rows, and receives the messages of all ranks. If a rank has touched more rows than the
+// maximum that Agree set, or its gradient is dense, its message has a flag instead of rows. If any message
+// has the flag, the ranks all-reduce the whole gradient. All messages have room for the maximum number of
+// rows, so they have one size.
 class TouchedRows {
  public:
   // Returns a TouchedRows object for each parameter of `params` whose gradient is cheaper to send by rows.

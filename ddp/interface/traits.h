@@ -20,7 +20,7 @@ constexpr std::string_view Name(Agreement agreement) {
 
 // An option of a strategy, which users write as NAME=VALUE on the command line. In code VALUE is a number. If
 // `words` is not empty, users write a word, whose index in `words` is this number (gather=forward sets 1).
-// With the default `range` and `has_fractions`, the allowed values are 0 and 1.
+// Unless the member `range` or `has_fractions` is set, the only allowed values are 0 and 1.
 struct Option {
   // What an option controls, such as the number of steps of a period (kPeriod). Benchmarks and tests find a
   // strategy's option by its role, because strategies may give options with the same role different names.

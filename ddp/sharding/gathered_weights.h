@@ -38,7 +38,7 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 // `window` consecutive units do not overlap in memory. Two units whose numbers differ by `window` or more may
 // use the same memory. While forward or backward reads a unit, ranks already gather the `window` - 1 units
 // that it reads next. The order of gathers is equal on all ranks and does not depend on what a rank reads.
-// BeginStep gathers the bucket outside all units (PlanOfUnits::AtAnyTime), once per step.
+// Once per step, BeginStep gathers the bucket of the parameters that are in no unit (PlanOfUnits::AtAnyTime).
 //
 // If parameters have bf16 copies, each rank keeps its parts of the weights (parts()) in f32. With bf16
 // copies, the gathered weights of units are bf16, and those of the bucket outside all units

@@ -24,8 +24,8 @@ void AddText(const std::string& head, const std::string& text, size_t most, Line
 // columns on the right that do not fit into lines of kScreenColumns characters.
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
-  // If the table has more than `most` rows, AddTo keeps the first rows and the last num_last rows, and omits
-  // those between. But if `most` is num_last + 3 or less, AddTo keeps only the first rows.
+  // If the table has more than `most` rows, AddTo omits rows directly before the last num_last rows. But if
+  // `most` is num_last + 3 or less, AddTo omits the table's last rows, as if num_last were 0.
   size_t num_last = 0;
   // The table's first num_left columns are left-aligned, the others right-aligned. By default, all columns
   // are left-aligned.

@@ -32,18 +32,18 @@ class CudaAnchor {
 
 // Keeps a device's newest CudaAnchor, a moment whose time is known on the GPU's and on the CPU's clock. A
 // device has one CudaClock: the first call of CudaDevice::Resource<CudaClock>() constructs it, and every call
-// returns it. Any thread may call anchor(), which returns the newest anchor. Only the thread that runs the
-// model on the device may call Anchor(), which measures a new anchor.
+// returns it.
 class CudaClock {
  public:
   explicit CudaClock(Device& device);
 
   // Measures one moment on the GPU's clock and on the CPU's clock (a CudaAnchor), keeps it as the newest
   // anchor and returns it. The call waits until the compute stream is empty, and some tens of microseconds
-  // more, so call Anchor() between training steps.
+  // more, so call Anchor() between training steps. Only the thread that runs the model on the device may call
+  // Anchor().
   std::shared_ptr<const CudaAnchor> Anchor();
   // Returns the CudaAnchor that the last call of Anchor() has measured or, before the first call, the one
-  // that CudaClock's constructor has measured.
+  // that CudaClock's constructor has measured. Any thread may call anchor().
   std::shared_ptr<const CudaAnchor> anchor() const;
 
  private:

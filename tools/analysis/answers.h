@@ -18,8 +18,7 @@ struct Answer {
   // If the verdict of this Answer is kOpen (undecided), `remark` has the benchmark's flags for a longer
   // measurement that would probably give a verdict, such as "`--time=5m`". If the verdict is kNone, `remark`
   // has the reason for the missing verdict, such as "disturbed:17%" (other work used 17 % of the host's CPU
-  // time). `remark` is empty if the verdict is kSlower, kFaster or kEqual. With kOpen or kNone, an empty
-  // `remark` means that the flags or the reason are unknown.
+  // time). With kSlower, kFaster or kEqual, `remark` is empty; with kOpen or kNone, it may be empty.
   std::string remark{};
 };
 
@@ -34,11 +33,11 @@ struct AnswerWords {
 // Returns one sentence for each place and baseline, with the verdicts on the rows of this place: "Over gloo,
 // against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
 // `--time=18m`)." If `answers` contain fewer different rows than places, returns one sentence for each row
-// and baseline instead. The sentence about a row lists the places by verdict. If more than six rows of a
-// place have the same verdict, the sentence about this place gives only their number: "7 rows". A sentence
-// about one row likewise gives only the number of places, "7 places", if more than six places (settings or
-// backends) have the same verdict. WriteSentences writes nothing about an Answer with the verdict kNone and
-// an empty `remark`.
+// and baseline instead. The sentence about a row lists, for each verdict, the places where the row has this
+// verdict. If more than six rows of a place have the same verdict, the sentence about this place gives only
+// their number: "7 rows". A sentence about one row likewise gives only the number of places, "7 places", if
+// more than six places (settings or backends) have the same verdict. WriteSentences writes nothing about an
+// Answer with the verdict kNone and an empty `remark`.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);

@@ -42,7 +42,8 @@ std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs
 // comparisons[j].row by at least bounds[i][j], a fraction of the step of the baseline that all comparisons
 // share. LeastDifferences computes these one-sided bounds. If row i is truly the fastest, the probability
 // that one of its bounds[i][j] is above 0 is at most 5 %. So row i may be the fastest unless one of its
-// bounds[i][j] is above 0. All bounds are NaN if Setting::takes_turns() is false.
+// bounds[i][j] is above 0. All bounds are NaN if the rows were not measured in turn or must not be compared
+// (Setting::takes_turns() is false).
 std::vector<std::vector<double>> FindLeads(const Setting& setting,
                                            const std::vector<const Comparison*>& comparisons);
 bool MayBeFastest(const std::vector<double>& leads);

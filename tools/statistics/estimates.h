@@ -90,9 +90,9 @@ struct RoundDifferences {
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
-// Estimates how much the differences of step times in `family` vary from launch to launch. For
-// LaunchEffect::inflation, the mean difference of each launch is computed. LaunchEffect::inflation is the
-// variance of these means, divided by the variance that the scatter of the rounds within each launch
+// Estimates how much step-time differences vary between launches (starts of all ranks). Each element of
+// `family` has the differences of one pair of strategies. LaunchEffect::inflation is the variance of the
+// launches' mean differences, divided by the variance that the scatter of the rounds within each launch
 // explains. LaunchEffect::inflation is 1 if the quotient is below 1 or unknown. EstimateLaunches does not
 // test whether a variation between launches may be chance.
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
@@ -100,10 +100,10 @@ LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const st
 // Each element of `family` has, for each round, the step time of a strategy X minus that of another strategy;
 // X is the same in all elements. Returns, for each element, a lower bound of the true difference. By default,
 // the probability that all bounds are at most the true differences is at least 95 % (Bonferroni). So if X is
-// the fastest strategy, the probability that at least one lower bound of the differences is above 0 is at
-// most 5 % (Hsu, Constrained simultaneous confidence intervals for multiple comparisons with the best, 1984).
-// A bound is NaN with fewer than two rounds. Standard errors include the variation between launches, without
-// the significance test of EstimateRounds.
+// the fastest strategy, at least one of the bounds is above 0 with a probability of at most 5 % (Hsu,
+// Constrained simultaneous confidence intervals for multiple comparisons with the best, 1984). A bound is NaN
+// with fewer than two rounds. Standard errors include the variation between launches, without the
+// significance test of EstimateRounds.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 

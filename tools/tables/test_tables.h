@@ -62,7 +62,7 @@ Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, do
 // Returns `count` steps like `phases`, but the backward of step i is longer by 0.1 * (i % 5) ms.
 std::vector<Phases> Steps(const Phases& phases, size_t count = 24);
 
-// For tests: makes all tables of AddAllTables from groups of measurements.
+// For tests: the result tables that AddAllTables makes from groups of measurements.
 struct Tabled {
   std::vector<Group> groups;
   std::vector<Setting> measured;

@@ -34,9 +34,9 @@ class Disturbance {
   // Returns the names, as in /proc/stat ("cpu0"), of all CPUs that at least one rank of this host may use.
   const std::set<std::string>& cpus() const { return cpus_; }
 
-  // Returns the CPU time of this rank's process, in ns, with a negative sign. On the first rank of each host,
-  // ReadNs adds to the result the CPU time that all programs have used on cpus() since the system's start. So
-  // the sum of what ReadNs returns on a host's ranks is the CPU time that other programs have used on cpus().
+  // The sum of ReadNs() over a host's ranks is the CPU time in ns that programs other than the ranks have
+  // used on cpus(). Each rank's term of this sum is minus the CPU time of its own process. The first rank of
+  // each host adds to its term the CPU time that all programs have used on cpus() since the system's start.
   int64_t ReadNs();
 
   // Returns the CPU time in ns that other programs used on this host's cpus() in each step. Returns an empty

@@ -17,7 +17,7 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // For each setting (batch size, sequence length, ...), the program times the strategies. With
 // --order=interleaved (the default), every strategy takes one turn in each round. With --order=blocks, one
 // strategy takes all its turns before the next strategy begins. For most strategies a turn is one training
-// step. On each rank, all strategies of gradsync train the same copy of the model.
+// step. Each rank has one model object, which all strategies of gradsync train.
 //
 // After the timed training steps, the program checks the results of the strategies, unless --verify=false.
 // The check compares a strategy's gradients with those of one process that trains on the batches of all

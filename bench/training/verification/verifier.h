@@ -37,9 +37,9 @@ class Verifier {
   // expected values, and returns the errors for the benchmark's record. If --verify=false, Check takes no
   // step and compares nothing. Check also compares nothing for a strategy of PyTorch whose
   // Traits::twin_differs_by is infinite, and for any strategy of PyTorch on images in bf16. If a gradient or
-  // weight is wrong, or differs between ranks, Check calls Rank::AddFault, except for the strategy `none`,
-  // which does not communicate. After a call of AddFault, the program ends with an error when it has done all
-  // measurements. All ranks must call Check.
+  // weight is wrong, or differs between ranks, Check calls Rank::AddFault: the program then ends with an
+  // error after all measurements. For the strategy `none`, which does not communicate, Check returns the
+  // errors, but never calls AddFault. All ranks must call Check.
   CheckFields Check(Stepper& stepper);
 
  private:

@@ -33,9 +33,9 @@ enum class Kind {
 // member "tables" of JSON are for machines.
 enum class Audience { kAll, kPeople, kMachines };
 
-// A column whose Column::section is kNowhere is not among the columns that people see. If the column has the
-// same value in all rows and Column::said_once is true, Markdown and LaTeX print the value above the table.
-// CSV and JSON show the column unless its audience is kPeople.
+// A table for people does not show a column whose Column::section is kNowhere. But if the column has the same
+// value in all rows and Column::said_once is true, Markdown and LaTeX print the value above the table. CSV
+// and JSON show the column unless its audience is kPeople.
 inline constexpr int kNowhere = -1;
 
 struct Column {
