@@ -141,10 +141,10 @@ class Answer:
     fully_shard gathers together. If the script does not use fully_shard, each repeated block of its
     model is a unit. `schedule`: a sentence about what predictions of fully_shard assume.
 
-    `ddp`: the predicted step of the unchanged script, which may use fully_shard. `variation`: of
-    the time in which a rank does not compute in the step of `ddp`, the fractions for communication
-    and for waiting for slower ranks. `load`: how busy the hosts were: for each field of HostLoad,
-    the largest value of any host in any launch; None if the load in a launch is unknown.
+    `ddp`: the predicted step with the script's own settings, also if it uses fully_shard.
+    `variation`: of the time in which a rank does not compute in that step, the fractions for
+    communication and for waiting for slower ranks. `load`: how busy the hosts were: for each field
+    of HostLoad, the largest value of any host in any launch; None if a launch's load is unknown.
 
     `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
     `best_bucket_cap_mb`: the bucket sizes in `sizes` whose predicted step may be as short as the

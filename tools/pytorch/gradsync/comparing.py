@@ -269,12 +269,12 @@ class Comparer:
         self._judge(_Question(clipped, texts[0], handed, is_of_clip=True))
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
-        """Returns one or two sums of the gradients that autograd has delivered to this parameter; a
-        sum is None if there were none. The first sum contains those delivered since the script last
-        removed or zeroed `p.grad`.
+        """Returns the sum of the gradients that autograd has delivered to this parameter since the
+        script last removed or zeroed `p.grad`.
 
-        If the script has removed or zeroed `p.grad` on at least one rank, a second sum contains all
-        delivered gradients, also those from before.
+        If at least one rank's script has removed or zeroed `p.grad` without zero_grad(), also
+        returns the sum of all gradients delivered since the last update or zero_grad(). Each sum is
+        None if autograd has delivered no gradient on this rank since then.
         """
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):

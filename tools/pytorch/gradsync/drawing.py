@@ -22,10 +22,10 @@ ERROR_SEED = 3
 
 @dataclass(frozen=True)
 class Deviations:
-    """The random errors of predicted times in one repetition of the bootstrap. Each error is given
-    as a multiple of its own standard deviation. `link`: one error for the times of all collectives.
-    `replicated`: the relative error of simulated costs of synchronisation in all steps of
-    DistributedDataParallel. `sharded`: the relative error of these costs in all steps of FSDP2.
+    """The random errors of predicted times in one repetition of the bootstrap, as multiples of
+    their standard deviations. `link`: one error for the times of all collectives. `replicated`: one
+    error for the simulated costs of synchronisation in all steps of DistributedDataParallel.
+    `sharded`: one error for the simulated costs of synchronisation in all steps of FSDP2.
     """
 
     link: float

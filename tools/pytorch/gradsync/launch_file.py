@@ -18,8 +18,8 @@ class UnusableFile(Refused):
 def check_usable(path: str, **known: Any) -> None:
     """Raises UnusableFile if a new launch cannot be added to the file `path`. what_if combines all
     launches of a file, so certain fields of schema.Launch must have equal values in all of them.
-    `known`: the values that the new launch has in some of these fields, by the fields' names. The
-    first launch in the file must have the same values."""
+    `known`: the values that the new launch has in some of these fields, by the fields' names. Also
+    raises UnusableFile if a field in the file's first launch differs from `known`."""
     if not _can_be_written(path):
         raise UnusableFile(f"--out={path} cannot be written, or is no file")
     if not os.path.exists(path):

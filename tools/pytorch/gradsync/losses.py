@@ -48,7 +48,7 @@ class LossFactor:
     `rounding`: the relative error that rounding may cause in `of_means` and `of_tokens`.
     `is_repeated`: whether, on each rank, all passes began with the same call stack of the script,
     as in a loop. `is_reduced`: whether the script has reduced the losses of all passes by a
-    collective. `is_alone`: whether Pass.loss() found exactly one candidate loss in each pass.
+    collective. `is_alone`: whether, in each pass, Pass.loss() had only one loss to choose from.
     `is_whole`: whether, in each pass, the tensor on which backward() is called is a multiple of one
     loss, without any other term.
     """
@@ -75,19 +75,17 @@ class LossFactor:
         `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
         divides each pass's loss by a number that it has summed over ranks. If backward() is called
         on a sum of the loss and another term, such as a penalty, the script may intend a weight of
-        the loss other than 1. For such a sum, the result can be True only if the script reduces the
-        loss by a collective, divides it by a number summed over ranks, or multiplies it by
-        `passes`.
+        the loss other than 1. For such a sum, returns False unless the script reduces the loss by a
+        collective, divides it by a number summed over ranks, or multiplies it by `passes`.
         """
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
     def shown(self, factor: float | None = None) -> float:
-        """Returns `of_means` or `of_tokens`: the one that `check` prints as the factor by which the
-        loss is multiplied. With `factor`, returns the one that is nearer to 1 / `factor`. Without
-        `factor`, returns `of_means` or, if it is None, `of_tokens`. Returns 1 if both fields are
-        None."""
+        """Returns the factor that `check` prints for the loss: `of_means` or, if it is None,
+        `of_tokens`; 1 if both fields are None. With `factor`, returns the one of the two fields
+        that is nearer to 1 / `factor`."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))

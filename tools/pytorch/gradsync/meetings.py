@@ -254,11 +254,11 @@ class Meetings:
     def _why_stalled(
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
-        """Returns the reason why waiting for rank `rank` is useless if that rank has stalled, else
-        None. A rank has stalled if it has begun more forward or backward passes since the last
-        meeting than this rank, and then has made no progress (see _Stalls) for longer than a limit.
-        The limit is GRACE_S seconds plus the time from this rank's first pass since the last
-        meeting until this rank began to wait.
+        """Returns why waiting for rank `rank` is useless if that rank has stalled, else None. A
+        meeting is a wait for all ranks before an update. A rank is ahead if it has begun more
+        forward or backward passes since the last meeting than this rank. A rank that is ahead has
+        stalled if it makes no progress (see _Stalls) for longer than a limit. The limit is GRACE_S
+        seconds plus the time for which this rank trained between the last meeting and its own wait.
         """
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes

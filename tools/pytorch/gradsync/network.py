@@ -210,10 +210,10 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
     were measured in a recording, or None; they tell how far CPUs that move data lower the link's
     rate. In the returned costs, collectives use no CPU time.
 
-    A rank gathers parameters only from the ranks of its own group. Gradients are summed within each
-    group, and then all-reduced between the ranks that have the same shard in different groups. If
-    there are several hosts, this all-reduce goes over the hosts' links, and the link of each host
-    carries the gradients of all its ranks.
+    With HSDP, a rank gathers parameters only from the ranks of its own group. Gradients are summed
+    within each group, and then all-reduced between the ranks that have the same shard in different
+    groups. If there are several hosts, this all-reduce goes over the hosts' links, and the link of
+    each host carries the gradients of all its ranks.
     """
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
@@ -262,8 +262,8 @@ def _ring_seconds(network: Network, kind: Operation, size: float) -> float:
 
 def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> float:
     """Returns the seconds of a ring within each host, and then of rings between hosts. There are as
-    many rings between hosts as a host has ranks. All rings between hosts share each host's link to
-    other hosts.
+    many rings between hosts as a host has ranks. The rings between hosts share the bandwidth of
+    each host's link.
     """
     within_s = _half_ring_seconds(_ranks_on_host(network), network.within, size)
     between_s = _half_ring_seconds(_hosts(network), network.between, size)

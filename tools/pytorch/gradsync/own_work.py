@@ -18,8 +18,8 @@ from gradsync.findings import Status
 
 class OwnWork:
     """A context manager for code of `check` that runs within the script. `check` does not observe
-    what its own code calls in PyTorch. If code within this context manager raises an Exception, the
-    rank's process ends.
+    what its own code calls in PyTorch. If its own code raises an Exception, `check` ends the rank's
+    process.
 
     If the exception is Refused, the rank ends with the exit status UNKNOWN; any other Exception is
     a fault of `check`, and the exit status is FAULT. Whatever the exception is, the exit status is

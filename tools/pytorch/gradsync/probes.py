@@ -80,12 +80,12 @@ class _Group:
 @dataclass
 class _Sample:
     """What was measured for collectives of one kind and one size (a _Group). Each list has one
-    value for each probe, a step whose collectives were timed. `seconds`: the time that
-    _Group.in_flight of these collectives took together, including the casts after them.
-    `processor`: the CPU-seconds that these collectives used on one rank per second of their
-    duration. `cast_in` and `cast_out`: the seconds of casts to bf16, and of casts back, for each
-    byte of uncast gradients. Only probes that ran their collectives one after the other have values
-    in `cast_in` and `cast_out`."""
+    value for each probe, a step whose collectives were timed. `seconds`: the time that n concurrent
+    collectives took together, including the casts after them; n is _Group.in_flight. `processor`:
+    the CPU-seconds that these collectives used on one rank per second of their duration. `cast_in`
+    and `cast_out`: the seconds of casts to bf16, and of casts back, for each byte of uncast
+    gradients. Only probes that ran their collectives one after the other have values in `cast_in`
+    and `cast_out`."""
 
     seconds: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)

@@ -22,8 +22,8 @@ passes that a recorded step must have. The recorder chooses n such that n times 
 with n passes is largest. If a later step does not have n passes, the recorder drops the step's
 times, and repeats its kind in the script's next step. If the model is neither in DDP nor under
 fully_shard, nothing shows which pass is the last of a step. For such a model, the recorder takes
-the nth pass of a step as its last. During the first round, it uses the number of passes of the
-script's first step instead of n. Steps whose update a GradScaler skips are not recorded.
+the nth pass of a step as its last. Until the first round has ended, n is the number of passes in
+the script's first step. Steps whose update a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations

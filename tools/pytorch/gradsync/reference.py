@@ -62,8 +62,8 @@ def bound_of(
     cause.
 
     `magnitude`: the sum of the absolute values of the summands. `roundings`: at most how many times
-    an element is rounded to the dtype of `dtypes` with the largest machine epsilon. The bound
-    allows for as many further roundings to f64.
+    an element is rounded to the dtype of `dtypes` with the largest machine epsilon. The bound also
+    includes as many roundings to f64, the dtype in which the sum is computed.
     """
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
@@ -104,7 +104,7 @@ class Gradients:
 
     def set_aside(self) -> None:
         """Adds `sums` to `aside`, and sets `sums` to zero. Called when the script has removed the
-        parameter's gradient or set it to zero. It may add the gradient back later."""
+        parameter's gradient or set it to zero. The script may later add the gradient back."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 

@@ -95,8 +95,8 @@ class Scenario:
     step takes with synchronisation than without. The simulated cost is wrong by a product of two
     factors: the first is the same for all settings of DistributedDataParallel (or for all of
     FSDP2), and the second differs between settings. `model_error` and `row_error`: the standard
-    deviations of the logarithms of these two factors. `copies_s`: how many seconds of each step in
-    `ranks` are spent on copying gradients; they are added to the cost of synchronisation.
+    deviations of the logarithms of these two factors. `copies_s`: the seconds for copies of
+    gradients that each step in `ranks` includes. These seconds are a cost of synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -444,12 +444,12 @@ def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float
 def _floor_s(
     scenario: Scenario, transfers: Sequence[Transfer], slowest_s: float, first_s: float
 ) -> float:
-    """Returns a lower limit of the step's time in seconds: the largest of three times. The first is
-    the time of the slowest rank's step without synchronisation. The second is the time until the
-    first gradient is ready, plus the time of all collectives one after the other. With
-    DistributedDataParallel, the time of one all-reduce of all gradients is added instead. The third
-    is the CPU time that computation and collectives take on one rank, divided by the number of the
-    rank's processors."""
+    """Returns the largest of three lower limits of the step's time, in seconds. The first limit is
+    the time of the slowest rank's step without synchronisation. The second limit is the time until
+    the first gradient is ready, plus the time of all collectives one after the other. For
+    DistributedDataParallel, one all-reduce of all gradients replaces these collectives. The third
+    limit of the step's time is the CPU time that computation and collectives take on one rank,
+    divided by the number of the rank's processors."""
     if scenario.waits is Waits.OPTIMIZER:  # at the pace of one large collective
         total = sum(one.bytes for one in scenario.collectives)
         link_s = scenario.costs.seconds(total)

@@ -195,11 +195,11 @@ class Memory:
 
     Weights, the model's buffers and the optimizer's state exist during the whole step. Under
     fully_shard, a rank holds only shards, but `weight_bytes` has the bytes of the whole weights.
-    Under fully_shard, `state_bytes` (the optimizer's state) and `optimizer_bytes` are one rank's
-    measured bytes times the number of ranks that share the parameters. `keeps_gradients`: whether
-    parameters still have gradients when the step begins. Tensors other than weights, buffers,
-    gradients and the optimizer's state, such as activations, need together at most `forward_bytes`
-    in forward, and at most `optimizer_bytes` in the update. While backward computes the gradient of
+    `keeps_gradients`: whether parameters still have gradients when the step begins. Tensors other
+    than weights, buffers, gradients and the optimizer's state, such as activations, need together
+    at most `forward_bytes` in forward, and at most `optimizer_bytes` in the update. Under
+    fully_shard, `state_bytes` (the optimizer's state) and `optimizer_bytes` are one rank's bytes
+    times the number of ranks that share the parameters. While backward computes the gradient of
     parameter p, tensors such as activations need together at most `ready_bytes[p]`. When the
     gradient of p is ready, the tensors other than weights, buffers, gradients and the optimizer's
     state need `held_bytes[p]`. `order`: the numbers of the parameters in the order in which their

@@ -110,8 +110,8 @@ class ScriptCollectives:
 
     def _look_at(self, name: str, tensor: object) -> None:
         """Called before the collective `name` sends this tensor. Passes the tensor to `on_reduced`
-        if it is a loss that is reduced. Stores the collective's name and FILE:LINE in `in_forward`
-        if this is the first collective that `in_forward` is about (see the class)."""
+        if it is a loss that is reduced. If `in_forward` (see the class) is empty, sets it for a
+        collective within a forward, and for a tensor of several numbers that needs a gradient."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:

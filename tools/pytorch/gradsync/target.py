@@ -131,8 +131,8 @@ class ModelTarget:
         before_step(), but need not call it at the same moment."""
 
     def after_call(self, turn: Turn) -> None:
-        """Called in a step before each forward of the model. For a model in DDP, keeps the forward
-        of an UNSYNCHRONISED step from sending the model's buffers to other ranks."""
+        """Called in a step when the script has called the model, before forward runs. For a model
+        in DDP, keeps forward in an UNSYNCHRONISED step from sending the model's buffers."""
 
     def owns_reducer(self, reducer: object) -> bool:
         """Returns whether this reducer of DDP belongs to this model."""

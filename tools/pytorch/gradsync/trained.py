@@ -35,10 +35,10 @@ class Turns:
     group after the other with their means over ranks.
 
     A parameter's group follows from its number, which it gets when `check` first registers a hook
-    on the tensor that gets its gradient. With n groups, `check` checks the updates of an optimizer
-    until each of its parameters was in at least 2 n (STEPS times n) checked updates. Parameters
-    that have never required a gradient, or that `check` can no longer compare (see count()), need
-    no checked updates.
+    on the tensor that gets its gradient. Each group is compared in STEPS (2) checked updates. So
+    with n groups, `check` checks an optimizer's updates until each of its parameters was in 2 n of
+    them. Parameters that have never required a gradient, or that `check` can no longer compare (see
+    count()), need no checked updates.
     """
 
     def __init__(self, groups: int) -> None:

@@ -95,10 +95,10 @@ def _step_of_copy(
     alone: dist.ProcessGroup | None,
     direction: int,
 ) -> list[torch.Tensor]:
-    """Copies the optimizer, and calls the copy's step() with the gradients' means over ranks plus
-    `direction` (0, 1 or -1) times the bounds of their rounding errors. Each bound gets a random
-    sign, which is the same in each call of this function. Returns the weights of the copied
-    optimizer after step(), in f64."""
+    """Copies the optimizer, calls the copy's step(), and returns the weights that step() computes,
+    in f64. The copy's gradients are the means over ranks plus `direction` (0, 1 or -1) times the
+    bounds of their rounding errors. Each bound gets a random sign, which is the same in each call
+    of this function."""
     draw = torch.Generator().manual_seed(0)
     try:
         with default_group(alone):

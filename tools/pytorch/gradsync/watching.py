@@ -109,7 +109,7 @@ class Watch(Listener):
         and then calls finish().
 
         `how`: what other ranks print about this rank's end, such as "has ended". If another rank's
-        script goes on training, this rank ends with an error and does not call finish().
+        script goes on training, this rank's process ends with an error.
         """
         with self.own_work():
             self._meetings.end(how)

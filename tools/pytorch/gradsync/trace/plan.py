@@ -84,8 +84,8 @@ def write_recording(rank: Rank, path: str) -> Plan:
 
 
 def launch_of(rank: Rank) -> tuple[Launch, Plan]:
-    """Returns a launch (one line of a recording) with the times of one rank's trace, and the Plan
-    of that rank's gradients. Raises Refused if the trace does not suffice for a recording."""
+    """Returns a launch (one line of a recording) made from one rank's trace, and the Plan (the
+    sizes and buckets of its gradients). Raises Refused if the trace does not suffice."""
     trace = rank.trace
     _refuse_what_cannot_be_rebuilt(rank)
     steps = _whole_steps(rank)

@@ -53,11 +53,11 @@ class SizeReport:
     which the rank waits in it for the rank that begins it last. `pure_s`: the mean time without
     this waiting. If none of the collectives of this kind, group and size could be matched between
     ranks' traces, `is_limit` is True. If `is_limit` is True, `pure_s` is the shortest time that one
-    of these collectives takes on a rank, which is an upper limit of the time without waiting. If
-    `is_limit` is True and `bytes` is None, `pure_s` is None. `waiting_s`: the mean time for which a
-    rank waits in a collective for the rank that begins the collective last; None if `is_limit` is
-    True. `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if
-    unknown."""
+    of these collectives takes on a rank, which is an upper limit of the time without waiting.
+    `pure_s` is None if `is_limit` is True and the size is unknown (`bytes` is None). `waiting_s`:
+    the mean time for which a rank waits in a collective for the rank that begins the collective
+    last; None if `is_limit` is True. `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it,
+    from `pure_s`; None if unknown."""
 
     kind: str
     group: str
@@ -141,8 +141,8 @@ class Report:
 
 def is_counted(number: int | None, skipped: int | None) -> bool:
     """Returns whether means over steps use the step with this number. Means leave out the step with
-    the number `skipped`, and the steps before it, which some ranks' traces lack. Means use all
-    steps if `skipped` is None, and all steps without a number (None)."""
+    the number `skipped`, and the steps before it, which some ranks' traces lack. If `skipped` is
+    None, means use all steps. Means always use a step whose number is None."""
     return skipped is None or number is None or number > skipped
 
 

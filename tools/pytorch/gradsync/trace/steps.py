@@ -164,7 +164,8 @@ class Accountant:
         return self._gaps_of_cpu(window, gaps)
 
     def _gaps_of_gpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Returns for a GPU what _shares() returns."""
+        """For a GPU, returns three parts of `gaps`: in them, computation waits for communication,
+        gradients are copied, and the GPU is idle, respectively."""
         last_gradient = self._last_gradient(window)
         held: Spans = []
         unlaunched: Spans = []
@@ -216,7 +217,8 @@ class Accountant:
         return hull([*on_host, *(one.span for one in self._device_copies[first:last])])
 
     def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Returns for a CPU what _shares() returns."""
+        """For a CPU, returns the part of `gaps` in which computation waits for communication, the
+        part in which gradients are copied or collectives called, and an empty list."""
         between = both(clipped(self._transport, window.span), gaps)
         waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
         communication = clipped(self._communication, window.span)
