@@ -17,7 +17,7 @@ LONGEST_VALUE = 31  # characters of a value that a finding repeats: digests are 
 class RankStep:
     """The report of one rank about a training step, made before the optimizer updates the weights.
     Each field that is a dictionary maps names, such as those of weights, to texts, such as digests.
-    A name should have the same text on all ranks that report it."""
+    `check` reports a name that has different texts on two ranks."""
 
     parameters: dict[str, str]
     settings: dict[str, str]

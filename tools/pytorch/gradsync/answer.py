@@ -154,19 +154,19 @@ class Answer:
     each with the time that is predicted for it. The measured steps are those of the recording `at`
     if the question names one, else those of `recording`. Without `at`, `measured` is empty if the
     question names a link or a number of ranks. `pairs`: the number of pairs of steps in `measured`
-    whose predicted order is compared with the measured order. Both steps of a pair are of
+    whose predicted order is compared with the measured order. In such a pair, both steps are of
     DistributedDataParallel, use neither bf16_compress_hook nor ZeroRedundancyOptimizer, and have as
-    many backward passes as the script's step. The 95 % intervals of the two measured times do not
-    overlap, and the two predicted times differ. `pairs_right`: for how many of the pairs counted in
-    `pairs` the step with the shorter predicted time also has the shorter measured time.
+    many backward passes as the script's step. `pairs` counts only pairs whose predicted times
+    differ, and whose measured times have 95 % intervals that do not overlap. `pairs_right`: in how
+    many of these pairs the step with the shorter predicted time also has the shorter measured time.
 
     `ways`: the predictions for several ways to train. The first way is DistributedDataParallel with
     the bucket size that has the shortest predicted step in `sizes`. `advice`: a sentence about
     which of the ways that compute the same weights as DistributedDataParallel is the fastest, or
     that this is undecided. `memory_limit_bytes`: a rank's memory for tensors, if the question names
-    it; else None. `batches`: for each way that fits into memory_limit_bytes, the largest factor by
-    which the recorded batch can be multiplied so that the way still fits. A factor may be up to 0.1
-    % too small, and is never above 2**20. `batches` is empty if `memory_limit_bytes` is None.
+    it; else None. `batches`: empty if `memory_limit_bytes` is None. Else, for each way that fits
+    into this memory, the largest factor by which the recorded batch can be multiplied so that the
+    way still fits. A factor in `batches` may be up to 0.1 % too small, and is never above 2**20.
     """
 
     recording: str

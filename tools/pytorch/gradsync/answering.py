@@ -120,7 +120,7 @@ def what_if(
     measured: files with other recordings of the same model, usually with other numbers of ranks.
         The Curve then also has measured times from these files: those of steps in which the
         script itself synchronised gradients, by DistributedDataParallel or fully_shard.
-        `measured` is not allowed if what_if() returns an Answer.
+        `measured` is allowed only if what_if() returns a Curve.
 
     what_if() needs no PyTorch. If the question cannot be answered, what_if() raises
     gradsync.Refused, which is a ValueError, with one line that says why.
@@ -318,7 +318,8 @@ def _way(way: PredictedWay | UnknownWay, first: PredictedWay, none_s: float) -> 
 
 
 def _schedule(launch: Launch) -> str:
-    """Returns a sentence about what the predictions of fully_shard assume."""
+    """Returns a sentence about what the predictions of fully_shard assume: which parameters are
+    gathered together, and when collectives run."""
     units = "the script's units" if launch.units else "repeated blocks as units"
     are_tried = any(
         step.collectives and step.collectives.kind is CollectiveKind.FULLY_SHARD

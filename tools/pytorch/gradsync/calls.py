@@ -29,8 +29,8 @@ class Calls:
         self._called: dict[int, tuple[torch.nn.Module, str]] = {}  # and where, by id
 
     def begin_step(self) -> None:
-        """Forgets all calls. Called after an optimizer's step(). Also called when the script wraps
-        a model in DDP or makes an optimizer, to forget calls from before training."""
+        """Forgets all calls of modules so far. Called after an optimizer's step(), and when the
+        script wraps a model in DDP or makes an optimizer."""
         self.inputs = []
         self.buffers = {}
         self._first = None
@@ -47,8 +47,8 @@ class Calls:
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Called before the script calls `module` with gradients enabled. Adds digests of the
         tensors in `args` and `kwargs` to `inputs`. At the step's first call, also sets `buffers` to
-        digests of the module's buffers. A call of a module that contains the module called first is
-        treated as the step's first call: it replaces the digests in `inputs` and `buffers`."""
+        digests of the module's buffers. If `module` contains the module that the script called
+        first in this step, replaces the earlier digests in `inputs` and `buffers`."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.

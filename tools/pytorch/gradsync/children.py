@@ -1,5 +1,5 @@
-"""Ends processes that a recorded script starts by multiprocessing or os.fork(), if they begin to
-train. The recorder cannot record steps in these processes.
+"""This module ends child processes that a recorded script starts by multiprocessing or os.fork(),
+if they begin to train. The recorder cannot record steps in child processes.
 
 A process begins to train when it makes a process group or an optimizer. A process that
 multiprocessing starts without forking is not noticed, and so not ended, if it imports PyTorch only
@@ -57,15 +57,15 @@ class Children:
             delattr(process, _GUARD)
 
     def refuse_in_child(self) -> None:
-        """Called before this process makes a process group or an optimizer. If this process is a
-        fork of the one that runs the recorded script, calls tell_parent(), which ends the fork."""
+        """Called before this process makes a process group or an optimizer. If the recorded script
+        has made this process by forking, ends this process with an error."""
         if os.getpid() != self._parent:
             tell_parent(self._sender)
 
 
 class _Guard:
-    """An object that is passed to a child process; when the child process unpickles this object,
-    arm() is called in the child."""
+    """An object that is passed to a child process. When the child unpickles it, arm() is called in
+    the child, so that the child ends if it begins to train."""
 
     def __init__(self, sender: Connection) -> None:
         self._sender = sender

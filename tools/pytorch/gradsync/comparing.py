@@ -209,9 +209,9 @@ class Comparer:
     def _judge(self, question: _Question) -> bool:
         """`question` holds the gradients that an optimizer or a clipping function gets. Finds the
         first of these gradients that differs from the mean over ranks, and adds a finding that says
-        how it differs. If no gradient of an optimizer differs, calls _judge_loss(). If each rank's
-        optimizer gets the rank's own gradients, and may average them itself, adds no finding and
-        returns True. Otherwise returns False.
+        how it differs. If no gradient of an optimizer differs, compares the script's loss with the
+        mean loss. Returns True, and adds no finding, if ranks have not averaged their gradients,
+        but the optimizer may do so in step(). Otherwise returns False.
         """
         where = question.where
         wrong = self._find_wrong(question)
@@ -269,12 +269,12 @@ class Comparer:
         self._judge(_Question(clipped, texts[0], handed, is_of_clip=True))
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
-        """Returns the sum of the gradients that autograd has delivered to this parameter since the
-        script last removed or zeroed `p.grad`.
+        """Returns a list of sums of the gradients that autograd has delivered to `p` on this rank.
+        The first is the sum since the script last removed or zeroed `p.grad`.
 
-        If at least one rank's script has removed or zeroed `p.grad` without zero_grad(), also
-        returns the sum of all gradients delivered since the last update or zero_grad(). Each sum is
-        None if autograd has delivered no gradient on this rank since then.
+        If at least one rank's script has removed or zeroed `p.grad` without zero_grad(), the list
+        has a second sum: of all gradients since the last update or zero_grad(). A sum of no
+        gradients is None.
         """
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):
@@ -282,11 +282,11 @@ class Comparer:
         return [held, None if held is None else held.with_aside()]
 
     def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
-        """Returns whether gradients that differ from the mean over ranks are right nevertheless,
-        and adds a note about them if so. Gradients that are a factor times the mean are right if
-        backward() multiplies the loss by 1 / factor. Gradients that are the sum over ranks are
-        right if the script divides the loss by a number summed over ranks. Gradients are also right
-        if all ranks have changed the mean over ranks in the same way, as by clipping.
+        """Called for gradients that differ from the mean over ranks. Returns whether they are right
+        nevertheless, and adds a note about them if so. Gradients that are a factor times the mean
+        are right if backward() multiplies the loss by 1 / factor. Gradients that are the sum over
+        ranks are right if the script divides the loss by a number summed over ranks. Gradients are
+        also right if all ranks have changed the mean over ranks in the same way, as by clipping.
         """
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
@@ -313,9 +313,9 @@ class Comparer:
     ) -> list[torch.nn.Parameter]:
         """Returns those of `params` that got a gradient from autograd on at least one rank.
 
-        Leaves out parameters that DDP ignores, and those of the groups (see _anywhere()) that
-        `check` does not compare in this step. Also leaves out parameters whose gradients have not
-        changed since the script clipped them, because _judge_clipped() compares those.
+        Leaves out parameters that DDP ignores. With the flag --groups, also leaves out parameters
+        that `check` compares in another step. Also leaves out parameters whose gradients have not
+        changed since the script clipped them: _judge_clipped() compares those.
         """
         ignored = self._trained.ignored()
         clipped = self._step.clipped

@@ -192,8 +192,7 @@ def _exposed(prediction: Prediction) -> Interval:
 
 def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
     """Returns the 95 % limits of the mean time, over simulated steps, in which ranks only wait for
-    collectives. The limits come from a bootstrap over the simulated steps `rounds`. Its random
-    numbers are those of the bootstrap that gives the limits of the time of the whole step."""
+    collectives. The limits come from a bootstrap over the simulated steps `rounds`."""
     means = []
     for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
         exposed = [times.exposed_at(one.link) for times in rounds]

@@ -1,9 +1,7 @@
 """Draws the random numbers from which intervals of predictions are computed.
 
 Every run of gradsync draws the same numbers: Python promises that Random.random() gives the same
-sequence for a seed in all releases, and does not promise this of its other functions. Three things
-are drawn with seeds of their own: the recorded steps that stand for those of additional ranks, the
-rounds that a repetition of the bootstrap uses, and the errors of predictions.
+sequence for a seed in all releases, and does not promise this of its other functions.
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ ERROR_SEED = 3
 @dataclass(frozen=True)
 class Deviations:
     """The random errors of predicted times in one repetition of the bootstrap, as multiples of
-    their standard deviations. `link`: one error for the times of all collectives. `replicated`: one
-    error for the simulated costs of synchronisation in all steps of DistributedDataParallel.
-    `sharded`: one error for the simulated costs of synchronisation in all steps of FSDP2.
+    their standard deviations. `link`: one error for the times of all collectives. `replicated`: the
+    error of the simulated cost of synchronisation in a step of DistributedDataParallel. `sharded`:
+    the error of the simulated cost of synchronisation in a step of FSDP2.
     """
 
     link: float
@@ -48,12 +46,12 @@ def deviations() -> list[Deviations]:
 
 @cache
 def row_deviations(sent: str) -> list[float]:
-    """Returns, for each repetition of the bootstrap, a random error of the simulated cost of
-    synchronisation in a step of one way to train, such as FSDP2. Each error is given as a multiple
-    of its standard deviation. A step of DistributedDataParallel also has the error
-    Deviations.replicated, and a step of FSDP2 the error Deviations.sharded. `sent`: a text that
-    lists the kinds and sizes of the collectives in a step. The seed of the random numbers is
-    computed from `sent`, so ways to train with the same `sent` get the same errors."""
+    """`sent`: a text that lists the kinds and sizes of the collectives in a step. Returns random
+    errors of the simulated cost of synchronisation in such a step, one for each repetition of the
+    bootstrap. Each error is given as a multiple of its standard deviation. A step of
+    DistributedDataParallel also has the error Deviations.replicated, and a step of FSDP2 the error
+    Deviations.sharded. The seed of the random numbers is computed from `sent`, so ways to train
+    with the same `sent` get the same errors."""
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
 

@@ -1,5 +1,5 @@
-"""Ends `check` if the script trains in other processes, or averages gradients among some ranks
-only."""
+"""Ends `check` with an error if the script trains in child processes, or if DDP averages gradients
+among only some of the ranks."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ SECONDS_TO_BE_ENDED = 10  # torchrun needs less to end the others when one rank 
 
 
 def end_rank(text: str, status: int, first_rank: int = 0) -> NoReturn:
-    """Prints `gradsync: TEXT` to stderr, and ends this process with the exit status `status`.
+    """Prints `gradsync: TEXT` to stderr, and ends this process with the exit status `status`. On
+    ranks other than `first_rank`, waits SECONDS_TO_BE_ENDED before it prints and ends.
 
-    This function does not raise an exception, because the script might catch it. Rank `first_rank`
-    prints the text and ends at once, and torchrun then ends the other ranks. Each other rank waits
-    SECONDS_TO_BE_ENDED first; it prints the text and ends itself only if torchrun has not ended it
-    by then.
+    This function does not raise an exception, because the script might catch it. When rank
+    `first_rank` has ended, torchrun usually ends the other ranks during their wait, so that they do
+    not print the text.
     """
     if os.environ.get("RANK", "0") != str(first_rank):
         time.sleep(SECONDS_TO_BE_ENDED)

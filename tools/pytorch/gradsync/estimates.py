@@ -44,8 +44,8 @@ class Interval:
 
     def less(self, other: Interval) -> Interval:
         """Returns this value minus the other one, with the interval of the difference. Both values
-        must have draws of the same launches and repetitions: the draws are subtracted one by one,
-        so that errors that both values share cancel."""
+        must have `draws` of the same launches and of the same repetitions of a bootstrap. Draws are
+        subtracted one by one, so that errors that both values share cancel."""
         draws = [
             [a - b for a, b in zip(own, others, strict=True)]
             for own, others in zip(self.draws, other.draws, strict=True)

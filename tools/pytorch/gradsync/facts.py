@@ -57,8 +57,8 @@ class Update:
 
 
 class Facts:
-    """Collects what this rank reports about a step: names, settings and digests of what it trains.
-    `check` compares the parameters that have the same name on several ranks."""
+    """Collects what this rank reports about a step, such as hashes of weights and inputs. `check`
+    compares the parameters that have the same name on several ranks."""
 
     def __init__(self, trained: Trained, turns: Turns, step: Step) -> None:
         self._trained = trained

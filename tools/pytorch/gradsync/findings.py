@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 
 class Status(enum.IntEnum):
-    """Exit statuses of `check`. torchrun itself ends with 1 if a rank ends with any of these
-    statuses except SAME."""
+    """Exit statuses of `check`. If a rank ends with another status than SAME (no difference found),
+    torchrun itself ends with 1."""
 
     SAME = 0
     DIFFERS = 1
@@ -59,7 +59,7 @@ def _print_nowhere(text: str) -> None:
 
 
 class Findings:
-    """All findings of this rank, at most one for each topic.
+    """What `check` has found on this rank: at most one difference or note for each Topic.
 
     `print_now`: a function that is called with the line of each difference as soon as it is found,
     because the script may fail later.
@@ -78,8 +78,8 @@ class Findings:
             self._by_topic[topic] = Finding(Status.SAME, text)
 
     def differs(self, topic: Topic, text: str) -> None:
-        """Stores `text` as the difference of `topic`, and passes its line to `print_now`, unless a
-        difference is stored for the topic already."""
+        """Stores `text` as the difference of `topic`, and calls print_now() with a line that has
+        this text. Does nothing if a difference is stored for `topic` already."""
         if not self.has_difference(topic):
             self._by_topic[topic] = Finding(Status.DIFFERS, text)
             self._print_now(line_of("differs", text))

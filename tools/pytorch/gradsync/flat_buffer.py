@@ -87,10 +87,10 @@ class FlatBuffer:
                 param.grad.copy_(slot)
 
     def average(self, as_bf16: bool) -> None:
-        """Averages the gradients over ranks by all-reduces, and writes the means to the parameters'
-        gradients. Averages the copy that keep() has made or, without one, the current gradients. As
-        in DDP, a parameter gets the mean if any rank has a gradient for it. `as_bf16`: whether to
-        send gradients in bf16, as bf16_compress_hook does."""
+        """Averages the gradients over ranks, and writes the means to the parameters' gradients.
+        `as_bf16`: whether the all-reduces send bf16, as with bf16_compress_hook. Averages the copy
+        that keep() has made or, without one, the current gradients. If only some ranks have a
+        gradient for a parameter, ranks without one add 0 to the mean, as in DDP."""
         used = torch.tensor(
             [p.grad is not None for p in self.params], dtype=torch.uint8, device=self.flat.device
         )

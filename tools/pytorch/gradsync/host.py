@@ -1,5 +1,5 @@
-"""Finds out the name and number of the host's processors, on Linux and macOS. On Linux, also finds
-out how long this process has waited for a processor since it started."""
+"""Finds out the name of the host's processors and how many there are, on Linux and macOS. On Linux,
+also finds out how long this process has waited for a processor since it started."""
 
 from __future__ import annotations
 

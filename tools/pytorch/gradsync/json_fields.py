@@ -71,7 +71,8 @@ class JsonObject:
         return _integer(self._values[name], self._inside(name), least, most)
 
     def number(self, name: str, least: float, most: float, default: float | None = None) -> float:
-        """Returns the number in the field `name`; it may have a fraction."""
+        """Returns the number in the field `name`, or `default` if the field is missing. Raises
+        Refused if the number is below `least` or above `most`."""
         if self._is_missing(name, default):
             return default or 0
         return _number(self._values[name], self._inside(name), least, most)
@@ -106,7 +107,7 @@ class JsonObject:
         self, name: str, read: Callable[[object, str], T], is_optional: bool = False
     ) -> tuple[T, ...]:
         """Returns read(value, place) for each element `value` of the list in the field `name`.
-        `place` says where the element is, such as "ranks[3]"."""
+        `place` is for error messages: it says where the element is, such as "ranks[3]"."""
         inside = self._inside(name)
         values = self._list(name, is_optional)
         return tuple(read(value, f"{inside}[{i}]") for i, value in enumerate(values))

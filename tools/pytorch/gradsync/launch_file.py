@@ -16,10 +16,9 @@ class UnusableFile(Refused):
 
 
 def check_usable(path: str, **known: Any) -> None:
-    """Raises UnusableFile if a new launch cannot be added to the file `path`. what_if combines all
-    launches of a file, so certain fields of schema.Launch must have equal values in all of them.
-    `known`: the values that the new launch has in some of these fields, by the fields' names. Also
-    raises UnusableFile if a field in the file's first launch differs from `known`."""
+    """Raises UnusableFile if a new launch (run of the script) cannot be added to the file `path`.
+    `known`: some fields of the new launch, by name, such as `command`. The file's first launch must
+    not differ in these fields, because what_if combines all launches."""
     if not _can_be_written(path):
         raise UnusableFile(f"--out={path} cannot be written, or is no file")
     if not os.path.exists(path):

@@ -35,7 +35,7 @@ class LaunchWriter:
     def start(self, optimizers: str) -> None:
         """Called after the first step, when `optimizers`, the names of the model's optimizers, are
         known. Adds the names of the optimizers and of the hosts to the launch. Raises UnusableFile
-        on rank 0 if the launches in the file do not allow this launch to be added."""
+        on rank 0 if the file's launches differ from this one, such as in the optimizers."""
         hosts = gathered(platform.node(), self._world.device)
         self.launch = dataclasses.replace(self.launch, hosts=tuple(hosts), optimizer=optimizers)
         self._check(field for field in AGREE if field != "passes")

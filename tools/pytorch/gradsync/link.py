@@ -88,7 +88,7 @@ class Curve:
         return self._along(min(max(size, self.sizes[0]), self.sizes[-1]))
 
     def time_at(self, size: float) -> float:
-        """Returns the time at `size` bytes. Must be called only for a curve whose values are times.
+        """Returns the time for `size` bytes, by interpolation. The curve's values must be times.
 
         Above the largest known size, the time is that of the largest known size times `size`,
         divided by the largest known size. If only one size is known, the times of all sizes are
@@ -151,8 +151,8 @@ class LinkCosts:
         """Returns a copy of these costs, in which the curves in `more` replace those of their
         operations.
 
-        `more`: for each operation to replace, its new curves: one Curves for each known
-        `in_flight`, in increasing order from 1.
+        `more`: for each such operation, its new curves, sorted by `in_flight`, the number of
+        collectives that run at the same time. The first must have `in_flight` 1.
         """
         other = copy.copy(self)
         other._curves = {**self._curves, **more}

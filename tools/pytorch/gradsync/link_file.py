@@ -1,5 +1,5 @@
-"""Reads files of measured links: output of nccl-tests, rccl-tests or osu_allreduce, records of
-gradsync's all_reduce, or a recording.
+"""This module reads files with measured times of collectives: output of nccl-tests, rccl-tests or
+osu_allreduce, records of gradsync's all_reduce, or a recording.
 
 Rows of nccl-tests and rccl-tests whose time and bandwidth contradict each other are not used
 (nccl_run.py).

@@ -42,12 +42,12 @@ def local_step(
 
 
 def _slowest(ranks: Sequence[Sequence[float]], world_size: int, steps: int) -> list[float]:
-    """Simulates periods of training, each from one averaging of the weights to the next. In a
-    period, each of `world_size` ranks takes `steps` steps that are drawn at random from recorded
-    steps. As many periods are simulated as the first recorded rank has steps, or fewer if
-    simulating so many would take too long. Returns, for each simulated period, the mean step (in
-    seconds) of the rank whose mean is the longest in this period. A rank that was not recorded
-    takes all steps of a period from one recorded rank, because a slow rank stays slow.
+    """Simulates periods of training, and returns the longest mean step of a rank in each period, in
+    seconds. A period lasts from one averaging of the weights to the next. In a period, each of
+    `world_size` ranks takes `steps` steps that are drawn at random from recorded steps. As many
+    periods are simulated as the first recorded rank has steps, or fewer if simulating so many would
+    take too long. A rank that was not recorded takes all steps of a period from one recorded rank,
+    because a slow rank stays slow.
     """
     random = Random(DRAWING_SEED)
     affordable = MOST_RANK_ACTIONS // (world_size * steps)

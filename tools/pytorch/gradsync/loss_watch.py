@@ -35,10 +35,10 @@ class _Loss:
     values: torch.Tensor | None = None
 
     def of_pass(self, derivative: torch.Tensor, scale: float) -> PassLoss:
-        """Returns a PassLoss for this loss. PassLoss.factor is the factor by which the backward
-        pass multiplies the mean of the loss over its terms, such as tokens: 1 after
-        mean.backward(), 0.5 after (mean / 2).backward(). `derivative`: the derivative, with respect
-        to this loss, of the tensor on which backward() was called. `scale`: the factor of a
+        """Returns what is known of this loss in a backward pass. PassLoss.factor is the factor by
+        which the backward pass multiplies the mean of the loss over its terms, such as tokens: 1
+        after mean.backward(), 0.5 after (mean / 2).backward(). `derivative`: the derivative, with
+        respect to this loss, of the tensor on which backward() was called. `scale`: the factor of a
         GradScaler, by which of_pass() divides `derivative`.
 
         If the loss has several elements, those whose derivative is 0 are left out of the PassLoss.
@@ -98,7 +98,8 @@ class Pass:
 class LossWatch:
     """Finds, for each backward pass, the losses of the script whose derivatives the pass computes.
     For each loss that a function in LOSSES computes, adds a digest (hash) of its target tensor to
-    `targets`. `check` compares these digests to see whether ranks train on the same data."""
+    `targets`. `check` compares these digests between ranks, which should train on different
+    data."""
 
     def __init__(self, targets: list[str]) -> None:
         self._targets = targets

@@ -40,12 +40,12 @@ class PassLoss:
 
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
-    """A factor, which should be 1: the backward passes of a step together compute the gradients of
-    this factor times the mean loss. `of_means`: the factor, if the mean loss is the mean of the
-    means of all ranks' passes. `of_tokens`: the factor, if the mean loss is the mean over the
-    tokens of all ranks' passes. `of_means` or `of_tokens` is None if passes have different factors,
-    or if the factor is 0. Both are None if any pass's loss is unknown or is a mean of no tokens.
-    `rounding`: the relative error that rounding may cause in `of_means` and `of_tokens`.
+    """The factor by which the backward passes of a step multiply the mean loss; it should be 1.
+    `of_means`: the factor by which passes multiply the mean of all passes' mean losses.
+    `of_tokens`: the factor by which passes multiply the mean loss over the tokens of all passes.
+    `of_means` or `of_tokens` is None if passes have different factors, or if the factor is 0.
+    `of_means` and `of_tokens` are both None if any pass's loss is unknown or is a mean of no
+    tokens. `rounding`: the relative error that rounding may cause in `of_means` and `of_tokens`.
     `is_repeated`: whether, on each rank, all passes began with the same call stack of the script,
     as in a loop. `is_reduced`: whether the script has reduced the losses of all passes by a
     collective. `is_alone`: whether, in each pass, Pass.loss() had only one loss to choose from.
@@ -62,7 +62,7 @@ class LossFactor:
     is_whole: bool = False
 
     def is_any(self, factor: float) -> bool:
-        """Returns whether `of_means` or `of_tokens` equals this factor, up to rounding."""
+        """Returns whether backward passes multiply the mean loss by `factor`, up to rounding."""
         return any(
             known is not None and abs(known / factor - 1) <= self.rounding
             for known in (self.of_means, self.of_tokens)
@@ -84,8 +84,8 @@ class LossFactor:
 
     def shown(self, factor: float | None = None) -> float:
         """Returns the factor that `check` prints for the loss: `of_means` or, if it is None,
-        `of_tokens`; 1 if both fields are None. With `factor`, returns the one of the two fields
-        that is nearer to 1 / `factor`."""
+        `of_tokens`; 1 if both fields are None. If gradients are `factor` times the mean over ranks,
+        returns `of_means` or `of_tokens`, whichever is nearer to 1 / `factor`."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))

@@ -62,9 +62,9 @@ class Reason(enum.Enum):
 @dataclasses.dataclass(frozen=True)
 class Absence:
     """A rank that does not come to a meeting, at which ranks wait for each other before an update.
-    `text`: what the rank does instead of coming to the meeting. `speaker`: the rank that prints the
-    error for all ranks, usually the lowest rank that may still come to the meeting. The speaker is
-    rank 0 if a rank has ended the check, or if one has skipped an update before the meeting.
+    `text`: what the rank does instead of waiting. `speaker`: the number of the rank that prints the
+    error, usually the lowest rank that is not absent. The speaker is rank 0 if a rank has ended the
+    check, or if one has skipped an update before the meeting.
     """
 
     rank: int
@@ -76,7 +76,6 @@ class Absence:
 class _Stalls:
     """Measures for how long other ranks have made no progress while this rank waits for them. A
     rank makes progress if it begins a forward or backward pass, skips an update or ends its script.
-    Only time in which this rank waits for other ranks is measured.
     """
 
     def __init__(self) -> None:
@@ -136,7 +135,7 @@ class Meetings:
             self._began_s = time.monotonic()
 
     def skip(self, place: str) -> None:
-        """Called when a GradScaler of the script leaves out an update."""
+        """Called when a GradScaler skips an update of the script at `place` (FILE:LINE)."""
         self._say(skipped=self._own.skipped + 1, place=place)
 
     def end(self, how: str) -> None:
@@ -165,8 +164,7 @@ class Meetings:
         """Tells all ranks that the check is over, because this rank has printed the result.
 
         Then waits until all other ranks have learnt this in is_closed(), but at most for about
-        HEARING_S seconds. Without this wait, this rank's process could end too early, and with it
-        the store that tells the other ranks.
+        HEARING_S seconds.
         """
         if not self._join():
             return
@@ -190,10 +188,10 @@ class Meetings:
         missing: Callable[[], list[int]],
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
-        """Waits until missing() returns no rank, and then returns None. why() returns the reason if
-        a missing rank will not come. If there are such ranks, returns the Absence of the one with
-        the lowest number. If a rank has ended the check, or the timeout of the script's process
-        group has passed, returns the Absence of the lowest-numbered missing rank."""
+        """Waits until no rank is missing, and then returns None. If why() says that missing ranks
+        will not come, returns an Absence for the lowest-numbered of them. If a rank has ended the
+        check, or the timeout of the script's process group has passed, returns an Absence for the
+        lowest-numbered missing rank."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
@@ -233,8 +231,8 @@ class Meetings:
         return self._why_stalled(rank, other, stalls)
 
     def _who_skipped(self) -> Absence | None:
-        """If ranks have skipped different numbers of updates since their previous meeting (see
-        Progress), returns an Absence for the rank that has skipped the most. Else returns None."""
+        """If ranks have skipped different numbers of updates, and so wait before different updates,
+        returns an Absence for the rank that has skipped the most. Else returns None."""
         keys = [self._place_of(rank) for rank in range(self._size)]
         skipped = [self._get(key) for key in keys]
         if min(skipped) == max(skipped):
@@ -271,8 +269,8 @@ class Meetings:
     # The store
 
     def _join(self) -> bool:
-        """Returns whether the script's process group has several ranks. The first call after the
-        group was made connects to the group's store."""
+        """Returns False if the script has no process group of several ranks. Otherwise connects to
+        the group's store, if this is not yet done, and returns True."""
         if self._store is None and dist.is_initialized() and dist.get_world_size() > 1:
             store = default_store()
             self._store = store_within(store, PREFIX)

@@ -94,12 +94,12 @@ class Need:
         DistributedDataParallel.
 
         `states`: the fraction of the optimizer's state that the rank has. `keeps`: whether all
-        gradients exist all the time, as when a step accumulates several passes. `more`: bytes that
-        are added to the peak of backward, such as those of a bucket's copy in bf16. `batch`: the
-        batch size as a multiple of the recorded batch size. `buckets`: whether the rank has DDP's
-        buckets, which take memory during the whole step. Gradients take no memory in addition to
-        the buckets if gradients were views of buckets in the recording. Gradients take memory of
-        their own if they were no views in the recording, or if there are no buckets.
+        gradients exist all the time, as when a step accumulates several passes. `more`: additional
+        bytes of the rank at the peak of backward, such as those of a bucket's copy in bf16.
+        `batch`: the batch size as a multiple of the recorded batch size. `buckets`: whether the
+        rank has DDP's buckets, which take memory during the whole step. Gradients take no memory in
+        addition to the buckets if gradients were views of buckets in the recording. Gradients take
+        memory of their own if they were no views in the recording, or if there are no buckets.
         """
         recorded = self._recorded
         own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
@@ -156,8 +156,8 @@ class Need:
         return Peak(parts + recorded.buffer_bytes + kept, max(peak, update))
 
     def _moments(self, batch: float) -> list[Moment]:
-        """Returns a Moment for each gradient, in the order in which gradients become ready in
-        backward. `batch`: the batch size as a multiple of the recorded batch size."""
+        """Returns, in the order of backward, a Moment for each gradient: the memory in use until
+        the gradient is ready. `batch`: the batch size as a multiple of the recorded batch size."""
         moments = []
         made = 0
         for parameter in self._recorded.order:

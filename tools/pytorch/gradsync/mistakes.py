@@ -86,13 +86,13 @@ def say_of_changes(
     world_size: int,
     passes: int,
 ) -> str:
-    """Returns a text if the same elements of the optimizers' gradients are 0 on all ranks (masked).
-    Also returns a text if all gradients are the mean times one factor below 1 (clipped), unless a
-    known mistake explains the factor. Else returns an empty text.
+    """Returns a text if all ranks have masked or clipped the gradients in the same way; else an
+    empty text. Masked: the same elements of the gradients are 0 on all ranks. Clipped: all
+    gradients are the mean times one factor below 1 that no known mistake explains.
 
-    `changes`: for each rank, a Change for each gradient that differs from the mean. `are_all`:
-    whether the mean of every compared gradient without a Change is 0. `has_others`: whether some
-    gradients have no Change because they were compared before clipping.
+    `changes`: for each rank, how each gradient that differs from the mean over ranks differs.
+    `are_all`: whether every compared gradient whose mean is not 0 has a Change. `has_others`:
+    whether some gradients have no Change because they were compared before clipping.
     """
     first, *others = changes
     if all(change.mask for change in first) and all(

@@ -139,8 +139,8 @@ def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
 def _runs_of_rccl(rows: Sequence[Mapping[str, Any]]) -> list[Run]:
     """Divides `rows` among the programs of rccl-tests that printed them, and returns a Run for each
     program. Consecutive rows with one collective and one number of ranks count as one program. If
-    any of `rows` was measured in place (input and output are one buffer, as in DDP), all Runs have
-    only rows that were measured in place.
+    any of `rows` was measured in place (input and output are one buffer, as in DDP), leaves out all
+    rows that were measured out of place.
     """
     runs: list[Run] = []
     last: Measured | None = None

@@ -46,8 +46,8 @@ class OutputReader:
         return self.runs[-1]
 
     def read(self, line: str) -> None:
-        """Reads the next line. Raises Refused if the line is the header of a table that lacks a
-        column such as the data type or the time."""
+        """Reads the next line of the output of nccl-tests or rccl-tests. Raises Refused if the line
+        is the header of a table that lacks a column such as the data type or the time."""
         if self._begins_next(line):
             self.runs.append(Run())
         readers = (

@@ -1,9 +1,9 @@
 """Keeps the rows of measurements that one program of nccl-tests or rccl-tests has printed, and
 leaves out rows whose numbers contradict each other.
 
-In a row that is used, size, time and bandwidth must agree within the printed digits. The row's bus
-bandwidth must be what nccl-tests defines for the collective and the number of ranks (its
-doc/PERFORMANCE.md).
+Leaves out a row if its size is not its time times its algorithm bandwidth, within the printed
+digits. Also leaves out a row whose bus bandwidth is not the one that nccl-tests defines for the
+collective and the number of ranks (its doc/PERFORMANCE.md).
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Row:
 
     def bus_factors(self) -> Interval:
         """Returns the bus bandwidth divided by the algorithm bandwidth. The quotient is the number
-        of bytes that a rank sends for each byte that the collective reduces or gathers. self.algbw,
-        which is an Interval, must not contain 0."""
+        of bytes that a rank sends for each byte that the collective reduces or gathers. The
+        divisor, the interval self.algbw, must not contain 0."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
     def has_bus_factor(self, factor: float) -> bool:
@@ -84,9 +84,9 @@ class Row:
 
 @dataclass(frozen=True)
 class RankPlace:
-    """The host of a rank, and the group to which the rank belongs. `group` or `host` is None if the
-    program of nccl-tests or rccl-tests does not print it. Several groups of ranks may measure at
-    the same time.
+    """The host of a rank, and the group of ranks with which it runs collectives. `group` or `host`
+    is None if the program of nccl-tests or rccl-tests does not print it. Several groups of ranks
+    may measure at the same time.
     """
 
     group: str | None
@@ -126,12 +126,13 @@ class Run:
     """What one program of nccl-tests or rccl-tests has printed about one collective.
 
     `program`: the printed name of the measured collective; None if no name is printed. `places`:
-    for each rank that the program lists, the host and the group that the program prints.
-    `is_elided`: whether the printed list of ranks is shortened. `failed`: whether the program of
-    nccl-tests or rccl-tests says that its own check of results failed. `is_in_place_last`: whether
-    the second half of a row is the one that was measured in place (input and output are one buffer,
-    as in DDP). `units`: the units that the program prints for times and bandwidths; None if it
-    prints no units. `unread`: the number of rows that could not be read, because they lack numbers.
+    for each rank that is listed in the output, its host, and the group of ranks with which it runs
+    collectives. `is_elided`: whether the printed list of ranks is shortened. `failed`: whether the
+    program of nccl-tests or rccl-tests says that its own check of results failed.
+    `is_in_place_last`: whether the second half of a row is the one that was measured in place
+    (input and output are one buffer, as in DDP). `units`: the units that the program prints for
+    times and bandwidths; None if it prints no units. `unread`: the number of rows that could not be
+    read, because they lack numbers.
     """
 
     program: str | None = None
@@ -173,9 +174,9 @@ class Run:
         return False
 
     def collective(self) -> str | None:
-        """Returns the collective's printed name. If no name is printed, but the first row of
-        measurements names a reduction (such as sum) and no root rank, returns the name of an
-        all-reduce. Otherwise returns None."""
+        """Returns the name of the measured collective, if nccl-tests or rccl-tests has printed it.
+        If it has not, but the first row of measurements names a reduction (such as sum) and no root
+        rank, returns the name of an all-reduce. Otherwise returns None."""
         if self.program:
             return self.program
         return Operation.ALL_REDUCE.value if self._reduces_to_all() else None
@@ -256,8 +257,8 @@ class Run:
 
     def _ranks(self, told: BusFactor) -> tuple[int, list[str]]:
         """Returns how many ranks took part in each measured collective, and lines for the user
-        about this number. Raises Refused if the number is not known. `told`: the quotient of the
-        two bandwidths of one row, with the numbers of ranks that explain the quotient."""
+        about this number. If not all ranks are listed, computes the number from `told`, the
+        quotient of a row's two bandwidths. Raises Refused if the number stays unknown."""
         is_whole = sorted(self.places) == list(range(len(self.places)))
         if not self.places or self.is_elided or not is_whole:
             require(

@@ -23,7 +23,7 @@ LARGE = float(64 << 20)  # bytes, of which latency is a small part
 
 
 class Algorithm(str, Enum):
-    """The algorithm by which ranks run all-reduces and all-gathers.
+    """The algorithm, such as a ring or a tree, by which ranks run all-reduces and all-gathers.
 
     A ring passes data from rank to rank. A tree sends data up to one rank and down again; with
     TREE, all-gathers use a ring. HIERARCHICAL runs a ring within each host, and then rings that
@@ -111,8 +111,8 @@ def sent_part(kind: Operation, world_size: int) -> float:
 
 
 def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
-    """Returns the costs of all-reduces and all-gathers over this network, computed by this module's
-    formulas.
+    """Computes the times of all-reduces and all-gathers over `network` by formulas, and their CPU
+    times from `recorded`.
 
     `recorded`: the costs that were measured in a recording, or None. With `recorded`, each byte
     that a rank sends uses as much CPU time as in the recording, but a collective's CPU time is at
@@ -208,7 +208,7 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
     """Returns the costs of collectives with HSDP, which shards the parameters among the `sharing`
     ranks of each group. `sharing` must divide the number of all ranks. `recorded`: the costs that
     were measured in a recording, or None; they tell how far CPUs that move data lower the link's
-    rate. In the returned costs, collectives use no CPU time.
+    rate. The returned costs have no CPU time, so collectives do not slow computation.
 
     With HSDP, a rank gathers parameters only from the ranks of its own group. Gradients are summed
     within each group, and then all-reduced between the ranks that have the same shard in different
@@ -282,8 +282,8 @@ def _tree_seconds(network: Network, size: float) -> float:
 
 def _tcp(wire: Wire, processor_s: float) -> Wire:
     """Returns a copy of `wire` with the lower rate that TCP reaches when CPUs sum or copy the data.
-    The headers of packets use a part of the link's rate. While a rank sums or copies a part of the
-    data, for `processor_s` seconds per byte, it does not send this part.
+    The headers of packets use a part of the link's rate. While a rank sums or copies data, for
+    `processor_s` seconds per byte, it does not send.
     """
     seconds = ETHERNET_BYTES_PER_TCP_BYTE / wire.bytes_per_second + processor_s
     return replace(wire, bytes_per_second=1 / seconds)
