@@ -213,9 +213,9 @@ class Muon : public AdamW {
   // of the elements that the iterations' matrix products multiply. The function overwrites `u`.
   template <class T>
   Scaled Orthogonalize(const Tensor& u);
-  // Returns the temporary tensor number `i`, which has the given shape and dtype, and is on the device of
-  // `like`. The elements are not initialised. A later call with the same `i` returns a tensor in the same
-  // memory if this memory is large enough.
+  // Returns slot `i` of the reused scratch memory (workspace_[i]) as a tensor of the given shape and dtype,
+  // on the device of `like`. The elements of this tensor are not initialised. A later call with the same `i`
+  // returns a tensor in the same memory if this memory is large enough.
   Tensor Workspace(size_t i, const Tensor& like, Shape shape, DType dtype);
 
   const Options options_;

@@ -11,7 +11,7 @@
 
 namespace gradsync::model {
 
-// A trainable tensor with a name, and its gradient, which has the same shape and dtype.
+// A Parameter has a name, a trainable tensor (the value) and its gradient, of the same shape and dtype.
 //
 // A parameter may have a copy in bf16: its rounded value, which the operations of the model read instead of
 // the value. The value and the gradient of a parameter with a copy are f32. ForwardValue() rounds the value
@@ -58,8 +58,8 @@ class Parameter {
   void TakeBack();
   bool has_copy() const { return copy_.defined(); }
   // Returns how many bytes the value and its copy in bf16 occupy in the memory that the parameter's
-  // constructor got or allocated. After PlaceValue(place), the value's bytes are not counted. After
-  // PlaceForwardValue(place), neither the value's nor the copy's bytes are counted: own_bytes() returns 0.
+  // constructor got or allocated. After PlaceValue(place) has moved the value to the caller's memory `place`,
+  // the value's bytes are not counted. After PlaceForwardValue(place), own_bytes() returns 0.
   size_t own_bytes() const;
   // Returns a number to which each call of MutableValue() or BeginUpdate() adds 1, and also each move of the
   // value to other memory by PlaceValue or PlaceForwardValue. Backward compares this number with its value in
@@ -68,8 +68,8 @@ class Parameter {
   // Returns the tensor that operations read: the copy in bf16 if the parameter has one, else the value.
   const Tensor& ForwardValue() const;
 
-  // The tensors of this parameter that an optimizer writes. If the parameter has no copy in bf16, `copy` is
-  // an undefined Tensor.
+  // The two tensors of this parameter that an optimizer writes: the value and its copy in bf16. If the
+  // parameter has no copy in bf16, `copy` is an undefined Tensor.
   struct Update {
     const Tensor& value;
     const Tensor& copy;

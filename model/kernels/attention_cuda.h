@@ -49,9 +49,9 @@ template <class NumberOf, int kDimOf>
 struct Tiles {
   using Number = NumberOf;
   static constexpr int kDim = kDimOf;
-  // If Number is double or kDim is 80, tiles have 32 rows instead of 64, to need less shared memory. Tiles of
-  // f64 need twice the memory of tiles of f32. If kDim is 80, tiles of 64 rows would be too large for the
-  // gradient kernels on GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per block.
+  // Tiles have 32 rows instead of 64 if Number is double, or if kDim (the padded head_dim) is 80, to need
+  // less of the GPU's shared memory. If kDim is 80, tiles of 64 rows would be too large for the gradient
+  // kernels on GPUs of compute capability 8.6 and 8.9, which have 99 KiB of shared memory per block.
   static constexpr int kTile = sizeof(Number) == 8 || kDim == 80 ? 32 : 64;
   // The number of elements from the start of a row of a (kTile, kDim) tile to the start of the next. This
   // stride is one more than kDim, so that neighbours in a column are in different banks of the shared memory.

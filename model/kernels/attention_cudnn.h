@@ -4,8 +4,8 @@
 #include "model/tensor/device.h"
 
 // Declares functions that compute causal attention and its gradients in bf16 by NVIDIA's library cuDNN.
-// Results are bitwise equal in every run. Scores and sums are f32; probabilities and their gradients are
-// rounded to bf16 before matrix products.
+// Results are bitwise equal in every run. Attention scores and all sums are computed in f32. The softmax's
+// probabilities and their gradients are rounded to bf16 before matrix products.
 namespace gradsync::model::kernels {
 
 // ByCudnn tries to compute `op`, the forward pass or the gradients of attention, by cuDNN. ByCudnn returns

@@ -37,12 +37,12 @@ struct ConvShape {
 // on this CPU: 16 with AVX-512, else 8.
 int64_t PreferredChannelBlock();
 
-// On the CPU, the library oneDNN computes convolutions of f32 numbers. Convolutions of f64 numbers are plain
-// loops on one thread, and slow. oneDNN also computes convolutions of BF16 numbers if the CPU has
-// instructions for BF16 (AVX-512 BF16), except for shapes that oneDNN computes slowly, wrongly or not at all.
-// If oneDNN does not compute a BF16 convolution, the call converts its inputs to temporary f32 arrays, and is
-// slower than a call for f32. The CPU sums the products of BF16 numbers in f32 whether oneDNN computes a BF16
-// convolution or not.
+// On the CPU, the library oneDNN computes convolutions of f32 numbers, on all threads of the device.
+// Convolutions of f64 numbers are plain loops on one thread, and slow. oneDNN also computes convolutions of
+// BF16 numbers if the CPU has instructions for BF16 (AVX-512 BF16), except for shapes that oneDNN computes
+// slowly, wrongly or not at all. If oneDNN does not compute a BF16 convolution, the call converts its inputs
+// to temporary f32 arrays, and is slower than a call for f32. The CPU sums the products of BF16 numbers in
+// f32 whether oneDNN computes a BF16 convolution or not.
 //
 // On CUDA, cuDNN computes convolutions of f32, f64 and BF16 numbers, with bitwise equal results in every run.
 // cuDNN rounds f32 numbers to TF32 (10 bits of mantissa) only if CudaDevice::allow_tf32() is true. BF16

@@ -87,9 +87,9 @@ class OneDnnConvs {
     const void* data;
   };
 
-  // Returns the entry of `cache` for `key`. If `cache` has no such entry, Find first makes it from the two
-  // oneDNN descriptors that make() returns: the memory descriptor of the weight (or of its gradient) as the
-  // caller stores it, and the convolution's primitive descriptor.
+  // Find returns the entry of `cache` for `key`: a prepared convolution, or nullopt if oneDNN has no fast
+  // one. If `cache` has no entry for `key`, Find makes it from the two oneDNN descriptors that make()
+  // returns: that of the caller's weight (or of its gradient) in memory, and that of the convolution.
   template <class Made, class Make>
   const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
 

@@ -60,10 +60,10 @@ struct GemmCase {
 };
 
 // Calls multiply(a, b, c, c_stride), the matrix product to test, with matrices in the device's memory, and
-// expects that c then equals the expected result, which plain loops compute in f64. `c_before` has the values
-// of c before the call. The expected result is the matrix product a b or, if `adds`, a b plus an addend: the
-// m x n matrix Padded<C>(m, n, 2), where 2 is the seed. If `adds`, either `c_before` must be this addend and
-// `multiply` must add a b to c, or `multiply` must write the sum of a b and this addend to c.
+// expects that c then equals the expected result, which plain loops compute in f64. Before `multiply` is
+// called, c has the values of `c_before`. The expected result is the matrix product a b or, if `adds`, a b
+// plus Padded<C>(m, n, 2), a matrix of small integers. If `adds`, either `c_before` must be this matrix of
+// integers and `multiply` must add a b to c, or `multiply` must write a b plus this matrix to c.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {

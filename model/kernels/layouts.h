@@ -35,8 +35,8 @@ struct ActivationShape {
   // elements are consecutive in memory.
   constexpr int64_t plane() const { return pixels() * block; }
   constexpr int64_t numel() const { return batch * channels * pixels(); }
-  // Returns the index, in the activation's array, of pixel i of a channel. The pixels of a channel are
-  // counted through all images, image by image and row by row.
+  // Returns the index of pixel i of a channel in the activation's array, which is stored in blocks of
+  // channels. The pixels of a channel are counted image by image and row by row.
   constexpr int64_t ElementOf(int64_t channel, int64_t i) const {
     const int64_t image = i / pixels(), pixel = i % pixels();
     return ((image * channel_blocks() + channel / block) * pixels() + pixel) * block + channel % block;

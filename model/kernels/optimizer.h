@@ -11,7 +11,7 @@
 namespace gradsync::model::kernels {
 
 // A rule is a function object that computes the new value of one element of a tensor, and the new values of
-// its optimizer states. Rules are constexpr, because nvcc accepts constexpr functions in GPU code.
+// its optimizer states.
 
 // The rule of gradient descent without momentum. For each f32 element, this rule reads 8 bytes of memory and
 // writes 4.
@@ -52,9 +52,9 @@ struct Nesterov {
   }
 };
 
-// A rule for the sum of two tensors: the new value is keep * value + add * grad, where `grad` is any tensor
-// of the value's shape. Muon uses this rule to compute sums of matrices, and to add its update to a
-// parameter.
+// A rule for the sum of two tensors: each element of `value` becomes keep * value + add * grad. Any tensor of
+// the value's shape may be `grad`. Muon uses this rule to compute sums of matrices, and to add its update to
+// a parameter.
 template <class T>
 struct Blend {
   T keep, add;

@@ -28,7 +28,7 @@ struct PoolShape {
 
 // Computes y, the maximum of each window, and `largest`, the position of this maximum in the window: row *
 // size + column. If several elements of a window equal its maximum, `largest` is the position of the first.
-// NaN counts as larger than any number; if a window has several NaNs, `largest` is the position of the last.
+// If a window has NaNs, y is NaN and `largest` is the position of the last NaN.
 template <class T>
 struct MaxPool {
   PoolShape shape;

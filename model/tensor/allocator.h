@@ -9,7 +9,7 @@
 
 namespace gradsync::model {
 
-// An interface that allocates memory from the operating system or from a GPU driver, which is slow.
+// The interface through which CachingAllocator gets memory from the operating system or a GPU driver.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;

@@ -42,8 +42,8 @@ class CudaClock {
   // more, so call Anchor() between training steps. Only the thread that runs the model on the device may call
   // Anchor().
   std::shared_ptr<const CudaAnchor> Anchor();
-  // Returns the CudaAnchor that the last call of Anchor() has measured or, before the first call, the one
-  // that CudaClock's constructor has measured. Any thread may call anchor().
+  // Returns the newest CudaAnchor. The last call of Anchor() has measured this anchor or, if Anchor() was
+  // never called, CudaClock's constructor. Any thread may call anchor().
   std::shared_ptr<const CudaAnchor> anchor() const;
 
  private:

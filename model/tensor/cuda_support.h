@@ -64,8 +64,8 @@ void LaunchLoop(const Device& device, const char* name, int64_t n, const Fn& fn)
   Launch(device, name, LoopKernel<Fn>, LoopBlocks(device, n), kThreads, 0, n, fn);
 }
 
-// A pack is a group of adjacent elements that a thread reads or writes together: 16 bytes in one access or,
-// for f64, 32 bytes in two accesses. An array of packs must begin at an address that is a multiple of 16.
+// A pack is a group of adjacent elements that a GPU thread reads or writes together: 16 bytes in one access
+// or, for f64, 32 bytes in two accesses. An array of packs must begin at an address that is a multiple of 16.
 // With accesses of fewer than 16 bytes, GPU memory may not reach its full speed.
 constexpr size_t kPackBytes = 16;
 template <class T>
@@ -131,8 +131,8 @@ void LaunchBlocks(const Device& device, const char* name, int64_t blocks, const 
 __device__ inline float Quotient(float a, float b) { return __fdividef(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 
-// Widen converts a stored number to the type in which kernels compute (bf16 to f32), and Narrow converts a
-// result to the stored type, rounded to nearest.
+// Widen converts a bf16 number to f32, in which kernels compute. Narrow rounds an f32 result to the nearest
+// bf16 number. For any other type T, Widen and Narrow return the number unchanged.
 template <class T>
 __device__ inline Wide<T> Widen(T x) {
   return x;

@@ -17,9 +17,9 @@ class Tensor;  // model/tensor/tensor.h
 class Var;     // model/autograd.h
 
 // A Tracer is told when each named range of time begins and ends, by calls of Begin and End. The constructor
-// and the destructor of a TraceRange make these calls. Backward (model/autograd.h) makes a TraceRange for
-// each operation whose gradients it computes. A range may contain other ranges. Classes derived from Tracer
-// record times, count floating-point operations or pass the ranges to a profiler.
+// of a TraceRange calls Begin, and its destructor calls End. Backward (model/autograd.h) makes one TraceRange
+// for each operation, while it computes the operation's gradients. A range may contain other ranges. Classes
+// derived from Tracer record times, count floating-point operations or pass the ranges to a profiler.
 class Tracer {
  public:
   virtual ~Tracer() = default;
@@ -100,8 +100,8 @@ class Device {
  protected:
   Device(Type type, int index, int num_threads, std::unique_ptr<MemorySource> memory);
 
-  // Destroys all objects that Resource() has made. The destructor of a derived class must call DropResources
-  // if destructors of objects that Resource() has made need members of the derived class.
+  // Destroys all objects, such as library handles, that Resource() has made. The destructor of a derived
+  // class must call DropResources if the destructors of these objects need members of the derived class.
   void DropResources() { resources_.clear(); }
 
  private:

@@ -31,8 +31,8 @@ void CastSpan(const From* x, int64_t n, To* y) {
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(static_cast<Wide<From>>(x[i]));
 }
 
-// A Reader reads n consecutive elements, at most max_n, as an Eigen array of Wide<T>. For f32 and f64 this
-// array is the memory at x; for bf16 it is a copy in f32, which the next read overwrites.
+// A Reader returns n consecutive elements, at most max_n, as an Eigen array. For f32 and f64 this array is
+// the memory at x; for bf16 it is a copy in f32, which the next read overwrites.
 template <class T>
 class Reader {
  public:
@@ -88,7 +88,7 @@ class Writer<BF16> {
 
 // Calls fn(row, read, read_more, write) once for each `row` from 0 to rows - 1. fn may read rows of inputs by
 // the Readers `read` and `read_more`, even two rows at the same time, and write rows of results by the Writer
-// `write`. These rows have at most n elements. The calls of fn are divided among the device's threads.
+// `write`. Rows have at most n elements. The device's threads call fn in parallel, each for some of the rows.
 template <class T, class Fn>
 void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
   const auto some = [&](int64_t begin, int64_t end) {

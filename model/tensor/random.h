@@ -30,8 +30,8 @@ constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
 std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t counter);
 
 // Fills `tensor` (f32 or f64) with random numbers of the normal distribution with mean 0 and standard
-// deviation `stddev`, truncated at -3 and 3 stddev. The numbers are rounded to f32 also for an f64 tensor, so
-// both dtypes get equal values. Throws InvalidInput unless `tensor` is f32 or f64.
+// deviation `stddev`. Numbers beyond +- 3 stddev are never drawn. The numbers are rounded to f32 also for an
+// f64 tensor, so both dtypes get equal values. Throws InvalidInput for any other dtype.
 void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (f32 or f64) with random numbers low + (high - low) * k / 2^24, where k is a uniform random

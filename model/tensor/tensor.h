@@ -99,8 +99,8 @@ class Tensor {
   Tensor Clone() const { return To(device()); }
   Tensor To(const DevicePtr& device) const;
 
-  // Returns a copy of this tensor's elements in CPU memory. Throws InvalidInput if T is not the C++ type of
-  // the dtype.
+  // Returns a std::vector, in CPU memory, with this tensor's elements. Throws InvalidInput if T is not the
+  // C++ type of the dtype.
   template <class T>
   std::vector<T> ToVector() const {
     if (kDTypeOf<T> != dtype_) [[unlikely]]

@@ -96,8 +96,7 @@ TEST_P(TrainingTest, IsDeterministic) {
 }
 
 // From the third training step on, the CachingAllocator of the Run's device takes no more memory from its
-// MemorySource (the operating system or CUDA). The second step may still take memory, because gradients that
-// the first step allocated occupy some of the allocator's blocks.
+// MemorySource (the operating system or CUDA).
 TEST_P(TrainingTest, SteadyStepsTakeNothingFromTheSystem) {
   Run run(GetParam());
   for (int step = 0; step < 2; ++step) run.Step();

@@ -7,9 +7,9 @@
 
 // Declares the differentiable operations of image models, such as convolution. The tensors of a call must be
 // on one device and have the same dtype: f32, f64 or bf16. This rule about dtypes has two exceptions.
-// BatchNormBuffers::num_batches_tracked is always i64. If the activations of a call are bf16, these tensors
-// are f32: BatchNorm2d's weight, bias and running averages, AddBias's bias, and the target and loss of
-// MeanSquaredError. An operation throws InvalidInput if its tensors have wrong dtypes, devices or shapes.
+// BatchNormBuffers::num_batches_tracked is always i64. With bf16 activations, BatchNorm2d's weight, bias and
+// running averages, AddBias's bias and MeanSquaredError's target must be f32, and MeanSquaredError's loss is
+// f32. An operation throws InvalidInput if its tensors have wrong dtypes, devices or shapes.
 //
 // Activations with pixels (the outputs of convolutions, batch normalisation and max pooling) have the shape
 // (batch, channels / block, height, width, block), where `block` channels of a pixel are adjacent in memory.

@@ -33,11 +33,11 @@ struct AnswerWords {
 // Returns one sentence for each place and baseline, with the verdicts on the rows of this place: "Over gloo,
 // against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
 // `--time=18m`)." If `answers` contain fewer different rows than places, returns one sentence for each row
-// and baseline instead. The sentence about a row lists, for each verdict, the places where the row has this
-// verdict. If more than six rows of a place have the same verdict, the sentence about this place gives only
-// their number: "7 rows". A sentence about one row likewise gives only the number of places, "7 places", if
-// more than six places (settings or backends) have the same verdict. WriteSentences writes nothing about an
-// Answer with the verdict kNone and an empty `remark`.
+// and baseline instead. The sentence about a row lists, for each verdict (slower, for example), the settings
+// or backends in which the row has this verdict. If more than six rows of a place have the same verdict, the
+// sentence about this place gives only their number: "7 rows". A sentence about one row likewise gives only
+// the number of places, "7 places", if more than six places (settings or backends) have the same verdict.
+// WriteSentences writes nothing about an Answer with the verdict kNone and an empty `remark`.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
@@ -85,10 +85,10 @@ struct Choice {
   // The rows of left_early that may be the fastest after all. Step times vary so much between all launches
   // that the first launch does not prove that another row is faster than a row in `doubtful`.
   std::vector<const Comparison*> doubtful{};
-  // Upper bound of how much longer the step of candidates[0]->row is than the step of the fastest row
-  // (strategy) in this choice. If `state` is kEqual, the bound holds for every candidate. The members behind,
-  // lead, bounds and differences are fractions of the baseline's step time, which is the trimmed mean of its
-  // steps.
+  // Upper bound of how much longer the step of candidates[0]->row is than the truly shortest step of all rows
+  // that take part in this Choice. If `state` is kEqual, the bound holds for every candidate. The members
+  // behind, lead, bounds and differences are fractions of the baseline's step time, which is the trimmed mean
+  // of its steps.
   double behind = 0;
   // Lower bound of how much shorter the step of the only candidate (the fastest row) is than the steps of
   // other rows, as a fraction of the baseline's step; NaN if the bound is unknown, for example because there
@@ -123,9 +123,9 @@ std::vector<Choice> MakeChoices(const Settings& settings);
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
 // zero1", "Undecided: ...". If no row can be recommended, returns the reason: "No answer: rows did not take
-// turns". If the reason is Setting::void_reason, returns an empty text. A recommendation ends with the rows
-// that must not be compared with the baseline (Comparison::no_verdict), each with the reason: "not judged:
-// flat (disturbed:17%)".
+// turns". If the reason is Setting::void_reason (no rows of the setting may be compared), returns an empty
+// text. A recommendation ends with the strategies, such as `flat`, that must not be compared with the
+// baseline. Each has its reason (Comparison::no_verdict): "not judged: flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
 // Returns a sentence with the interval of each baseline's cost of synchronisation: "core costs 19 to 26 ms of
 // its 98.8 ms step over gloo." The cost is the baseline's step time minus the step time without

@@ -23,8 +23,8 @@ LaunchEffect FindLaunchEffect(const Setting& setting);
 // CompareSteps returns, for each RowPair, how much longer the step of the row `own` is than the step of the
 // row `base`, as a fraction of the step of `base`. With a probability of at least 95 %, the intervals of all
 // differences that a call returns contain the true differences. The lower end of an interval is never below
-// -1 (100 % shorter), because no step takes less than 0 seconds. Estimates have no intervals if
-// Setting::takes_turns() is false.
+// -1 (100 % shorter), because no step takes less than 0 seconds. Estimates have no intervals if the rows were
+// not measured in turn, or must not be compared (Setting::takes_turns() is false).
 struct RowPair {
   const Row* own;
   const Row* base;
@@ -35,7 +35,7 @@ std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs
 // a step of the row RowPair::base, in seconds. The cost of synchronisation in a row's step is the time of
 // this step minus the time of a step of the strategy without communication. The estimate for a RowPair is NaN
 // if Setting::costs lacks the cost of `own` or of `base`, or if `own` does not communicate. All estimates are
-// NaN if Setting::takes_turns() is false.
+// NaN if the rows were not measured in turn, or must not be compared (Setting::takes_turns() is false).
 std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs);
 
 // Returns lower confidence bounds bounds[i][j]: the step of comparisons[i].row is longer than the step of

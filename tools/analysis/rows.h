@@ -102,7 +102,7 @@ void Judge(Comparison* comparison);
 //   tax      how much longer forward and backward take than the floor's forward and backward
 //   rest     the remaining cost, mostly of the optimizer
 // The four parts (exposed, own, tax and rest) are NaN for those of PyTorch's strategies that wait for
-// communication inside backward.
+// communication inside backward, where waiting cannot be separated from computing.
 struct Cost {
   const Row* row = nullptr;
   const Row* floor = nullptr;  // row without communication; if it is `row` itself, there is no cost
@@ -123,12 +123,12 @@ inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost
 struct Setting {
   std::string experiment{};  // such as "ddp" or "all_reduce"
   std::vector<Row> rows{};
-  // For each row, `comparisons` has at most one element, the row's comparison with its baseline. `costs` has
-  // at most one element for each row, the row's cost of synchronisation. The elements of `comparisons` and of
-  // `costs` have the order of `rows`. The row of a strategy without communication, or of PyTorch, has no
-  // comparison unless it is the baseline itself. A row also has no comparison if the baseline strategy was
-  // not measured over the row's backend. A cost is a difference to a strategy without communication, so
-  // `costs` is empty if no such strategy was measured.
+  // For each row, `comparisons` has at most one element, the row's comparison with its baseline. For each
+  // row, `costs` has at most one Cost: how much longer the row's step is than that of the strategy without
+  // communication. The elements of `comparisons` and of `costs` have the order of `rows`. The row of a
+  // strategy without communication, or of PyTorch, has no comparison unless it is the baseline itself. A row
+  // also has no comparison if the baseline strategy was not measured over the row's backend. `costs` is empty
+  // if no strategy without communication was measured.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
@@ -162,12 +162,12 @@ struct Setting {
 
 // Makes one Setting from each element of `groups`, the measurements of all strategies with the same model,
 // batch size and so on. The elements of Setting::rows point to these measurements, so `groups` must outlive
-// the result. For a run with --choose, MakeSettings makes one Setting from two groups: that of the first
-// launch, and that of all later launches. If `baseline_row` is a strategy ("core"), each row is compared with
-// this strategy's row over the same backend. If `baseline_row` is a variant ("core@gloo"), rows over all
-// backends are compared with this one row. If no row of the setting is called `baseline_row`, the baseline is
-// the first strategy that communicates and is not PyTorch's. In the benchmark of collectives, whose rows have
-// no strategy, the baseline is the first row.
+// the result. With --choose, the first launch of a run measures all variants, the later launches only some.
+// MakeSettings makes one Setting from the two groups of such a run. If `baseline_row` is a strategy ("core"),
+// each row is compared with this strategy's row over the same backend. If `baseline_row` is a variant
+// ("core@gloo"), rows over all backends are compared with this one row. If no row of the setting is called
+// `baseline_row`, the baseline is the first strategy that communicates and is not PyTorch's. In the benchmark
+// of collectives, whose rows have no strategy, the baseline is the first row.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
@@ -200,7 +200,7 @@ double LabelledSize(const Measurement& measurement);
 
 // Returns half the width of the widest interval in Setting::comparisons and Setting::costs, as a fraction of
 // a step time. This step time is that of the row's baseline or, if the row has no baseline, of the strategy
-// without communication. Returns NaN if one of the intervals is unknown, or if there are none.
+// without communication. Returns NaN if the interval of a comparison or cost is unknown, or if none exists.
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools

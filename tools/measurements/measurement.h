@@ -13,10 +13,10 @@ namespace gradsync::tools {
 
 using bench::SampleName;
 
-// Names of times that CombineRanks computes for each training step from the times of the step's parts, such
-// as forward (bench/records/step_times.h). The ranks of a host leave the barrier before a step at slightly
-// different times. If all ranks recorded when they leave the barrier (begin_ns), a rank's times step_ns,
-// computed_ns, worked_ns and averaged_ns count from the moment at which the last rank of its host leaves.
+// Names of times that CombineRanks computes for each rank and training step, as sums of measured times such
+// as forward and backward. The ranks of a host leave the barrier before a step at slightly different times.
+// If all ranks recorded when they leave the barrier (begin_ns), a rank's times step_ns, computed_ns,
+// worked_ns and averaged_ns count from the moment at which the last rank of its host leaves.
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
 inline constexpr auto kWorked = SampleName::Of("worked_ns");      // computed_ns + the strategy's own work
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns + all waits for communication
@@ -45,8 +45,8 @@ struct Series {
   // the slowest in different parts.
   std::vector<double> max;
   // by_rank[r][i] is the time of rank r in step i of the measurement. by_rank is empty for strategies that
-  // communicate, and in all series but step_ns and computed_ns. by_rank is also empty if launches differ in
-  // the number of ranks.
+  // communicate, and in all series but step_ns and computed_ns. by_rank, the times of each rank, is also
+  // empty if launches differ in the number of ranks.
   std::vector<std::vector<double>> by_rank;
   // rank_means[r] and rank_stds[r] are the mean and the standard deviation of the times of rank r, in
   // seconds, over the steps that all ranks have. In the series skew_ns (kSkew), and in series of times from a
@@ -94,9 +94,9 @@ struct Measurement {
   int64_t ranks_on_gpu = 0;      // largest number of ranks on one GPU
   std::string numa_nodes;        // of each rank, such as "0,1"; empty if all are equal
   // A container may have a quota of CPU time for each period of, say, 100 ms. cpu_periods is the number of
-  // periods during the run. throttled_periods is the number of periods in which the quota was used up.
-  // cpu_periods and throttled_periods are maxima over ranks, summed over launches; both are 0 without a
-  // quota.
+  // periods of this CPU quota during the run. throttled_periods is the number of periods in which the
+  // container used up its CPU quota. Both numbers are maxima over ranks, summed over launches; they are 0
+  // without a CPU quota.
   int64_t cpu_periods = 0, throttled_periods = 0;
 
   // Results of the benchmark's checks on all ranks: the largest errors of gradients and of parameters (NaN if

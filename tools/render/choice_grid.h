@@ -27,8 +27,8 @@ Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 // Returns the name of a setting or, if it has none (NamedSetting::name is empty), its model and sizes: "tiny,
 // batch 2, sequence 64".
 std::string NameOf(const NamedSetting& at);
-// Returns a short name of a choice: its setting and the backend of its baseline, such as "tiny b2 s64 over
-// gloo". If rows over several backends are compared with the choice's baseline, the name has no backend.
+// Returns a short name of a recommendation (Choice): its setting and its baseline's backend, such as "tiny b2
+// s64 over gloo". If rows over several backends are compared with one baseline, the name has no backend.
 std::string NameOf(const Choice& choice);
 // Returns "+29.2 [15.4, 42.9]", in per cent, for a difference of 0.292 with the interval {0.154, 0.429}.
 std::string DifferenceText(const Estimate& estimate, int decimals = 1);

@@ -12,8 +12,8 @@ inline constexpr size_t kScreenLines = 29;
 // Returns the results as a plain text, shortened to about kScreenLines lines, which a benchmark prints at its
 // end. If the first training run in `summary` has at most six settings (a model, batch size, ..., over a
 // backend), the text names the best strategy of each setting. With more than six settings, the text only has
-// the number of settings in which each strategy is the best. The best strategy is, of those with exact
-// gradients, the one with the shortest estimated step, if the measurement shows that no other of them is
+// the number of settings in which each strategy is the best. The best strategy has the shortest estimated
+// step of those with exact gradients. It is named only if the measurement shows that no other one of them is
 // faster by 3 % of the baseline's step (kEqualWithin) or more. If several strategies of a setting may be the
 // best (State::kUndecided), the text has the command of a new measurement of two of these strategies, which
 // would probably show the faster one. The text has no command of a new measurement if the records do not

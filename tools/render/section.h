@@ -30,9 +30,9 @@ bool IsShown(const Table& table, bool with_details);
 // its warnings is in the text of ConstantsOf, or is shown by an asterisk behind a number in another column.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
-// Returns a text that reports print above the table: "batch_size 2, warnings one-launch". For each column
-// with Column::said_once in which all rows have the same value, the text has this value. If the table has at
-// least two rows, the text also has the warnings that all rows have.
+// Returns the text that Markdown and LaTeX show above `table`: "batch_size 2, warnings one-launch". For each
+// column with Column::said_once in which all rows have the same value, the text has this value. If the table
+// has at least two rows, the text also has the warnings that all rows have.
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);

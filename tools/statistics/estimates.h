@@ -102,12 +102,12 @@ LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const st
 // the probability that all bounds are at most the true differences is at least 95 % (Bonferroni). So if X is
 // the fastest strategy, at least one of the bounds is above 0 with a probability of at most 5 % (Hsu,
 // Constrained simultaneous confidence intervals for multiple comparisons with the best, 1984). A bound is NaN
-// with fewer than two rounds. Standard errors include the variation between launches, without the
-// significance test of EstimateRounds.
+// with fewer than two rounds. Standard errors always include the variation between launches; EstimateRounds
+// includes it only if a test finds it significant.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 
-// The measured times of one strategy, ordered by launch.
+// The measured times of one strategy, ordered by launch but not paired with times of another strategy.
 struct LooseSample {
   std::vector<double> values;
   std::vector<size_t> launches{};  // number of values of each launch; if empty, there is one launch

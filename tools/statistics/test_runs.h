@@ -32,15 +32,15 @@ class Draws {
   uint64_t state_;
 };
 
-// TinyResiduals() and SmallResiduals() return the noise of measured step times, in thousandths of a step's
-// time. Medians were subtracted from the times to remove the differences between rounds and between
-// strategies. The kMeasuredVariants numbers of a round, one of each strategy, follow each other.
+// TinyResiduals() and SmallResiduals() return the noise of step times, measured with the models `tiny` and
+// `small`, in thousandths of a step. Medians were subtracted from the times to remove the differences between
+// rounds and between strategies. The kMeasuredVariants numbers of a round, one of each strategy, follow each
+// other.
 inline constexpr size_t kMeasuredVariants = 13;
 std::span<const int> TinyResiduals();   // of the model `tiny`, 26 rounds
 std::span<const int> SmallResiduals();  // of the model `small`, 10 rounds
 
-// The duration of a simulated step before Simulate adds drift, noise and the effects of strategies. All
-// simulated times are in thousandths of kSimulatedStep.
+// A simulated step takes 1000 units of time before Simulate adds drift, noise and the effects of strategies.
 inline constexpr double kSimulatedStep = 1000;
 struct Run {
   std::vector<Values> steps{};
@@ -49,12 +49,13 @@ struct Run {
 
 // Simulates a run with launches[i] rounds in launch i; in each round, each strategy takes one step.
 // effects[k] is added to the time of all steps of strategy k, so the differences between strategies are
-// known. To the times of each simulated round, noise is added: the numbers of a randomly chosen round of
-// `residuals`, in random order. For more than kMeasuredVariants strategies, the noise comes from several
-// randomly chosen rounds. To imitate a machine whose speed drifts, one offset is added to the times of all
-// strategies in a round. The offset is the sum of a random walk, which continues through all launches, and a
-// sine wave, which starts anew in each launch. For each launch and strategy, a normal random number with the
-// standard deviation `launch_std` is added to all steps of the strategy in this launch.
+// known. For each simulated round, a measured round of `residuals` is chosen at random. The numbers of the
+// measured round are shuffled, and one is added to each strategy's time as noise. For more than
+// kMeasuredVariants strategies, several measured rounds are chosen. To imitate a machine whose speed drifts,
+// one offset is added to the times of all strategies in a round. The offset is the sum of a random walk,
+// which continues through all launches, and a sine wave, which starts anew in each launch. For each launch
+// and strategy, a normal random number with the standard deviation `launch_std` is added to all steps of the
+// strategy in this launch.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

@@ -16,7 +16,7 @@ namespace gradsync::tools {
 // seeds, because a standard deviation of two losses would be too uncertain.
 inline constexpr size_t kFewestSeeds = 3;
 // A strategy's last loss is called equal to the baseline's if the confidence interval of
-// LearningRow::against_baseline contains 0 and lies within +- kLossEqualWithin.
+// LearningRow::against_baseline contains 0 and lies within +- kLossEqualWithin times the baseline's loss.
 inline constexpr double kLossEqualWithin = 0.005;
 // A training counts as having reached the baseline's last loss as soon as its own loss is at most (1 +
 // kReachedWithin) times that loss, so that rounding does not matter.
@@ -72,9 +72,9 @@ struct LearningSetting {
   const bench::Record& record() const { return rows.front().measured->record; }
 };
 
-// Makes one LearningSetting from each element of `groups` that was measured by //bench:convergence. A group
-// that has only trials of --tune is skipped. The groups must outlive the settings, which point to them.
-// Throws InvalidInput if two groups were trained on different texts.
+// Makes one LearningSetting, with the losses of all strategies, from each element of `groups` that was
+// measured by //bench:convergence. A group that has only trials of --tune is skipped. The groups must outlive
+// the settings, which point to them. Throws InvalidInput if two groups were trained on different texts.
 std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& groups);
 
 // Appends to `tables` the table "convergence" (one line for each variant), the table "losses" with all

@@ -43,9 +43,9 @@ std::vector<double> Wobble(double mean_ms, size_t count, int phase);
 // `mean_ms`.
 std::vector<double> WithWideNoise(double mean_ms);
 
-// The times of the parts of a training step, in ms, from which Made() makes a measurement. Rank 1 of the
-// measurement has exactly these times. Rank 0 has a backward that is 4 ms shorter, and a wait for gradients
-// (`exposed`) that is longer by 4 ms plus the argument `early_ms` of Made().
+// The times, in ms, of the parts of a training step. The test helper Made() invents a measurement with these
+// times. Rank 1 of the measurement has exactly these times. Rank 0 has a backward that is 4 ms shorter, and a
+// wait for gradients (`exposed`) that is longer by 4 ms plus the argument `early_ms` of Made().
 struct Phases {
   double begin_step = 0;
   double forward = 5;

@@ -15,8 +15,8 @@
 
 namespace gradsync::tools {
 
-// How the values of a column are printed in formats for people. Formats for machines (CSV, for example) have
-// all digits.
+// Whether a column has text or numbers, and with how many digits people see its numbers. Formats for machines
+// (CSV, for example) have all digits.
 enum class Kind {
   kText,
   kInteger,
@@ -29,8 +29,8 @@ enum class Kind {
   kPercent,   // one decimal and a sign
 };
 
-// Who sees a column or a table. Markdown, LaTeX and the member "shown" of JSON are for people; CSV and the
-// member "tables" of JSON are for machines.
+// Audience tells whether people, machines or both see a column or a table. Markdown, LaTeX and the member
+// "shown" of JSON are for people; CSV and the member "tables" of JSON are for machines.
 enum class Audience { kAll, kPeople, kMachines };
 
 // A table for people does not show a column whose Column::section is kNowhere. But if the column has the same
@@ -46,10 +46,10 @@ struct Column {
   // Header that users see instead of `name`; if it is empty, users see `name`.
   std::string header{};
 
-  // Column::times and the members of Column below it have no effect in CSV, nor in "tables" of JSON. For
-  // people, a table with many columns is printed in sections, one below the other; each section has all rows
-  // and some of the columns. `times` is a factor: people see the column's numbers multiplied by it, in the
-  // unit of `header`.
+  // The members from `times` to `marked_with` change only what people see, neither CSV nor "tables" of JSON.
+  // For people, a table with many columns is printed in sections, one below the other; each section has all
+  // rows and some of the columns. `times` is a factor: people see the column's numbers multiplied by it, in
+  // the unit of `header`.
   double times = 1;
   int digits = 4;  // digits for kDecimal and kPart
   // Number of the table's section that shows the column; 0 if every section shows it; kNowhere if none does.

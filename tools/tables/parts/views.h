@@ -94,8 +94,8 @@ std::vector<Field<View>> RunFields(int section = 0);
 // Returns those of `settings` in which training was measured, and leaves out measurements of single
 // collectives.
 Settings SelectTraining(const Settings& settings);
-// What all launches of one run of a benchmark measured in training: a Setting for each model, batch size and
-// so on. All figures that others published (Measurement::is_published) together count as one run.
+// The training results of all launches (starts of the program) of one run: a Setting for each model, batch
+// size and so on. All figures that others published (Measurement::is_published) together count as one run.
 struct Run {
   std::string name{};   // empty if there is only one run
   Settings settings{};  // with names that are unique within the run
