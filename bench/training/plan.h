@@ -41,7 +41,7 @@ struct TrainingPlan : TrainingOptions {
 
   // Sets Record::variant: the strategy, its options and the backend that were measured. Also sets the values
   // of Record::config that follow from flags and `variant` alone, such as the dtype and the optimizer's name.
-  // Leaves out the fields that depend on the setting (batch size, sequence length, ...).
+  // Leaves out the values that depend on the setting (batch size, sequence length, ...).
   void Describe(const TrainingVariant& variant, Record& record) const;
 
   // Returns the sizes of the tensors that one rank needs if it trains with the largest batch size, the
