@@ -21,10 +21,10 @@ std::vector<std::string> BackendNames();
 // the checks of CheckBackend too.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
-// Checks only that the backend with the name `backend` exists, and that it accepts `options`. Does not check
-// whether this build has the backend, and whether the backend supports a device or the ranks. Throws
-// InvalidInput with a text such as "backend gloo has no option 'x'" or "backend hierarchical: inner is 'x',
-// expected one of: shm, gloo, mpi".
+// Checks only that the backend with the name `backend` exists, and that it accepts `options`. Unlike
+// CheckBackend, does not check whether this build has the backend. Also does not check whether the backend
+// supports a type of device, a launcher or several hosts. Throws InvalidInput with a text such as "backend
+// gloo has no option 'x'" or "backend hierarchical: inner is 'x', expected one of: shm, gloo, mpi".
 void CheckBackendOptions(const std::string& backend, const BackendOptions& options);
 // Checks that this host has at least as many GPUs as ranks that run on it, as backend nccl needs. Throws
 // InvalidInput if the host has fewer GPUs (`num_gpus`) than ranks. The text of the exception has both

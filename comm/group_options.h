@@ -43,11 +43,11 @@ class FirstCause;  // comm/queue/first_cause.h
 
 // The type of the functions that make process groups; each backend has one such function. The argument
 // `first_cause` is an object that, after a failure, finds the rank that failed first. If `first_cause` is
-// null, the function itself makes a FirstCause if its backend needs one. Backend hierarchical passes its own
-// FirstCause if it makes both an inner and an outer group. A GroupMaker function returns when all ranks of
-// the new process group are connected. It throws InvalidInput for bad options, and CollectiveError if ranks
-// are missing. It does not check whether the backend supports the device; MakeProcessGroup does so before it
-// calls the function.
+// null, the function itself makes a FirstCause if its backend needs one. If backend hierarchical makes both
+// an inner and an outer group, it gives one FirstCause to both, so that both report the same first failure. A
+// GroupMaker function returns when all ranks of the new process group are connected. It throws InvalidInput
+// for bad options, and CollectiveError if ranks are missing. It does not check whether the backend supports
+// the device; MakeProcessGroup does so before it calls the function.
 using GroupMaker = std::unique_ptr<ProcessGroup>(const GroupOptions& options, const model::DevicePtr& device,
                                                  std::shared_ptr<FirstCause> first_cause);
 

@@ -102,11 +102,11 @@ struct Request {
   model::Tensor output{};
   // The backend runs the request when the earlier collective `after` has ended; if `after` has failed, the
   // request fails too. The thread that runs the request calls the function `prepare` immediately before it
-  // runs the request, and the function `conclude` immediately after the request has succeeded. `prepare` and
-  // `conclude` may be empty functions, and `after` may be Work{}, for which the request does not wait.
-  // Backend hierarchical divides a collective into several requests, and sets `after`, `prepare` and
-  // `conclude` in each request that needs them. Backend gloo sets `prepare` to a function that waits for the
-  // GPU if the tensor is on a GPU.
+  // runs the request, and the function `conclude` immediately after the request has succeeded. An empty
+  // function `prepare` or `conclude` is not called. If `after` is Work{}, the request waits for no earlier
+  // collective. Backend hierarchical divides a collective into several requests, and sets `after`, `prepare`
+  // and `conclude` in each request that needs them. Backend gloo sets `prepare` to a function that waits for
+  // the GPU if the tensor is on a GPU.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};

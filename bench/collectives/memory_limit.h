@@ -11,8 +11,7 @@
 namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
-// A MemoryLimit wraps a process group of this backend. The backend shm requires that all ranks are on one
-// host.
+// The backend of the process group that a MemoryLimit wraps. All ranks of this group must be on one host.
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
 // A process group whose all-reduce adds f32 vectors in shared memory, without copies. With

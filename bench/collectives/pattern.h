@@ -10,9 +10,9 @@
 // order of addition, so the right results are known.
 namespace gradsync::bench {
 
-// Returns the largest number of ranks for which elements of type `dtype` can hold exactly the sums, over the
-// ranks, of the inputs that FillPattern writes. For f64 it returns the same number as for f32, because
-// CountWrong compares f32 values.
+// The inputs that FillPattern writes are integers. Returns the largest number of ranks for which `dtype` can
+// represent every sum of the ranks' inputs exactly. For f64, MaxExactWorldSize returns the same number as for
+// f32, because CountWrong compares f32 values.
 int MaxExactWorldSize(model::DType dtype);
 
 // Fills a CPU tensor with the test input of rank `rank`. Throws InvalidInput unless the dtype is f32, f64 or

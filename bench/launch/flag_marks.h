@@ -35,8 +35,8 @@ inline constexpr FlagMarks kOfTransformers{1 << 7};
 inline constexpr FlagMarks kOfSequences{1 << 8};
 
 // //tools:summarize may print a command with which the user can measure two rows of the result table again.
-// This command repeats the flags of the measured run, except those with one of the marks in kChoosesRun.
-// //tools:summarize itself sets or omits the flags that have one of these marks.
+// The command repeats all flags of the measured run that have none of the marks in kChoosesRun.
+// //tools:summarize adds its own values of some flags with these marks, such as --variants and --out.
 inline constexpr FlagMarks kChoosesRun =
     kChoosesRows | kChoosesSettings | kChoosesPeers | kChoosesLaunches | kOutput;
 

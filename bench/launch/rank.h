@@ -33,10 +33,10 @@ struct LaunchId {
 
 inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
 
-// Returns the id of the launch to which this process belongs. Reads the id's `set` and `index` from the
-// environment variable GRADSYNC_LAUNCH, which SetLaunch or the user may have set. Leaves the id's run_id
-// empty. Returns LaunchId{} if GRADSYNC_LAUNCH is not set. Throws InvalidInput if the value of
-// GRADSYNC_LAUNCH is not "<set>,<index>".
+// Returns the id of the launch to which this process belongs. Reads the environment variable GRADSYNC_LAUNCH,
+// which SetLaunch or the user may have set to "<set>,<index>". Copies its two values into the id's members
+// `set` and `index`, and leaves `run_id` empty. Returns LaunchId{} if GRADSYNC_LAUNCH is not set. Throws
+// InvalidInput if the value of GRADSYNC_LAUNCH is not "<set>,<index>".
 LaunchId ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 

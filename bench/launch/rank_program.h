@@ -44,14 +44,14 @@ struct RankProgram {
   std::function<bool(const comm::World& world)> answer = {};
 };
 
-// The main function of a benchmark program. Reads the flags. If torchrun, mpirun or srun started the process,
-// the process runs one rank. If a user started the process, it starts all ranks as new processes of the same
-// program. With --repeats, --precision or --choose, the process starts all ranks several times. The seed of
-// each start is larger by 1 than that of the start before. At the end, unless --answer=false, RunRankProgram
-// lets //tools:summarize print a summary of the results that fits on one screen. If a launcher started ranks
-// on several hosts, RunRankProgram only prints the command with which the user can print this summary.
-// Returns the exit status: kDone (success), kFailed (the program or a rank failed), kBadArguments, or
-// kLacking (the host or a GPU has too little memory).
+// Runs the benchmark `program`: reads its flags, and then starts its ranks or runs one rank. If torchrun,
+// mpirun or srun started the process, the process runs one rank. If a user started the process, it starts all
+// ranks as new processes of the same program. With --repeats, --precision or --choose, the process starts all
+// ranks several times. The seed of each start is larger by 1 than that of the start before. At the end,
+// unless --answer=false, RunRankProgram lets //tools:summarize print a summary of the results that fits on
+// one screen. If a launcher started ranks on several hosts, RunRankProgram only prints the command with which
+// the user can print this summary. Returns the exit status: kDone (success), kFailed (the program or a rank
+// failed), kBadArguments, or kLacking (the host or a GPU has too little memory).
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

@@ -27,8 +27,8 @@ comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 // The command that AnswerCommand returns prints a summary of the results that fits on one screen. If `set` is
 // not empty, the summary has only the results of the launches whose LaunchId::set is `set`.
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set = "");
-// The command that TablesCommand returns writes all tables of results into `file`, in the format "markdown",
-// "csv" or "json".
+// The command that TablesCommand returns runs //tools:summarize, which writes all tables of results into
+// `file`. `format` is "markdown", "csv" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
 // The command that PrecisionCommand returns computes two confidence intervals for each strategy, from the
@@ -48,9 +48,9 @@ Command ChoiceCommand(const char* argv0, const std::string& records, const std::
 // program //tools:report is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 
-// TypedAnswer and TypedNext return texts for users. The text of TypedAnswer is the command that prints the
-// results on one screen again. The text of TypedNext has the command that makes an HTML report with
-// //tools:report, and names //tools:summarize, the program that prints all tables.
+// TypedAnswer returns, for users, the command that prints the results on one screen again. TypedNext returns,
+// for users, the command that makes an HTML report with //tools:report. The text of TypedNext also names
+// //tools:summarize, the program that prints all tables.
 std::string TypedAnswer(const std::string& records);
 std::string TypedNext(const std::string& records);
 

@@ -5,8 +5,8 @@
 
 namespace gradsync::bench {
 
-// A text, as bytes, in two parts. Models are trained on the part `training`. Their loss is measured on the
-// part `held_out`, on which no model is trained.
+// A text, as bytes, divided into the parts `training` and `held_out`. Models are trained on the part
+// `training`. Their loss is measured on the part `held_out`, on which no model is trained.
 struct Corpus {
   std::string name;  // the last part of the path; without a path such as "C++ headers 12"
   std::string training;

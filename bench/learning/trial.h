@@ -22,8 +22,8 @@ struct TrialStep {
 };
 
 // Trains a new model with one variant (a strategy with options); this object is one rank's part of the
-// training. `seed` decides the initial weights and the batches. All ranks must make their Trial objects, and
-// call Step and MeasureHeldOutLoss, in the same order.
+// training. `seed` decides the initial weights and the batches. The constructor, Step and MeasureHeldOutLoss
+// communicate, so all ranks must call them in the same order.
 class Trial {
  public:
   // `plan`, `variant`, `text`, `run` and `group` must outlive the trial. The strategy sends gradients and

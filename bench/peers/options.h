@@ -12,8 +12,8 @@ namespace gradsync::bench {
 inline constexpr std::string_view kCompiledSuffix = "_compiled";
 
 // Returns the functions of PyTorch that the peer (a strategy of PyTorch) named `twin` uses. For example, it
-// returns "DistributedDataParallel(gradient_as_bucket_view=True)" for "ddp_view". Returns an empty text if no
-// peer has the name `twin`.
+// returns "DistributedDataParallel(gradient_as_bucket_view=True)" for "ddp_view". Returns an empty text if
+// gradsync measures no strategy of PyTorch with the name `twin`.
 std::string_view PyTorchWay(std::string_view twin);
 
 enum class PeerMode { kEager, kCompiled };

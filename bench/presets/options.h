@@ -35,8 +35,8 @@ struct Experiment {
 
 // A list of runs of a benchmark program, each of which needs less memory than the run before it.
 // //bench:suite starts the first run of the list. If a run ends with the exit status kLacking (too little
-// memory), the suite starts the next run of the list. If a run ends with another status, the suite leaves out
-// the remaining runs of the list.
+// memory), the suite starts the next run of the list, which needs less memory. If a run ends with another
+// status, the suite leaves out the remaining runs of the list.
 using Alternatives = std::vector<Experiment>;
 
 // Returns the benchmark runs of `options.preset` in the order in which the suite executes them. Each element

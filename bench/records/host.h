@@ -8,8 +8,8 @@
 
 namespace gradsync::bench {
 
-// Reads the limits that Linux control groups (version 1 or 2) set for this process. The control group of the
-// process and all parents of this group limit the process.
+// Reads the limits on memory and CPU time that Linux control groups (version 1 or 2) set for this process.
+// The control group of the process and all parents of this group limit the process.
 class ControlGroups {
  public:
   // A control group gets its quota of CPU time anew in each period, such as 100 ms. `all` counts the periods

@@ -8,10 +8,10 @@
 // kSchema has this name.
 namespace gradsync::bench {
 
-// Each value in a record's configuration has one of the scopes below, which says what the value describes.
-// Tools combine records of one benchmark run into one measurement if the records' configurations differ only
-// in values of the scope kRun. The combined records must also have equal numbers of ranks and equal variants
-// (strategy, options and backend).
+// Each value in a record's configuration, such as the batch size, has the scope kSetting, kTrial or kRun.
+// Tools combine records of one benchmark run into one measurement if their configurations differ only in
+// values of the scope kRun, such as the number of steps. The combined records must also have equal numbers of
+// ranks and equal variants (strategy, options and backend).
 //
 //   kSetting  what variants share if they are compared: model, batch, dtype, device, threads
 //   kTrial    which trial of a variant: the seed of its weights and batches
@@ -265,8 +265,8 @@ constexpr bool Contains(RecordPart part, std::string_view name) {
 
 }  // namespace schema
 
-// The name of a value in the part `kPart` of a record, such as of a series in its samples. A string literal
-// becomes a NameIn only if the table kSchema lists it for this part.
+// The name of a value in the part `kPart` of a record, such as of a series in its samples. A program that
+// passes a string literal as a NameIn compiles only if the table kSchema lists the literal for this part.
 template <RecordPart kPart>
 class NameIn {
  public:

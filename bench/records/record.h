@@ -151,8 +151,8 @@ struct Provenance {
   // The command line of the program with the flags that the user gave, except the flags with a mark of
   // kChoosesRun (bench/launch/flag_marks.h): those that choose strategies, PyTorch's strategies, batch sizes,
   // how often the ranks are started, or where results are written. //tools:summarize adds flags of these
-  // kinds, and prints the result as a command with which the user can measure again. In records of earlier
-  // versions of gradsync, base_command is empty.
+  // kinds to base_command, and prints the result as a command with which the user can measure again. Earlier
+  // versions of gradsync wrote no base_command, so it is empty in their records.
   std::string base_command = {};
   // The name of the clock that measured the times; "CUDA events, device, ns" if a GPU computes.
   std::string clock = "steady_clock, host, ns";
@@ -220,9 +220,9 @@ class RecordWriter {
   // Continue adds more data to it.
   int64_t Begin(const Record& record);
   void Continue(int64_t of, const Record& more);
-  // Writes into the file all data that Begin and Continue have added since the last Write. If the process is
-  // killed later, these data are not lost. Throws std::runtime_error, with the file's path and the reason, if
-  // it cannot write.
+  // Writes into the file all data that Begin and Continue have added since the last Write. When Write
+  // returns, the operating system has these data, so they are not lost if the process is killed. Throws
+  // std::runtime_error, with the file's path and the reason, if it cannot write.
   void Write();
   // Writes into the file as Write does, and returns only when the data are on disk, so that they survive a
   // crash of the machine.

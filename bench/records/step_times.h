@@ -33,7 +33,7 @@ struct StepTimes {
   Part hooks{};  // the strategy's hooks in the last backward pass, without waits; if empty, in `backward`
   // How long the forward pass and the backward pass waited for all-gathers, which collect weights.
   // forward_wait and backward_wait are empty if a GPU computes, and for PyTorch's strategies. They are also
-  // empty for strategies of gradsync that never communicate before a step's last backward pass begins.
+  // empty for strategies that start no collective before a step's last backward pass begins.
   Part forward_wait{}, backward_wait{};
   // The time from the end of backward until Strategy::Finish returns. Finish waits until the gradients are
   // averaged, if the strategy averages gradients. For gradsync's strategies on a CPU, sync_wait also has the

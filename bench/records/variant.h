@@ -37,8 +37,9 @@ struct Variant {
   // at the commas between the options of one variant.
   static std::vector<std::string> Split(std::string_view texts);
 
-  // For "core:bucket_bytes=1Mi@gloo", name() returns the whole text, label() returns "core:bucket_bytes=1Mi",
-  // and qualified_strategy() returns "core".
+  // For "core:bucket_bytes=1Mi@gloo", name() returns the whole text, and label() returns
+  // "core:bucket_bytes=1Mi". qualified_strategy() returns only the strategy, such as "core" or
+  // "pytorch_ddp_compiled".
   std::string name() const;
   std::string label() const;
   std::string qualified_strategy() const;

@@ -12,7 +12,7 @@ bool HaveNvtx();
 
 // Returns a RangeSink that makes an NVTX range for each range that is reported to it. The NVTX ranges are in
 // NVTX's domain "gradsync", with a category for each RangeKind. Nsight Systems (`nsys profile`) shows the
-// NVTX ranges; without a profiler they have no effect. Throws InvalidInput if HaveNvtx() is false.
+// NVTX ranges; without a profiler they have no effect. Throws InvalidInput if the build has no NVTX.
 std::unique_ptr<RangeSink> MakeNvtxSink();
 
 }  // namespace gradsync::bench

@@ -79,8 +79,8 @@ class OpRecorder : public model::Tracer {
   // one at its end.
   Events events_;
   std::vector<ComputedOp> computed_;
-  // ranges_before_[i] is the size of ops_ when the operation computed_[i] ended: the number of ranges that
-  // had begun before.
+  // ranges_before_[i] is the number of recorded ranges (ops_) that had begun when the recorded operation
+  // computed_[i] ended.
   std::vector<size_t> ranges_before_;
   Events computed_events_;                           // events at the ends of the operations
   std::shared_ptr<const model::CudaAnchor> anchor_;  // converts the times of events to the host's clock

@@ -22,18 +22,18 @@ constexpr std::string_view Name(RangeKind kind) {
 // profiler, which measures the times.
 class RangeSink : public model::Tracer {
  public:
-  // Push begins a range inside the range that the calling thread pushed last and has not ended. Pop ends the
-  // range that the calling thread pushed last and has not ended.
+  // Push begins a range: a named span of time, which a profiler shows. Pop ends the range that the calling
+  // thread pushed last and has not ended.
   virtual void Push(RangeKind kind, std::string_view name) = 0;
   virtual void Pop() = 0;
-  // Start begins a range that may overlap other ranges and may end on another thread, and returns the range's
-  // number. Stop ends the range with the number `range`.
+  // Start begins a range, a named span of time that may overlap other spans, and returns the range's number.
+  // Stop, which may be called on another thread, ends the range with the number `range`.
   virtual uint64_t Start(RangeKind kind, std::string_view name) = 0;
   virtual void Stop(uint64_t range) = 0;
 
   // If a RangeSink is set as the tracer of the model's device, model::Backward calls Begin and End for each
-  // operation of the backward pass. The class Trainer calls Begin and End for the broadcast of the model's
-  // buffers.
+  // operation of the backward pass. The class Trainer calls Begin before, and End after, the broadcast of the
+  // model's buffers (such as those of batch norms).
   void Begin(std::string_view name) final { Push(RangeKind::kOp, name); }
   void End() final { Pop(); }
 };

@@ -21,9 +21,9 @@ namespace gradsync::bench {
 // Equal arguments give an equal order on every rank and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
-// Returns whether a measurement would take more than `budget_s` seconds if it measured one more block of
-// rounds (`rounds_per_block` rounds). The measurement has taken `spent_s` seconds for its first `rounds`
-// rounds. IsTimeUp expects that each further round takes the mean time of these first rounds.
+// A measurement has taken `spent_s` seconds for its first `rounds` rounds (one turn of each configuration).
+// Returns whether it would take more than `budget_s` seconds with `rounds_per_block` more rounds. IsTimeUp
+// expects that each further round takes the mean time of the first `rounds` rounds.
 bool IsTimeUp(double spent_s, double budget_s, int64_t rounds, int64_t rounds_per_block);
 
 // Returns a seed for RoundOrder: a hash of `seed` and `text`. Benchmarks put the name of the launch (a start

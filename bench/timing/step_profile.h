@@ -25,9 +25,9 @@ struct Peak {
 };
 
 // Measures how fast matrix products of several shapes are, and returns the speed of the fastest, in
-// floating-point operations per second. On a CPU, if `dtype` is bf16, products in f32 are measured too,
-// because not all CPUs have instructions for bf16. All ranks of a host should call MeasureFlops at the same
-// time, because they also share the host's processors in training.
+// floating-point operations per second. On a CPU, if `dtype` is bf16, also measures products in f32, and
+// returns their speed if it is higher. All ranks of a host should call MeasureFlops at the same time, because
+// they also share the host's processors in training.
 Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
 // A StepProfile divides the time of one strategy's training steps among operations. It has an entry for each

@@ -39,7 +39,7 @@ class BatchSource {
   const model::DevicePtr host_ = model::CpuDevice();  // keeps the memory of a batch for the next batch
 };
 
-// Returns a source of images and targets, f32 or f64 of any shape, with numbers drawn uniformly from [0, 1).
+// Returns a source that fills the caller's f32 or f64 tensors, of any shape, with uniform numbers in [0, 1).
 std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
 
 // The batch sources that the following functions return make token ids, i32 of shape (batch, seq).
@@ -56,7 +56,7 @@ std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab
                                           uint64_t seed);
 
 // Returns a source of sequences at random positions of `text`, whose bytes are the token ids; the target of
-// each token is the next token of `text`. `text` must have more bytes than the longest sequence.
+// each token is the next token of `text`. For sequences of n tokens, `text` must have more than n bytes.
 std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed);
 // Sets row `row` of the inputs and targets of `batch`, a batch on the CPU, to the bytes (token ids) of
 // `window`. `window` must have one byte more than a row has tokens. The row's inputs are all bytes of

@@ -11,9 +11,9 @@
 
 namespace gradsync::bench {
 
-// Each SizeOf returns a TrainingSize, with the numbers of elements of one rank's parameters, activations and
-// batch. The first SizeOf is for a transformer with a batch of `positions` tokens. The second SizeOf is for a
-// ResNet with a batch of `batch_size` images of image_size x image_size pixels.
+// Both functions SizeOf return how many elements one rank's parameters, activations and batch have. The first
+// SizeOf is for a transformer with a batch of `positions` tokens. The second SizeOf is for a ResNet with a
+// batch of `batch_size` images of image_size x image_size pixels.
 TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions);
 TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64_t image_size);
 

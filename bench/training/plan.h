@@ -15,7 +15,7 @@
 
 namespace gradsync::bench {
 
-// The sizes of the tensors that one rank needs in training, as numbers of elements.
+// The numbers of elements of one rank's parameters, activations and batch in training.
 struct TrainingSize {
   double params = 0;       // elements of all parameters of the model
   double activations = 0;  // elements of the activations that one rank keeps for backward
@@ -39,9 +39,9 @@ struct TrainingPlan : TrainingOptions {
   // All variants that are compared: gradsync's strategies first, then PyTorch's.
   std::vector<TrainingVariant> variants;
 
-  // Sets the variant of `record`. Also sets the fields of the record's configuration that follow from flags
-  // and `variant` alone, such as the dtype and the optimizer's name. Leaves out the fields that depend on the
-  // setting (batch size, sequence length, ...).
+  // Sets Record::variant: the strategy, its options and the backend that were measured. Also sets the values
+  // of Record::config that follow from flags and `variant` alone, such as the dtype and the optimizer's name.
+  // Leaves out the values that depend on the setting (batch size, sequence length, ...).
   void Describe(const TrainingVariant& variant, Record& record) const;
 
   // Returns the sizes of the tensors that one rank needs if it trains with the largest batch size, the

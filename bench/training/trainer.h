@@ -94,8 +94,8 @@ struct Turn {
 // Returns the value of `scalar`, a tensor of one floating-point number.
 double ToDouble(const model::Tensor& scalar);
 
-// Owns one rank's copy of the model and an optimizer, and takes training steps with them. All strategies that
-// NewStrategy makes train this copy of the model.
+// Owns one rank's copy of the model and an optimizer, and takes training steps with them. The strategies that
+// Trainer::NewStrategy makes all train this one copy of the model.
 class Trainer {
  public:
   // The trainer uses `group` for barriers, and in Restart to send rank 0's weights and buffers to all ranks.
@@ -117,7 +117,7 @@ class Trainer {
   // trainer's memory for gradients, unless it is already allocated. The next backward pass overwrites this
   // memory with its gradients.
   void BeginGradients();
-  // Does what BeginGradients does, except that it never allocates the trainer's memory for gradients.
+  // Removes all gradients like BeginGradients, but does not allocate the trainer's memory for gradients.
   void ResetGradients();
 
   RangeSink* ranges() const { return options_.ranges; }
@@ -126,9 +126,10 @@ class Trainer {
   // trainer's memory for gradients unless traits.places_gradients is true, and the optimizer's state unless
   // traits.owns_state is true.
   void Provide(const ddp::Traits& traits);
-  // Calls Provide, which allocates memory for the strategy named `name`. Then makes this strategy, which
-  // communicates in `group`. The strategy must be destroyed before the trainer. Throws InvalidInput for an
-  // unknown name, a wrong option, or a dtype or device of the parameters that the strategy does not support.
+  // Makes the strategy named `name`, which communicates in `group`. Also calls Provide, which allocates
+  // memory that the strategy needs. The strategy must be destroyed before the trainer. Throws InvalidInput
+  // for an unknown name, a wrong option, or a dtype or device of the parameters that the strategy does not
+  // support.
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, const ddp::StrategyOptions& options,
                                              comm::RecordingProcessGroup& group);
 
@@ -160,15 +161,15 @@ class Trainer {
   // Returns the mean loss of this rank's batch in the last step, computed with the weights before the update.
   double loss() const;
 
-  // Returns the number of floating-point operations of forward and backward of `batch`. To count them, runs
-  // forward of the first of the `accumulation_steps` equal parts of `batch`; the operations of backward are
-  // computed from those of forward.
+  // Returns the number of floating-point operations of forward and backward of `batch`. Runs forward of one
+  // of the `accumulation_steps` equal parts of `batch`, and multiplies the count by the number of parts.
+  // Computes the operations of backward from those of forward.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
   // Returns how many bytes in the trainer's own memory a strategy with the properties `traits` needs. These
   // bytes are the trainer's weights and the model's buffers (such as those of batch norms). The trainer's
-  // gradients are added if traits.places_gradients is false, and the optimizer's state if traits.owns_state
-  // is false.
+  // gradients are included if the strategy has no memory for gradients (traits.places_gradients is false).
+  // The optimizer's state is included if the strategy does not own it (traits.owns_state is false).
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
   // Lets the optimizer update the weights with the parameters' current gradients. If the Euclidean norm of
@@ -207,9 +208,9 @@ class Trainer {
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
   std::vector<model::Tensor> losses_;  // loss of each part of the last batch
-  // Maps each process group that was passed to NewStrategy to the group that AnnotateCollectives made from
-  // it. The strategy communicates in the group of AnnotateCollectives, so that each collective is reported to
-  // TrainerOptions::ranges. The map is empty if TrainerOptions::ranges is null.
+  // Maps each process group that was passed to NewStrategy to its wrapper, in which the strategy
+  // communicates. The wrapper (AnnotateCollectives) reports each collective to TrainerOptions::ranges. If
+  // TrainerOptions::ranges is null, there are no wrappers, and the map is empty.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;

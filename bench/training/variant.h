@@ -42,7 +42,7 @@ struct TrainingVariant : Variant {
   const ddp::Traits* traits = nullptr;
   std::string floor = {};  // name of the strategy without communication; costs are measured from its time
   // `values` maps the names of the variant's options to their values. An option that is set to its default
-  // value is not in the map. The three options that set the bucket size are never in the map. If an option
+  // value is not in the map. The bucket size is not in the map, but in the member bucket_bytes. If an option
   // takes words instead of numbers, its value in the map is the word's index in Option::words.
   std::map<std::string, double, std::less<>> values = {};
   int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets

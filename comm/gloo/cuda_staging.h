@@ -19,8 +19,8 @@ void WaitOnHost(const model::CudaEvent& event, std::chrono::milliseconds timeout
 // CudaStaging object.
 class CudaStaging {
  public:
-  // `timeout` limits the time of each copy between GPU and host. The constructor throws CudaError if CUDA
-  // reports an error.
+  // Run throws an exception if a copy between GPU and host takes longer than `timeout`. The constructor
+  // throws CudaError if CUDA reports an error.
   CudaStaging(std::shared_ptr<model::CudaDevice> device, std::chrono::milliseconds timeout);
 
   // Runs the collective that `request` describes: copies its input to host memory, calls `collective` with a

@@ -64,15 +64,16 @@ class Scratch {
 // Returns the first of the eight slots (message tags) that a collective may use. A slot has the collective's
 // sequence number, a hash of the properties that must be equal on all ranks, such as kind and bytes
 // (Signature), and, in its three low bits, the number of one of the collective's streams of messages. If
-// ranks issue different collectives with the same sequence number, the hashes almost always differ. If the
-// hashes differ, gloo delivers no message between the two collectives, and both fail at the timeout.
+// ranks issue different collectives with the same sequence number, their hashes, and so their slots, almost
+// always differ. If the slots differ, gloo delivers no message between the two collectives, and both fail at
+// the timeout.
 uint64_t BaseSlot(const Request& request);
 
-// Runs the collective of `request` on the calling thread. Several threads may run collectives of one mesh
-// concurrently if the sequence numbers differ (modulo 2^32). But collectives that use mesh.short_messages()
-// must run one at a time. RunCollective throws PeerError if communication with another rank fails. If the
-// collective uses mesh.short_messages(), RunCollective throws std::runtime_error if another rank has issued a
-// different collective.
+// Runs the collective of `request` on the calling thread. Several threads may run collectives with different
+// sequence numbers (modulo 2^32) over one `mesh` (connections between ranks) concurrently. But collectives
+// that use mesh.short_messages() must run one at a time. RunCollective throws PeerError if communication with
+// another rank fails. If the collective uses mesh.short_messages(), RunCollective throws std::runtime_error
+// if another rank has issued a different collective.
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch);
 
 // Runs the all-reduce of backend `gloo_own`: gloo's own ring algorithm, which PyTorch's gloo backend also

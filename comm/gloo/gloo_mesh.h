@@ -131,17 +131,17 @@ class GlooMesh {
   std::unique_ptr<ShortMessages> short_messages_;
 };
 
-// Sends messages with the tag `slot` to rank `peer`. The messages arrive in the order of the calls of Send.
+// An Outgoing sends messages with the tag `slot` to rank `peer`. They arrive in the order of the Send calls.
 //
 // If a connection breaks within a message, gloo does not report this to the sender, nor to a receiver that
 // expects no message after this one. Both would wait until the timeout has passed. So an algorithm that sends
 // long messages follows two rules:
 // - The algorithm ends every stream of messages with an empty message, so that a receiver of data always
 //   expects one more.
-// - The algorithm calls Outgoing::Wait only after it has received a confirmation: an empty message that the
-//   peer sends when the peer has received all data. The confirmation may be queued behind messages of another
-//   collective. If the other collective fails, its error handler calls Abort, which ends the wait for the
-//   confirmation.
+// - Before the algorithm calls Outgoing::Wait, which blocks until all messages are sent, it waits for a
+//   confirmation. The confirmation is an empty message that the peer sends when the peer has received all
+//   data. The confirmation may be queued behind messages of another collective. If the other collective
+//   fails, its error handler calls Abort, which ends the wait for the confirmation.
 class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
@@ -161,7 +161,7 @@ class Outgoing {
   int num_pending_ = 0;
 };
 
-// Receives the messages that rank `peer` sends with the tag `slot`.
+// An Incoming receives the messages that rank `peer` sends with the tag `slot`.
 class Incoming {
  public:
   Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);

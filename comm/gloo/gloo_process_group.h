@@ -7,11 +7,11 @@
 
 namespace gradsync::comm {
 
-// Makes the process group of backend "gloo" or "gloo_own", which communicates over gloo's TCP transport.
-// Backend "gloo" uses the algorithms of gloo_collectives.h, and not gloo's own. options.num_threads
-// communication threads run the collectives, so several collectives can progress at one time. A thread that
-// calls Work::Wait may itself run a short collective on CPU tensors that was issued with Waits::kAtOnce. gloo
-// has one more thread, which receives messages and sends some of them.
+// Makes the process group of backend "gloo" or "gloo_own", which communicates over gloo's TCP transport. The
+// collectives of backend "gloo" use gloo's connections, but the algorithms of gloo_collectives.h.
+// options.num_threads communication threads run the collectives, so several collectives can progress at one
+// time. A thread that calls Work::Wait may itself run a short collective on CPU tensors that was issued with
+// Waits::kAtOnce. gloo has one more thread, which receives messages and sends some of them.
 //
 // A collective fails if a wait for a message takes longer than the shortest options.timeout of the ranks, or
 // if a connection breaks. All unfinished and later collectives of this rank then fail, with an error that
@@ -20,9 +20,9 @@ namespace gradsync::comm {
 // fail, and waits for no other rank.
 //
 // Collectives on tensors of a GPU copy these tensors through host memory (comm/gloo/cuda_staging.h). A
-// collective on such tensors starts when the GPU has done the work that was on the compute stream (the CUDA
-// stream of the model's computations) when the collective was issued. Work::Wait blocks the calling thread
-// until the result has been copied to the GPU's memory.
+// collective on tensors of a GPU starts when the GPU has done the work that was on the compute stream (the
+// CUDA stream of the model's computations) when the collective was issued. For a collective on tensors of a
+// GPU, Work::Wait blocks the calling thread until the result has been copied to the GPU's memory.
 //
 // Backend "gloo_own" differs from "gloo" only in its all-reduce, which uses gloo's own ring algorithm
 // (RunOwnAllReduce). The comment of GroupMaker (comm/group_options.h) describes the argument `first_cause`

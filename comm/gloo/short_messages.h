@@ -21,7 +21,7 @@ namespace gradsync::comm {
 // were issued.
 class ShortMessages {
  public:
-  // The largest number of ranks for which a process group of backend gloo uses ShortMessages.
+  // With more than kMaxRanks ranks, a process group of backend gloo sends short messages over gloo, too.
   static constexpr int kMaxRanks = 8;
   static constexpr size_t kMaxBytes = 4 << 10;
 

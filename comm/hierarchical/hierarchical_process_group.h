@@ -27,16 +27,16 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // into chunks. The network carries one chunk while other chunks are reduced within the hosts.
 //
 // In collectives of all ranks, sums and means of bf16 are added up in f32, so that no host's sum is rounded
-// before the hosts' sums are added. An f32 sum has twice the bytes of a bf16 element. So in an all-reduce of
-// bf16 with L ranks on each host, the network carries 2/L of the bytes that backend gloo alone would send
-// between the hosts.
+// before the hosts' sums are added. The hosts send each other these f32 values, which have twice the bytes of
+// bf16 values. So in an all-reduce of bf16 with L ranks on each host, the network carries 2/L of the bytes
+// that backend gloo alone would send between the hosts.
 //
 // The inner backend detects late and lost ranks of this host, and the outer backend those of other hosts. The
-// outer group's timeout is twice options.timeout. So if a rank of another host is late because it waits for a
-// third rank on its own host, the error blames the third rank. ProcessGroup::Allocate returns memory of the
-// inner group; without an inner group, memory of the outer group. If all ranks are on one host, only the
-// inner backend is used. If each of several hosts has one rank, only the outer backend is used. If only one
-// backend is used, error messages name this backend instead of hierarchical.
+// outer group's timeout is twice the inner group's (options.timeout). So if a rank waits for a late rank of
+// its own host, their inner group fails first, and the error blames the late rank. ProcessGroup::Allocate
+// returns memory of the inner group; without an inner group, memory of the outer group. If all ranks are on
+// one host, only the inner backend is used. If each of several hosts has one rank, only the outer backend is
+// used. If only one backend is used, error messages name this backend instead of hierarchical.
 //
 // options.backend_options must contain "inner" and "outer", the names of the two backends. Throws the
 // exceptions that these backends throw when they make a group. Also throws InvalidInput if the hosts have

@@ -37,9 +37,9 @@ struct Slices {
   size_t part_bytes;
 };
 
-// Runs two stages for chunks of a vector: calls start(i) and finish(i) for each chunk i from 0 to count - 1.
-// The calls of start are in rising order of i, and so are those of finish. At any time, at most `depth`
-// chunks have been started and not yet finished.
+// Calls start(i), and later finish(i), for each chunk i of a vector, i from 0 to count - 1. Between start(i)
+// and finish(i), up to `depth` - 1 later chunks are started. The calls of start are in rising order of i, and
+// so are those of finish.
 template <class Start, class Finish>
 void Pipeline(int64_t count, int64_t depth, const Start& start, const Finish& finish) {
   for (int64_t i = 0; i < count + depth - 1; ++i) {

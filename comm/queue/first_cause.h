@@ -68,8 +68,8 @@ class PeerClosed : public PeerError {
 // Ranks that have not joined a job (World::job is null) have no store, so each of them reports only the
 // failure that it has seen itself.
 //
-// Thread-safe. On each rank of backend hierarchical, the whole group, the group within the host and the group
-// between hosts share one FirstCause object.
+// Thread-safe. On each rank of backend hierarchical, the groups of all ranks, of one host and between hosts
+// share one FirstCause object, so that all three report the same first cause.
 class FirstCause {
  public:
   // Read waits up to one second plus `patience` for the notes in which other ranks say why they failed. A
@@ -79,10 +79,9 @@ class FirstCause {
   // Write takes at most six seconds: if the store does not answer by then, the note may be missing. Only the
   // first call on this object writes a note.
   void Write(const std::exception& failure);
-  // Returns the cause of the failure that came first, as far as the ranks' notes tell it. Call Write before
-  // Read. If this rank failed with PeerClosed, Read waits for other ranks' notes for at most one second.
-  // After any other failure, Read waits for these notes for at most one second plus the constructor's
-  // `patience`. If rank 0, which stores the notes, does not answer, Read waits one second longer.
+  // Returns the cause of the failure that came first, as far as the ranks' notes tell it. Before Read, call
+  // Write with this rank's failure. If this failure is a PeerClosed, Read waits at most two seconds for other
+  // ranks' notes. After any other failure, Read waits at most two seconds plus the constructor's `patience`.
   std::string Read();
 
  private:
@@ -97,13 +96,13 @@ class FirstCause {
   // first_, and returns false. Otherwise Follow returns true. Throws JobFailed if the job has failed
   // (Store::Fail), and std::runtime_error if rank 0 cannot be reached.
   bool Follow(Deadline deadline);
-  // Call FindSilent if this rank's note blames another rank whose number is unknown. FindSilent sets the
-  // member first_, the text of the first cause. It reads the other ranks' notes in the order of the ranks'
-  // numbers. If a note blames no rank, first_ becomes "rank N failed: " and the cause in this note of rank N.
-  // If no such note exists, FindSilent looks for the lowest-numbered rank N without a note. If there is such
-  // a rank N, and this rank's own cause starts with "another rank" (kAnotherRank), first_ becomes this cause
-  // with "rank N" in place of "another rank". FindSilent throws JobFailed if a rank has called Store::Fail,
-  // and std::runtime_error if rank 0 cannot be reached.
+  // Call FindSilent if this rank blames another rank for its failure, but does not know which. FindSilent
+  // sets the member first_, the text of the first cause. It reads the other ranks' notes (why they failed) in
+  // the order of the ranks' numbers. If a note blames no rank, first_ becomes "rank N failed: " and the cause
+  // in this note of rank N. If no such note exists, FindSilent looks for the lowest-numbered rank N without a
+  // note. If there is such a rank N, and this rank's own cause starts with "another rank" (kAnotherRank),
+  // first_ becomes this cause with "rank N" in place of "another rank". FindSilent throws JobFailed if a rank
+  // has called Store::Fail, and std::runtime_error if rank 0 cannot be reached.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

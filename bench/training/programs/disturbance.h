@@ -35,14 +35,14 @@ class Disturbance {
   const std::set<std::string>& cpus() const { return cpus_; }
 
   // The sum of ReadNs() over a host's ranks is the CPU time in ns that programs other than the ranks have
-  // used on cpus(). Each rank's term of this sum is minus the CPU time of its own process. The first rank of
-  // each host adds to its term the CPU time that all programs have used on cpus() since the system's start.
+  // used on cpus(). Each rank's ReadNs() subtracts the CPU time of the rank's own process. Only the first
+  // rank of each host adds the CPU time that all programs have used on cpus() since the system's start.
   int64_t ReadNs();
 
   // Returns the CPU time in ns that other programs used on this host's cpus() in each step. Returns an empty
-  // vector if /proc/stat could not be read. For each step, `terms_ns` has one number: the result of this
-  // rank's ReadNs() after the step minus the result before the step. All ranks must call GatherOthersNs, with
-  // `terms_ns` of the same length, because it is a collective.
+  // vector if /proc/stat could not be read. `terms_ns` has, for each step, this rank's ReadNs() after the
+  // step minus its ReadNs() before the step. GatherOthersNs adds up these differences over the ranks of this
+  // host. All ranks must call GatherOthersNs, with `terms_ns` of equal length, because it is a collective.
   std::vector<int64_t> GatherOthersNs(const std::vector<int64_t>& terms_ns);
 
  private:

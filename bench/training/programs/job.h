@@ -34,11 +34,11 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // program ends immediately with an error, unless the strategy lets the ranks' weights differ by design.
 //
 // The time of a step covers Strategy::BeginStep, forward, backward, synchronisation and optimizer. Before
-// each turn, the ranks make their batches, remove old gradients, and wait for each other. What the ranks do
-// before a turn counts in the time of no step.
+// each turn (one or a few training steps of one strategy), the ranks make their batches, remove old
+// gradients, and wait for each other. The time of a step does not include this preparation.
 //
-// In each launch (start of all ranks), each rank calls `alter_task` once, before its first step, with the
-// task that it will train.
+// Before its first step, each rank passes its task (model, batches and settings) to `alter_task`, which may
+// change the task.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const AlterTask& alter_task = {});
 

@@ -14,11 +14,11 @@
 
 namespace gradsync::bench {
 
-// Checks the gradients and weights that strategies compute. The expected gradients are those of one process
-// that trains on the batches of all ranks; every rank computes them itself. The expected weights are those
-// that the optimizer computes from the strategy's gradients after synchronisation, and not from the expected
-// gradients. For a strategy that changes gradients by design (compression), or averages weights only every
-// few steps, the function CheckEquation computes the expected values by the equation in the strategy's paper.
+// A Verifier checks the gradients and weights that strategies compute. The expected gradients are those of
+// one process that trains on the batches of all ranks; every rank computes them itself. The expected weights
+// are those that the optimizer computes from the strategy's own gradients after synchronisation. For a
+// strategy that changes gradients by design (compression), or averages weights only every few steps, the
+// function CheckEquation computes the expected values by the equation in the strategy's paper.
 class Verifier {
  public:
   // All arguments of the constructor must outlive the verifier.
@@ -55,8 +55,8 @@ class Verifier {
   // strategy's check has an equal key, it uses the gradients in reference_ again. If the key differs, the
   // check computes the expected gradients anew. If the number of ranks is a power of two, every ReferenceKey
   // has the `loss_scale` 1, because multiplying the loss by 1 / (number of ranks) then causes no rounding
-  // errors. Otherwise `loss_scale` is Stepper::loss_scale(), the factor by which the loss is multiplied
-  // before backward.
+  // errors. For other numbers of ranks, `loss_scale` is the strategy's own factor for the loss
+  // (Stepper::loss_scale()), so that the expected gradients are rounded like the strategy's.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
