@@ -28,7 +28,7 @@ class CarriedWeights {
   // all-gather of the parameter's bucket. Complete removes these functions.
   void Place();
   // Begins an all-gather of the ranks' parts of the weights (parts()) for each bucket, the first layers'
-  // bucket first. Call Wait before an update writes parts(), because the all-gathers read it.
+  // bucket first. Call Wait before an update writes parts(), because the all-gathers read parts().
   void Gather();
   // Waits for all all-gathers that Gather has begun.
   void Wait();

@@ -69,9 +69,9 @@ class GatheredWeights {
   void BeginPass();
   // Enter(i) says that backward has computed the gradients of bucket i - 1, and will read bucket i next. With
   // n units, in the buckets 0 to n - 1, call Enter(0), Enter(1), ..., Enter(n) in backward. Enter(0) ends
-  // forward. For i > 0, Enter(i) lets other units use the memory of bucket i - 1. Enter(i) can then start the
-  // gather of bucket i + window - 1, if this number is below n. Use(i) waits until the weights of bucket i
-  // are gathered.
+  // forward. For i > 0, Enter(i) lets other units use the memory of bucket i - 1, and then starts the gather
+  // of bucket i + window - 1, if this number is below n. Use(i) waits until the weights of bucket i are
+  // gathered.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 

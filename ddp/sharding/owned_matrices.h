@@ -27,9 +27,9 @@ struct OwnedPlan {
 // `order` as fit into `bucket_bytes` bytes with a padding of at most 10 % of the matrices' elements. If both
 // limits cannot be met, the bucket takes the fewest next matrices with at most 10 % padding, and exceeds
 // `bucket_bytes`. If every number of matrices has more than 10 % padding, the bucket takes all remaining
-// matrices. PlanOwned then merges this last bucket with the buckets directly before it, as few as reduce its
-// padding to at most 10 %. If no merge does so, nothing is merged. PlanPlaced packs the parameters that are
-// not matrices into buckets of their own. All buckets are sorted by the position of their last parameter in
+// matrices. PlanOwned then merges this last bucket with the fewest buckets before it that reduce its padding
+// to at most 10 %. If no merge does so, nothing is merged. PlanPlaced packs the parameters that are not
+// matrices into buckets of their own. All buckets are sorted by the position of their last parameter in
 // `order`.
 OwnedPlan PlanOwned(std::span<model::Parameter* const> order, int num_parts, size_t bucket_bytes);
 
