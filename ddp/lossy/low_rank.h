@@ -41,8 +41,7 @@ class LowRank {
   // Also computes the unsent part E = M - G, where M is the matrix that MakeP has computed.
   void Finish();
 
-  // Sets E, the unsent part of earlier gradients, to 0. Fills Q, a low-rank factor of the gradient, with
-  // random numbers that are equal on all ranks.
+  // Sets the unsent gradient E to 0, and the low-rank factor Q to random numbers, equal on all ranks.
   void Reset();
 
   const model::Tensor& error() const { return error_; }

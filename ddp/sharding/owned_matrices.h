@@ -28,9 +28,8 @@ struct OwnedPlan {
 // limits cannot be met, the bucket takes the fewest next matrices with at most 10 % padding, and exceeds
 // `bucket_bytes`. If every number of matrices has more than 10 % padding, the bucket takes all remaining
 // matrices. PlanOwned then merges this last bucket with the fewest buckets before it that reduce its padding
-// to at most 10 %. If no merge does so, nothing is merged. PlanPlaced packs the parameters that are not
-// matrices into buckets of their own. All buckets are sorted by the position of their last parameter in
-// `order`.
+// to at most 10 %. If no merge does so, nothing is merged. PlanPlaced packs parameters that are not matrices
+// into buckets of their own. All buckets are sorted by the position of their last parameter in `order`.
 OwnedPlan PlanOwned(std::span<model::Parameter* const> order, int num_parts, size_t bucket_bytes);
 
 }  // namespace gradsync::ddp
