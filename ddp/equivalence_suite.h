@@ -283,9 +283,9 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   return {ValuesOf(*model), ReadFrom(*model), grads};
 }
 
-// Trains the model of `graph` with the strategy `tested`, on as many ranks as there are `devices`, one for
-// each rank. Fails unless the weights and the last gradients of all ranks equal those of SingleProcess bit
-// for bit.
+// Trains the model that `graph` describes with the strategy that `tested` describes. There are devices.size()
+// ranks, and rank r uses devices[r]. Fails unless the weights and the last gradients of all ranks equal those
+// of SingleProcess bit for bit.
 inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const std::string& backend,
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());

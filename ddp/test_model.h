@@ -21,11 +21,10 @@
 // index. If the function Scaled has multiplied the loss by a factor, Backward adds factor * (x + 15 floor(w /
 // 16)). For elements with an even index, w is the parameter's value that forward reads; for elements with an
 // odd index, w is the value that backward reads. So if forward has read wrong weights, gradient elements with
-// even indices are wrong; if backward has read wrong weights, those with odd indices are wrong. Without
-// Scaled, all gradient elements are multiples of 15, and their magnitudes are far below 2^24. So f32 sums of
-// gradients, and their means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error. (1/3, 1/5 and 1/6 are
-// rounded, but by so little that their products with a multiple of 15 round to the exact result.) Under
-// gradient descent with a learning rate of 0.5, the weights w stay small, and so do the gradients.
+// even indices are wrong; if backward has read wrong weights, those with odd indices are wrong. Unless Scaled
+// has multiplied the loss, all gradient elements are multiples of 15, and their magnitudes are far below
+// 2^24. So f32 sums of gradients, and their means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error.
+// Under gradient descent with a learning rate of 0.5, the weights w stay small, and so do the gradients.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -64,9 +63,9 @@ class TestModel {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // Returns what one use of the parameter with the index `param` adds to element i of the parameter's
-  // gradient. `weight` is the value of the parameter's element i that this use reads. A factor by which
-  // Scaled multiplies the loss is not included.
+  // Returns the number that Backward adds to element i of the gradient of parameter `param` for one use of
+  // this parameter. `weight` is the value of the parameter's element i that this use reads. If the function
+  // Scaled has multiplied the loss, Backward multiplies the number by Scaled's factor.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
@@ -91,9 +90,9 @@ class TestModel {
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
-  // Returns the loss of a graph that uses the parameters with the indices `uses`, in this order. If rows(i)
-  // returns row numbers, and not nullopt, the parameter uses[i] must have one column. Use i adds zero to this
-  // parameter's gradient outside the rows rows(i), and passes rows(i) to OpGradient::Contribute.
+  // Reads the parameters with the indices `uses`, in this order, and returns a loss for Backward. If rows(i)
+  // returns row numbers, the parameter uses[i] must have one column. For use i, Backward then adds zero to
+  // all rows of the parameter's gradient except rows(i), and passes rows(i) to OpGradient::Contribute.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));

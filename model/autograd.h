@@ -61,9 +61,9 @@ class Var {
                        const std::function<void(Parameter&)>& on_ready,
                        const std::function<void(const Parameter&)>& on_use);
 
-  // Call changed() only for a Var in the list `inputs` of an operation (FromOp). Returns whether the Var's
-  // tensor has been written since this operation read it in forward. changed() detects only writes that
-  // Tensor::Version or Parameter::version counts.
+  // Returns whether the tensor of this Var, an input of an operation, has been written since the operation
+  // read it in forward. Call changed() only for a Var in FromOp's argument `inputs`. changed() detects only
+  // writes that Tensor::Version or Parameter::version counts.
   bool changed() const;
 
   Tensor value_;

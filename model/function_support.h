@@ -41,14 +41,14 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
 }
 
 // The tensor for the gradient of an operation's input, and a flag that says whether a kernel adds to the
-// tensor or overwrites it. A Grad converts to Destination<T*>, the type that kernels take. A Destination<T*>
-// has a pointer to the tensor's elements instead of the tensor.
+// tensor or overwrites it. A Grad converts to Destination<T*>, the type that kernels take, with a pointer to
+// the tensor's elements and the same flag.
 using Grad = Destination<Tensor>;
 
 // If input i of `op` needs a gradient, runs the kernel that the caller's template lambda `make` returns:
 // make.operator()<T>(grad). The kernel must overwrite grad.data with the gradient, or add the gradient to
-// grad.data if grad.accumulate is true. T is the C++ type for the dtype of the tensor `like`. `rows`, if
-// given, is an i32 tensor with the numbers of the rows of input i's gradient that may be nonzero.
+// grad.data if grad.accumulate is true. T is the C++ type for the dtype of the tensor `like`. If `rows`, an
+// i32 tensor of row numbers, is given, the gradient must be zero outside these rows.
 template <class Make>
 void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, const Tensor& rows = {}) {
   const auto write = [&](const Grad& grad) {
@@ -57,12 +57,12 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
   op.Contribute(i, write, rows);
 }
 
-// Computes the gradients of the operation's inputs 0 to N - 1 by the kernel that the caller's template lambda
-// `make` returns: make.operator()<T>(grad_0, ..., grad_(N-1)). The kernel must overwrite grad_i.data with
-// input i's gradient, or add the gradient to grad_i.data if grad_i.accumulate is true. `shared` must be true
-// if several of the inputs 0 to N - 1 may be the same variable, whose gradients are added up in one memory.
-// If `shared` is false, the kernel runs once, for all inputs. If `shared` is true, the kernel runs once for
-// each input that needs a gradient, and computes only this gradient.
+// Runs the kernel that computes the gradients of the inputs 0 to N - 1 of the operation `op`. The caller's
+// template lambda `make` returns the kernel: make.operator()<T>(grad_0, ..., grad_(N-1)). T is the C++ type
+// for the dtype of `like`. The kernel must overwrite grad_i.data with input i's gradient, or add the gradient
+// to grad_i.data if grad_i.accumulate is true. If several inputs may be the same variable, `shared` must be
+// true: the kernel then runs once for each input that needs a gradient, and computes only this gradient. If
+// `shared` is false, the kernel runs once, for all inputs.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {

@@ -16,7 +16,7 @@ namespace gradsync::comm {
 // InvalidInput, which names the backend, if one of them is out of its range.
 void CheckOptions(std::string_view backend, const GroupOptions& options);
 
-// Runs a collective in a process group of one rank: copies the input, if there is one, to the output.
+// Runs a collective of a group of one rank: copies the input to the output, or, for a barrier, does nothing.
 void RunAlone(const Request& request);
 
 // Computes the output of the collective `request` on rank `rank` from the inputs of all ranks, and writes the

@@ -29,11 +29,11 @@ struct RequestQueueOptions {
   // Only backend hierarchical sets the function `divide`; other backends leave it empty. `divide` divides a
   // request into requests to the group within a host and the group between hosts, and returns the Work that
   // ends when these requests have ended. A queue with `divide` has no communication threads (threads that run
-  // requests), and never calls `run`. RequestQueue::Issue calls `divide`, unless the queue has failed.
+  // requests), and never calls `run`.
   std::function<Work(const Request& request)> divide = {};
-  // `num_threads` is the number of communication threads, which run the queue's requests. But a queue with
-  // the function `divide` has no communication threads, whatever num_threads is. At most num_threads requests
-  // run at one time, on communication threads and on callers' threads in Work::Wait together.
+  // If the function `divide` is empty, the queue has `num_threads` communication threads, which run its
+  // requests. At most num_threads requests run at one time, on communication threads and on callers' threads
+  // in Work::Wait together.
   int num_threads = 1;
   // `run` is the backend's function that runs a request to its end; it throws an exception if the request
   // fails. `thread` is the number, from 0, of the communication thread that calls this function, or kCaller
@@ -50,12 +50,12 @@ struct RequestQueueOptions {
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
   // `begin` is a function that a backend may set to choose the thread that runs `request`. If `begin` returns
-  // false, a communication thread should run the request. RequestQueue::Issue calls `begin` only if no other
-  // request is unfinished, the queue has not failed, and the request can start at once: its function
-  // Request::prepare is empty, and the collective Request::after has ended. `begin` may itself run the first
-  // part of the request, such as copying this rank's input to memory that other ranks read. If `begin`
-  // returns true, Issue wakes no communication thread: the thread that calls Work::Wait runs the request,
-  // unless a communication thread starts it earlier.
+  // false, RequestQueue::Issue wakes a communication thread to run the request. If `begin` returns true,
+  // Issue wakes no communication thread: the thread that calls Work::Wait runs the request, unless a
+  // communication thread starts it earlier. Issue calls `begin` only if no other request is unfinished, the
+  // queue has not failed, and the request can start at once: its function Request::prepare is empty, and the
+  // collective Request::after has ended. `begin` may itself run the first part of the request, such as
+  // copying this rank's input to memory that other ranks read.
   std::function<bool(const Request& request)> begin = {};
   // If waiters_help is true, a thread in Work::Wait runs queued requests, in order, until the request for
   // which it waits is done or no further request can start (none is queued, or num_threads requests are
@@ -65,9 +65,9 @@ struct RequestQueueOptions {
 };
 
 // Returns options for the queue of a backend; the caller must still set the functions `run` and `abort`, and
-// may set `begin`. If `first_cause` is null, the options get a new FirstCause, and their member `is_part` is
-// false. Otherwise the options get `first_cause`, and `is_part` is true: the process group is then inside a
-// group of backend hierarchical.
+// may set `begin`. `first_cause` is the object that finds the rank that failed first. If it is null, the
+// options get a new one. Otherwise is_part is true: this process group is inside a group of backend
+// hierarchical.
 RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
                                      std::shared_ptr<FirstCause> first_cause);
 
@@ -95,8 +95,8 @@ class RequestQueue {
   // Makes all unfinished and later requests fail because `operation`, a collective or an allocation, failed
   // with `exception`. Writes a note about the failure for the other ranks (FirstCause::Write), and then calls
   // RequestQueueOptions::abort. Returns the cause for error messages: the failure of the rank that failed
-  // first. If RequestQueueOptions::is_part is true, Fail returns exception.what() instead. If this queue
-  // failed or was aborted before, Fail only returns that earlier cause.
+  // first. But if is_part is true (the group is inside a group of backend hierarchical), Fail returns
+  // exception.what(). If this queue failed or was aborted before, Fail only returns that earlier cause.
   std::string Fail(std::string_view operation, const std::exception& exception);
 
  private:

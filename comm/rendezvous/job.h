@@ -52,11 +52,11 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 // rank 0 listens on loopback if all ranks are on its host (world.local_size equals world.size). With ranks on
 // several hosts, rank 0 listens at the address by which other hosts most likely reach this host (OwnAddress).
 // The other ranks connect to rank 0. The two sides of a connection prove to each other that they know the
-// job's secret (comm/rendezvous/protocol.h). After this proof, rank 0 compares each rank's settings (the
-// constructor's `terms`) with its own settings. Rank 0 rejects a process whose job has another name or secret
-// than the job of rank 0. It also rejects a process that joins with the number of a rank whose process is
-// still connected. With file:///directory, a process may have read an outdated file, which an earlier process
-// of rank 0 wrote. Rank 0 tells a process with an outdated file to read the file again and to connect again.
+// job's secret (comm/rendezvous/protocol.h). Rank 0 then compares each rank's settings (`terms`) with its
+// own, and the constructor throws if they differ. Rank 0 rejects a process whose job has another name or
+// secret than the job of rank 0. It also rejects a process that joins with the number of a rank whose process
+// is still connected. With file:///directory, a process may have read an outdated file, which an earlier
+// process of rank 0 wrote. Rank 0 tells a process with an outdated file to read it again.
 class Job {
  public:
   // The constructor returns when all ranks have joined the job. Throws InvalidInput if the url
@@ -87,10 +87,10 @@ class Job {
   void Serve(const Place& place, const std::string& host, const Terms& terms);
   void Enter(const Place& place, const std::string& host, const Terms& terms);
   std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
-  // Returns whether another process already serves as rank 0 at `place` (the rendezvous); it may be rank 0 of
-  // an earlier start of this job that has not ended. Throws Refused if the other process has another job name
-  // or secret. Also throws Refused if another process still serves at `place` one second after HasRank0 first
-  // returned true.
+  // Returns whether another process already serves as rank 0 at `place` (the rendezvous); for example rank 0
+  // of an earlier start of this job. Throws Refused if the other process has another job name or secret. Also
+  // throws Refused if another process is still rank 0 at `place` one second after HasRank0 first returned
+  // true.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
 

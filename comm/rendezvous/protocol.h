@@ -63,10 +63,10 @@ inline constexpr size_t kMaxKeyBytes = 256;
 std::string Pack(const std::vector<std::string>& list);
 std::optional<std::vector<std::string>> Unpack(std::string_view text);
 
-// A connection between rank 0 and one other process, which carries frames (type and payload). Send and
-// Receive throw std::runtime_error if the deadline passes before they are done, or if the connection is lost;
-// the exception's message always calls the other process "rank 0". After Send has thrown, later calls of Send
-// throw too, but Receive still works.
+// A Channel is a connection between rank 0 and one other process. A Channel sends and receives frames, each
+// with a type and a payload. Send and Receive throw std::runtime_error if the deadline passes before they are
+// done, or if the connection is lost; the exception's message always calls the other process "rank 0". After
+// Send has thrown, later calls of Send throw too, but Receive still works.
 class Channel {
  public:
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // a non-blocking socket
@@ -90,16 +90,16 @@ class Channel {
 
 // Returns the HMAC-SHA256 of `text`, keyed with `key`, in hexadecimal digits.
 std::string ComputeMac(const std::string& key, const std::string& text);
-// Returns whether two MACs are equal. The time of the comparison does not depend on where the two MACs first
-// differ.
+// Returns whether two message authentication codes (results of ComputeMac) are equal. The time of the
+// comparison does not depend on where the two codes first differ.
 bool IsSameMac(const std::string& a, const std::string& b);
 
 // Returns the HMAC by which rank 0 proves to a client that rank 0 knows `secret`. `hello` is the payload of
 // the first frame (kHello), which the client has sent. `nonce` is the random number that rank 0 has chosen
 // for this connection.
 std::string ProofOfRank0(const std::string& secret, const std::string& hello, const std::string& nonce);
-// Returns the HMAC by which a rank other than rank 0 proves to rank 0 that it knows `secret`. `rest` is the
-// payload of this rank's request to join (kJoin), without its first field, which is this HMAC.
+// Returns the HMAC by which a rank other than rank 0 proves to rank 0 that it knows `secret`. The HMAC also
+// covers `rest`: the rank's request to join (kJoin) without its first field, the HMAC.
 std::string ProofOfRank(const std::string& secret, const std::string& hello, const std::string& nonce,
                         const std::string& rest);
 

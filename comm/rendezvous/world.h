@@ -10,8 +10,8 @@ namespace gradsync::comm {
 
 class Job;
 
-// Returns the number by which error messages name rank `index` of a world: members[index] (see
-// World::members), or `index` itself if there are no members.
+// Returns the number by which error messages name rank `index` of a world. It is members[index], the rank's
+// number in the whole job, or `index` if `members` is empty.
 inline int MemberName(const std::vector<int>& members, int index) {
   return members.empty() ? index : members[static_cast<size_t>(index)];
 }
@@ -37,14 +37,14 @@ struct World {
   // If this world is a part of a larger world (PartOf), the numbers of this world's ranks in the whole job;
   // else empty. Error messages use these numbers.
   std::vector<int> members{};
-  // The job that the ranks have joined. If this pointer is null, the ranks form a new job for every process
-  // group.
+  // The Job object through which this process is connected to the other ranks. If this pointer is null, each
+  // process group makes its own Job.
   std::shared_ptr<Job> job{};
 
   int NameOf(int index) const { return MemberName(members, index); }
-  // launched_by_self: this program started its ranks by LaunchSelf. launched_by_other: another launcher, such
-  // as torchrun, started them. launched_by_self and launched_by_other are both false for a process that no
-  // launcher has started.
+  // launched_by_self() returns whether this program started its ranks by LaunchSelf. launched_by_other()
+  // returns whether another launcher, such as torchrun, started the ranks. Both functions return false in a
+  // process that no launcher has started.
   bool launched_by_self() const { return launcher == "self"; }
   bool launched_by_other() const { return !launched_by_self() && launcher != "none"; }
 };

@@ -51,9 +51,9 @@ class SharedBuffers {
 // of this class.
 //
 // Each rank begins a collective by writing a notice to shared memory: a description of the collective. Each
-// rank compares the notices of all ranks with that of rank 0. If a notice describes another collective than
-// the notice of rank 0, the collective fails. Each rank has memory for two notices, and overwrites the older
-// one only when all ranks have read it. The inputs are exchanged in one of three ways:
+// rank checks that the notices of all ranks describe the same collective; if not, Run throws
+// std::runtime_error. Each rank has memory for two notices, and overwrites the older one only when all ranks
+// have read it. The inputs are exchanged in one of three ways:
 // - Each rank copies a short input into its notice (its description of the collective), and computes its own
 //   output from the inputs in all notices. An input is short if the bytes of this rank's input or output,
 //   whichever is larger, times the number of other ranks are at most 64 KiB, or 8 KiB if the input is in a
@@ -96,11 +96,10 @@ class ShmCollectives {
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);
   void CheckSame() const;
-  // PublishedInputs and SharedInputs return the addresses at which this process reads the ranks' inputs to
-  // the current collective: element r is the address of rank r's input. PublishedInputs returns addresses in
-  // the notices (descriptions of the collective, with short inputs), or nullopt if an input is not in its
-  // rank's notice. SharedInputs returns addresses in a shared buffer, or nullopt if the inputs are not all in
-  // the same shared buffer.
+  // PublishedInputs finds the ranks' inputs in their notices (descriptions of the collective, with short
+  // inputs), and SharedInputs finds them in a shared buffer. Element r of the result is the address of rank
+  // r's input. PublishedInputs returns nullopt if an input is not in its rank's notice. SharedInputs returns
+  // nullopt if the inputs are not all in one shared buffer.
   std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 

@@ -34,7 +34,7 @@ inline std::string ConformanceName(const testing::TestParamInfo<ConformanceParam
 
 class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
  public:
-  // Inside OnAllRanks, returns the device of the calling rank's thread; elsewhere the CPU.
+  // Returns the device of the rank that runs on the calling thread, or the CPU if no rank does.
   static const model::DevicePtr& here() { return here_; }
   // If this process is one rank of a job of several processes, that job's world; if empty, all ranks are
   // threads of this process.

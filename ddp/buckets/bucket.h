@@ -27,7 +27,8 @@ struct Bucket {
   // collective's tensor holds the bucket's gradients in bf16.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
-  // The number of hosts if the ranks send the bucket through a comm::HostGroup; else 1. The collectives of a
+  // `num_hosts` is 1 unless the ranks send the bucket through a comm::HostGroup. With a HostGroup, num_hosts
+  // is the number of hosts, which SentBytes needs to count the bytes that ranks send. The collectives of a
   // HostGroup exchange data only between the ranks of one host, with one exception: after a reduce-scatter
   // within each host, the ranks of different hosts that have the same part of the result all-reduce this
   // part.
@@ -51,11 +52,11 @@ struct Bucket {
   }
 };
 
-// Returns how many bytes each rank must send at least, on average, in a collective of p = world_size /
-// num_hosts ranks: (p - 1) / p * bytes for a reduce-scatter, all-gather or broadcast, and
-// 2 (p - 1) / p * bytes for an all-reduce. `bytes` is the size of an all-gather's output on one rank, or of
-// another collective's input. With several hosts, the result for a reduce-scatter includes the all-reduce of
-// its parts between the hosts.
+// Returns how many bytes each rank must send at least, on average, in a collective of p ranks. p is
+// world_size / num_hosts: the number of ranks of each host if num_hosts is above 1. The result is `bytes`
+// times (p - 1) / p for a reduce-scatter, all-gather or broadcast, and twice as much for an all-reduce.
+// `bytes` is the size of an all-gather's output on one rank, or of another collective's input. If num_hosts
+// is above 1, the result for a reduce-scatter includes the all-reduce of its parts between hosts.
 double SentBytes(comm::Collective collective, double bytes, int world_size, int num_hosts = 1);
 
 // The buckets that the ranks send, in the order in which they send them. A parameter is in several buckets if
@@ -86,7 +87,7 @@ struct BucketLimits {
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
 
 // Returns a plan with one bucket for each list of parameters in `units`. All parameters in one element of
-// `units` must have the same dtype. In its bucket, each gradient starts at a multiple of kLineBytes.
+// `units` must have the same dtype. Each gradient starts on a cache line of its bucket.
 BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 
 // Returns a plan of PlanBuckets in which each gradient starts on a cache line of its bucket, because kernels
@@ -97,9 +98,10 @@ BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_by
                       bool small_last);
 
 // Adds to `plan` a bucket with only `param`. The new bucket's collective is an all-gather, and its member
-// Bucket::messages_bytes becomes `messages_bytes`. `order` lists `param` and all parameters of `plan`. The
-// parameters of `plan` must be in its buckets in the same order as in `order`. The new bucket comes directly
-// before the first bucket whose last parameter is after `param` in `order`, or, if there is none, at the end.
+// Bucket::messages_bytes becomes `messages_bytes`. `order` determines the new bucket's place, and must
+// contain `param` and all parameters of `plan`. The buckets must list the parameters of `plan` in the same
+// order as `order`. The new bucket comes directly before the first bucket whose last parameter is after
+// `param` in `order`, or, if there is none, at the end.
 void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model::Parameter* const> order,
                  BucketPlan& plan);
 
@@ -127,8 +129,7 @@ std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGrou
 // sends the buckets one after the other.
 model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group);
 // MakeStorage returns one zeroed tensor for all buckets of a plan. PlaceBuffers returns a view of this tensor
-// for each bucket; each view starts on a cache line. For a plan of PlanPlaced, the tensor's size does not
-// depend on the order of the parameters.
+// for each bucket; each view starts on a cache line.
 model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
 // Returns a buffer for each bucket; all buffers are views of one zeroed tensor. A bucket's buffer may overlap

@@ -46,9 +46,9 @@ class TouchedRows {
   // rows of the gradient that were touched in this step, or says that the whole gradient must be sent. Call
   // Send when backward has completed the gradient.
   comm::Work Send();
-  // Finish sets the parameter's gradient to its sum over ranks. Call Finish when the all-gather that Send
-  // started is done. If the message of any rank says that the whole gradient must be sent, Finish all-reduces
-  // the parameter's whole gradient, and throws CollectiveError if this all-reduce fails.
+  // Finish adds up the rows in the messages of all ranks, and writes the sums to the parameter's gradient.
+  // Call Finish when the all-gather that Send started is done. If any rank's message says that the whole
+  // gradient must be sent, Finish all-reduces it, and throws CollectiveError if the all-reduce fails.
   void Finish();
 
  private:

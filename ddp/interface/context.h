@@ -30,12 +30,12 @@ struct StrategyOptions {
   // For tests on the CPU: if true, the strategy `zero3` overwrites gathered weights with NaN when it no
   // longer needs them, so that a test notices a later read.
   bool spoil_weights = false;
-  // If true, the caller promises that no other code trains the parameters of the strategy made with these
-  // options. The caller keeps this promise until the strategy is destroyed or Strategy::Reset is called. If
-  // is_alone is true, a strategy that shards the weights, or keeps them in memory shared by ranks, may free
-  // the parameters' own CPU memory. The weights in the freed memory are lost, so the caller must write the
-  // weights again after Reset. The parameters hold the trained weights after the strategy is destroyed, if
-  // the caller has called CompleteValues after the strategy's last step.
+  // If is_alone is true, the caller promises that only the strategy made with these options trains its
+  // parameters. The caller keeps this promise until the strategy is destroyed or Strategy::Reset is called.
+  // If is_alone is true, a strategy that shards the weights, or keeps them in memory shared by ranks, may
+  // free the parameters' own CPU memory. The weights in the freed memory are lost, so the caller must write
+  // the weights again after Reset. The parameters hold the trained weights after the strategy is destroyed,
+  // if the caller has called CompleteValues after the strategy's last step.
   bool is_alone = false;
   // The strategy's options, by name; missing options have their defaults. MakeStrategy throws InvalidInput
   // for names and values that Traits::options does not allow.

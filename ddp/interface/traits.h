@@ -90,7 +90,7 @@ class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
 
-// The properties of a strategy. The properties tell benchmarks and tests how to run and check the strategy.
+// The properties of a strategy, listed below, tell benchmarks and tests how to run and check it.
 struct Traits {
   std::string_view name;     // name of the strategy in files, flags and records
   int position = 0;          // position in lists, which begin with the simplest strategy
@@ -120,16 +120,16 @@ struct Traits {
   // A function that returns the memory of the strategy's buffers that gradient_copies does not count, divided
   // by the memory of all gradients. The argument `largest_unit` is the number of elements of the largest unit
   // (group of parameters that are gathered together), divided by that of the model. If the pointer
-  // more_copies is null, gradient_copies counts all buffers.
+  // more_copies is null, gradient_copies counts all buffers of the strategy.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The options that users can set in StrategyOptions::values; bucket_bytes is not one of them.
   std::span<const Option> options = {};
-  // A function that returns how many times a rank gathers a weight in a step of one forward and backward, on
-  // average over all weights. Do not call the function if the ranks have the weights in shared memory,
-  // because ranks then gather no weights. The argument `units` has the sizes of the groups of parameters that
-  // are gathered together (StrategyContext::units), in forward order. A group's size is its number of
-  // elements, divided by the model's. If the pointer `gathers` is null and shards_state is true, a rank
-  // gathers each weight once per step.
+  // A function that returns how many times a rank gathers a weight from the other ranks in one step. The step
+  // has one forward and one backward, and the result is the mean over all weights. Do not call the function
+  // if the ranks have the weights in shared memory, because ranks then gather no weights. The argument
+  // `units` has the sizes of the groups of parameters that are gathered together (StrategyContext::units), in
+  // forward order. A group's size is its number of elements, divided by the model's. If `gathers` is null, a
+  // rank of a strategy with shards_state gathers each weight exactly once per step.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // A function that makes the strategy's Reference (ddp/lossy/reference.h), which computes the gradients or
   // weights that the strategy must have. Tests and benchmarks compare the strategy's gradients or weights

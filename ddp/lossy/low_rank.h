@@ -24,9 +24,9 @@ class LowRank {
     return min_compression_ * static_cast<double>(rank_ * (rows_ + columns_)) >=
            static_cast<double>(param_->numel());
   }
-  // Makes the factor P (PlaceP) or Q (PlaceQ), which ranks send for the gradient, a view of `storage` from
-  // element `offset` on. Before the first MakeP, call PlaceP, then PlaceQ, and then Reset, which fills Q with
-  // random numbers. If is_whole() is true, the gradient is sent whole, without Q: do not call PlaceQ.
+  // The ranks send the matrices P and Q, whose product P Q' approximates the gradient. PlaceP makes P, and
+  // PlaceQ makes Q, a view of `storage` from element `offset` on. Before the first MakeP, call PlaceP, then
+  // PlaceQ, and then Reset. If is_whole() is true, do not call PlaceQ.
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
@@ -37,11 +37,11 @@ class LowRank {
   // transpose of the matrix M that MakeP has computed. The caller then averages Q over ranks. If P is bitwise
   // equal on all ranks, the orthonormalised P is also bitwise equal.
   void MakeQ();
-  // Computes the new gradient G = P Q', where Q' is the transpose of the averaged Q, and the unsent part E =
-  // M - G.
+  // Computes the new gradient G = P Q' from the averaged low-rank factors P and Q (Q' is the transpose of Q).
+  // Also computes the unsent part E = M - G, where M is the matrix that MakeP has computed.
   void Finish();
 
-  // Sets the unsent part E to 0, and the factor Q to random numbers that are equal on all ranks.
+  // Sets the unsent gradient E to 0, and the low-rank factor Q to random numbers, equal on all ranks.
   void Reset();
 
   const model::Tensor& error() const { return error_; }

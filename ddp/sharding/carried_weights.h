@@ -27,13 +27,13 @@ class CarriedWeights {
   // also sets functions (Parameter::SetOnRead) that make each read of a parameter wait for the latest
   // all-gather of the parameter's bucket. Complete removes these functions.
   void Place();
-  // Begins an all-gather of parts() for each bucket, the first layers' bucket first. Call Wait before an
-  // update writes parts(), because these all-gathers read parts().
+  // Begins an all-gather of the ranks' parts of the weights (parts()) for each bucket, the first layers'
+  // bucket first. Call Wait before an update writes parts(), because the all-gathers read parts().
   void Gather();
   // Waits for all all-gathers that Gather has begun.
   void Wait();
-  // Waits for all all-gathers that Gather has begun, and removes the functions that Place has set by
-  // Parameter::SetOnRead.
+  // Waits for all all-gathers that Gather has begun. Later reads of parameters do not wait: Complete removes
+  // the functions that Place has set.
   void Complete();
 
  private:

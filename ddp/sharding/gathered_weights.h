@@ -65,13 +65,13 @@ class GatheredWeights {
   // After BeginStep, a read of a parameter (Parameter::ForwardValue) waits for the gather of its bucket.
   void BeginStep();
   // Begins a pass (forward and backward), whose forward gathers each unit anew. Parameter::ForwardValue may
-  // be called in forward, from BeginPass to Enter(0), but not in backward.
+  // be called only in forward, which ends with the call Enter(0).
   void BeginPass();
-  // With n units, one in each of the buckets 0 to n - 1, call Enter(0), Enter(1), ..., Enter(n) in backward.
-  // Call Enter(i) when backward has computed the gradients of bucket i - 1, and before it reads bucket i.
-  // Enter(0) ends forward. For i > 0, Enter(i) lets other units use the memory of bucket i - 1. If i > 0 and
-  // i + window - 1 < n, Enter(i) then starts the gather of bucket i + window - 1. Use(i) waits until the
-  // weights of bucket i are gathered.
+  // Enter(i) says that backward has computed the gradients of bucket i - 1, and will read bucket i next. With
+  // n units, in the buckets 0 to n - 1, call Enter(0), Enter(1), ..., Enter(n) in backward. Enter(0) ends
+  // forward. For i > 0, Enter(i) lets other units use the memory of bucket i - 1, and then starts the gather
+  // of bucket i + window - 1, if this number is below n. Use(i) waits until the weights of bucket i are
+  // gathered.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 

@@ -14,8 +14,8 @@ namespace gradsync::ddp {
 // multiple of the number of ranks, so that all ranks have parts of equal size.
 void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
 // Packs the parameters into buckets, in the reverse of their order in forward, and pads the buckets so that
-// all ranks have parts of equal size. `traits` describes the strategy; its list Traits::options must contain
-// kSmallFirst and kSmallLast.
+// all ranks have parts of equal size. The list traits.options must contain kSmallFirst and kSmallLast, which
+// limit the sizes of the first and last buckets.
 BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 
 // The base class of strategies for gradient synchronisation in which each rank updates one part of every
@@ -30,8 +30,8 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 //
 // If the constructor's argument `in_common` is true, and the ranks can share memory
 // (ProcessGroup::AllocateShared), the ranks keep one common copy of the weights in shared memory, and gather
-// no weights. With a common copy, Update waits at two barriers. After the first barrier, no rank reads the
-// old weights any more. After the second, all ranks have written their parts of the new weights.
+// no weights. With a common copy, Update waits until no rank reads the old weights any more, and writes this
+// rank's part of the new weights. Update then waits until all ranks have written their parts.
 //
 // MakeSharded can make a strategy that divides each bucket among the ranks of a host, and not among all
 // ranks: `group_` is then a comm::HostGroup of this host's ranks, and every host has all parts of the weights
@@ -58,16 +58,16 @@ class ShardedStrategy : public OverlappedBuckets {
   bool places_values() const override { return !values_.empty(); }
   // Returns the collectives of the last step: one reduce-scatter of each bucket in each pass (micro-batch),
   // and one all-gather of each bucket after the last pass. If ranks keep a common copy of the weights, there
-  // are no all-gathers. Barriers are not listed.
+  // are no all-gathers.
   BucketPlan plan() const override;
 
   // Makes this object the owner of `group`, the process group to which the constructor got a reference.
   void OwnGroup(std::unique_ptr<comm::ProcessGroup> group) { owned_group_ = std::move(group); }
 
  protected:
-  // The argument `plan` lists the buckets in the order in which gradients are reduced. Each bucket must be
-  // padded (PadToParts). If `in_common` is true, ranks that can share memory keep one common copy of the
-  // weights in shared memory.
+  // The argument `plan` lists the buckets in the order in which gradients are reduced. The caller must have
+  // padded each bucket by PadToParts, so that it has one part of equal size for each rank. If `in_common` is
+  // true, ranks that can share memory keep one common copy of the weights in shared memory.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common = true);
   // Each direct subclass of ShardedStrategy must call SetParts at the end of its constructor. The strategy
   // keeps this rank's parts of the gradients in the tensors of the argument `own_grads`, one for each bucket.
@@ -80,8 +80,8 @@ class ShardedStrategy : public OverlappedBuckets {
                 std::vector<model::Tensor> own_values = {});
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
   // Returns whether BeginStep has been called since the constructor or the last Reset. After BeginStep, the
-  // current weights are not in the parameters' own memory if ranks keep a common copy of the weights
-  // (values_) or the strategy keeps this rank's parts of the weights in own_values_.
+  // current weights may be outside the parameters' own memory: in values_ (the ranks' common copy) or in
+  // own_values_ (this rank's parts).
   bool has_begun() const { return has_begun_; }
   // Returns the number of passes (micro-batches) that EndPass has ended in this step. The caller does not
   // call EndPass for the last pass of a step.

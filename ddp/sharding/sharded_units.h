@@ -19,15 +19,15 @@ namespace gradsync::ddp {
 // not overlap; the buffers of units that are not consecutive may overlap.
 //
 // All ranks reduce the gradients of all units in the same order, even if a rank's forward does not use some
-// parameters. When backward has finished with a unit, the strategy sets those gradients of the unit to zero
-// that this rank has not computed.
+// parameters. Before a unit's reduce-scatter, a rank sets to zero the gradients of the unit that its backward
+// has not computed.
 class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
   // The function model::Backward calls OnUse before it reads `param`. OnUse waits until the weights of the
   // parameter's unit (group of parameters) are gathered from all ranks. Throws std::logic_error if backward
-  // has already reached a unit that comes before the parameter's unit in forward.
+  // has already gone on from the parameter's unit to the next unit.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }

@@ -16,8 +16,8 @@ std::string SixDigits(double number);
 std::string Concatenate(std::initializer_list<std::string_view> texts);
 std::string Tuple(const std::vector<int64_t>& numbers);
 
-// This header does not include Abseil's StrCat: most source files include this header, directly or through
-// others, and with StrCat each of them would take about 0.4 s longer to compile.
+// Join uses TextOf instead of Abseil's StrCat: StrCat would make each file that includes this header take
+// about 0.4 s longer to compile.
 template <class Part>
 auto TextOf(const Part& part) {
   if constexpr (std::convertible_to<const Part&, std::string_view>)

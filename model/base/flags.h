@@ -161,8 +161,8 @@ class FlagTable {
   bool help_requested() const { return help_requested_; }
   bool given(std::string_view name) const;
   // Refuse throws InvalidInput if the command line has a flag whose name is in `names`, or a flag of one of
-  // the categories `marks`. RefuseAllBut throws InvalidInput if the command line has a flag of none of the
-  // categories `marks`. The message is "--NAME: " and `reason`, such as "has no effect with --trace".
+  // the categories `marks`. RefuseAllBut throws InvalidInput if the command line has any flag that is in none
+  // of the categories `marks`. The message is "--NAME: " and `reason`, such as "has no effect with --trace".
   void Refuse(const std::vector<std::string_view>& names, std::string_view reason) const;
   void Refuse(FlagMarks marks, std::string_view reason) const;
   void RefuseAllBut(FlagMarks marks, std::string_view reason) const;
