@@ -1,7 +1,6 @@
 """Defines the interface of objects that a Recorder, which times the steps of a training script,
 informs about its progress. The command `record` gives an object with this interface to its
-Recorder. In a notebook, a Recorder needs no Observer, because the training loop reads
-Recorder.done.
+Recorder.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
     """Returns the costs of all-reduces, from the times that osu_allreduce has printed in `lines`.
     The number of ranks is that of a line with the command that started osu_allreduce or, without
     such a line, `world_size`. Raises Refused if `lines` has no row of measurements, or if times for
-    one size differ by a factor of more than 1.5. Also raises Refused if commands name different
-    numbers of ranks, or if there is only one rank."""
+    one size differ by a factor of more than 1.5. Also raises Refused if `lines` has commands that
+    start osu_allreduce with different numbers of ranks, or if the number of ranks is 1."""
     rows = list(_rows_of(lines))
     costs = [_cost_of(row) for row in rows]
     told = {ranks for ranks in map(_ranks_of, lines) if ranks}

@@ -47,8 +47,8 @@ class OwnWork:
         """Ends the rank's process with one line of error, because `check` cannot check what the
         rank does next.
 
-        `first_rank`: the rank that prints its line of error at once. Other ranks that call refuse()
-        wait some seconds, in which torchrun usually ends them.
+        `first_rank`: the rank that prints its line of error at once. Each other rank that calls
+        refuse() waits some seconds before it prints; torchrun usually ends it earlier.
         """
         where = place(otherwise=self.place)
         further = " further" if self._found() == Status.DIFFERS else ""

@@ -40,21 +40,21 @@ class StepParts:
 
 @dataclass(frozen=True)
 class Variation:
-    """How much of the time in which a rank does not compute in a step is communication, and how
-    much is waiting for slower ranks.
+    """Of the time in which a rank does not compute in a step: the fraction that is communication,
+    and the fraction that is waiting for slower ranks.
 
     `rank_s`: the mean time for which a rank computes in a step, without copies of gradients and
     broadcasts of weights. `equal_step_s`: the time of a step if all ranks were equally fast: a mean
     over simulated steps, in each of which all ranks take the same recorded step. `varying_step_s`:
     the predicted time of a step of ranks whose computation varies like that of the recorded ranks.
-    Ranks that were not recorded are assumed to vary independently of all others.
-    `communication_part` and `waiting_part`: fractions of the lost time, which is varying_step_s -
-    rank_s. The two fractions add up to 1, and are None if no time is lost. `communication_part`
-    includes the time of copies of gradients and of broadcasts of weights. `correlation`: how the
-    computation times of two recorded ranks of one host correlate in the same steps: the mean over
-    pairs of ranks. If this mean is near 1, the ranks were slow in the same steps, for example
-    because their host was busy. `correlation` is None if ranks ran on several hosts, if fewer than
-    two ranks or two steps were recorded, or if computation times do not vary from step to step.
+    Ranks that were not recorded are assumed to vary independently of all others. A rank does not
+    compute for varying_step_s - rank_s in a step. `communication_part` and `waiting_part`: the
+    fractions of this time that are communication and waiting. The two fractions add up to 1; both
+    are None if varying_step_s is at most rank_s. `communication_part` includes copies of gradients
+    and broadcasts of weights. `correlation`: how the computation times of two recorded ranks of one
+    host correlate in the same steps: the mean over pairs of ranks. If this mean is near 1, the
+    ranks were slow in the same steps. `correlation` is None if ranks ran on several hosts, if fewer
+    than two ranks or two steps were recorded, or if computation times do not vary between steps.
     """
 
     rank_s: float

@@ -401,7 +401,8 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns each rank's steps in recorded rounds where _is_like_ddp() accepts rank 0's step."""
+    """Returns, for each rank, the recorded steps that copied and all-reduced all gradients as DDP
+    does, with the moments at which the gradients of each bucket were ready."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -420,8 +421,8 @@ def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[lis
 
 
 def _is_like_ddp(step: Step, total_bytes: int) -> bool:
-    """Returns whether the step is a probe that all-reduced all gradients uncast, or a probe that
-    sent nothing because only one rank was recorded."""
+    """Returns whether the step copied gradients into a buffer and, if there are several ranks, then
+    all-reduced all gradients in their own dtypes."""
     if step.mode is not StepMode.PROBE:
         return False
     sent = step.collectives
@@ -452,9 +453,8 @@ def _own_s(step: Step) -> float:
 
 def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
     """Returns the seconds that it takes to add all gradients of a pass to those of earlier passes.
-
-    The addition is assumed to take as long as the recorded casts of gradients to bf16 and back. If
-    no casts were recorded, it is assumed to take as long as copying the gradients to a buffer.
+    This is assumed to take as long as casting the gradients to bf16 and back. If no casts were
+    recorded, adding gradients is assumed to take as long as copying them to a buffer.
     """
     if communication.bf16:
         casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte

@@ -28,12 +28,12 @@ class Communication:
 
     `link`: the costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: the
     costs of all-reduces in bf16, whose size is 2 bytes for each element. These costs include the
-    casts back from bf16, because the thread that runs the collective also casts. `link` and `bf16`
-    are None if they were not measured. `bf16_part`: the bytes that are sent in bf16 for each byte
-    of gradients. `cast_in_s_per_byte`: the seconds of casts to bf16, for each byte of gradients.
-    `cast_out_s_per_byte`: the seconds of casts back from bf16, for each byte of gradients.
-    `zero1_s_per_byte`: the seconds of ZeroRedundancyOptimizer's broadcasts, for each byte that they
-    send. Fields whose names end in `_s_per_byte` are 0 if they were not measured.
+    casts back from bf16, because the thread that runs the collective also casts. `link` is None if
+    no all-reduces were measured, and `bf16` is None if none in bf16 were. `bf16_part`: the bytes
+    that are sent in bf16 for each byte of gradients. `cast_in_s_per_byte`: the seconds of casts to
+    bf16, for each byte of gradients. `cast_out_s_per_byte`: the seconds of casts back from bf16,
+    for each byte of gradients. `zero1_s_per_byte`: the seconds of ZeroRedundancyOptimizer's
+    broadcasts, for each byte that they send. Fields named `*_s_per_byte` are 0 if not measured.
     """
 
     link: MeasuredLink | None
@@ -94,8 +94,8 @@ class _Sample:
 
 
 class _Samples:
-    """The measurements of probes in the recorded launches of one script; `launch` is one of
-    them."""
+    """The measurements of probes in the recorded launches of one script. `launch`: one of these
+    launches, from which the backend, the device and the sizes of the parameters are read."""
 
     def __init__(self, launch: Launch) -> None:
         self.channels = GLOO_CHANNELS if launch.backend == "gloo" else 1

@@ -11,9 +11,9 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class Processors:
-    """The processors of one rank. `computing`: how many processors the rank's computation keeps
-    busy. `available`: how many processors the rank has: those of its host divided by the number of
-    ranks on that host, but at least `computing`."""
+    """How many processors (logical CPUs) one rank has (`available`), and how many its computation
+    keeps busy (`computing`). `available` is the number of the host's processors divided by the
+    number of ranks on that host, but at least `computing`."""
 
     available: float
     computing: float
@@ -28,8 +28,8 @@ class Processors:
         synchronisation. Time for which the rank's main thread waited for a CPU is included. If the
         recording has no CPU times, for example because the model was on a GPU, `computing` is rank
         0's number of compute threads. If `computing` is more than the host's processors divided by
-        its ranks, too few processors already slowed down the measured computation. Then `available`
-        equals `computing`, so simulations do not slow computation down again.
+        its ranks, `available` is set to `computing`. The lack of processors already slowed down the
+        measured computation, and simulations must not slow it down again.
         """
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [

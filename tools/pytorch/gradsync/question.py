@@ -205,7 +205,7 @@ def question_of(
     processor_percent: float | None = None,
     memory_limit_bytes: float | None = None,
 ) -> Question:
-    """Makes a question from the arguments, and reads the files that they name.
+    """Makes a Question (what `what_if` is to predict), and reads the files that the arguments name.
 
     Raises Refused if a value is out of range, or if a file cannot be used. Also raises Refused if
     the recordings `at` and `recording` differ in the sizes of the gradients, or in the number of

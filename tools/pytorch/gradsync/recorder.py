@@ -17,13 +17,13 @@ without the recorder. The recorded times leave this averaging out.
 step_machine.py decides where a step begins and ends, and in which order of calls a script cannot be
 recorded. DDP prepares its reducer in forward if it will synchronise gradients. In UNSYNCHRONISED
 steps and probes, the recorder prevents this preparation, so DDP sends no gradients. A round is a
-sequence of steps of all kinds. In the first round, the recorder finds the number n of backward
-passes that a recorded step must have. The recorder chooses n such that n times the number of steps
-with n passes is largest. If a later step does not have n passes, the recorder drops the step's
-times, and repeats its kind in the script's next step. If the model is neither in DDP nor under
-fully_shard, nothing shows which pass is the last of a step. For such a model, the recorder takes
-the nth pass of a step as its last. Until the first round has ended, n is the number of passes in
-the script's first step. Steps whose update a GradScaler skips are not recorded.
+sequence of steps, at least one of each kind. In the first round, the recorder finds the number n of
+backward passes that a recorded step must have. The recorder chooses n such that n times the number
+of steps with n passes is largest. If a later step does not have n passes, the recorder drops the
+step's times, and repeats its kind in the script's next step. If the model is neither in DDP nor
+under fully_shard, nothing shows which pass is the last of a step. For such a model, the recorder
+takes the nth pass of a step as its last. Until the first round has ended, n is the number of passes
+in the script's first step. Steps whose update a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations

@@ -84,10 +84,10 @@ class Recording:
     @cached_property
     def ready_order(self) -> list[int]:
         """The numbers of the parameters in the order in which their gradients became ready on rank
-        0 in the first launch. The time at which a gradient became ready is the median over the
-        probes, the steps that copy gradients into a buffer as DDP does. After its first step, DDP
-        fills its buckets in the order in which gradients became ready. Raises Refused if rank 0 has
-        no step of the mode PROBE in the first launch."""
+        0 in the first launch. After its first step, DDP fills its buckets in this order. The time
+        at which a gradient became ready is the median over the probes, the steps that copy
+        gradients into a buffer as DDP does. Raises Refused if rank 0 has no probe in the first
+        launch."""
         ready = [ready_of(step) for step in self.first.ranks[0] if step.mode is StepMode.PROBE]
         if not ready:
             raise Refused(f'{self.path}, line 1: no steps of mode "probe"')
@@ -192,8 +192,8 @@ class Recording:
 
 
 def _rank_times(rounds: list[tuple[Step, ...]], rank: int) -> RankTimes:
-    """Returns the RankTimes of the rank with the number `rank`. `rounds`: for each step without
-    synchronisation, the Step of every rank."""
+    """Returns the mean times of the parts of a step, such as forward, on the rank `rank`. `rounds`:
+    for each step without synchronisation, the Step of every rank."""
     own = [steps[rank] for steps in rounds]
     slow_rounds = sum(
         _alone_ns(steps[rank]) > (1 + NOTABLE) * min(map(_alone_ns, steps)) for steps in rounds

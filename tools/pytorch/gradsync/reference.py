@@ -63,7 +63,7 @@ def bound_of(
 
     `magnitude`: the sum of the absolute values of the summands. `roundings`: at most how many times
     an element is rounded to the dtype of `dtypes` with the largest machine epsilon. The bound also
-    includes as many roundings to f64, the dtype in which the sum is computed.
+    includes `roundings` roundings of each element to f64, the dtype in which the sum is computed.
     """
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
@@ -92,8 +92,8 @@ class Gradients:
         self.dtype = flat.dtype
 
     def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
-        """Adds gradient / scale to the first sum in `sums`, and its absolute value to the second.
-        `scale`: the factor by which a GradScaler has multiplied `gradient`, or 1.
+        """Adds gradient / scale to the first sum in `sums`, and abs(gradient / scale) to the
+        second. `scale`: the factor by which a GradScaler has multiplied `gradient`, or 1.
 
         The GradScaler itself later divides the script's gradient by `scale`, which may round each
         element two more times.
@@ -103,8 +103,8 @@ class Gradients:
         self.roundings += 1 if scale == 1 else 3
 
     def set_aside(self) -> None:
-        """Adds `sums` to `aside`, and sets `sums` to zero. Called when the script has removed the
-        parameter's gradient or set it to zero. The script may later add the gradient back."""
+        """Moves the sums of gradients in `sums` to `aside`. Called when the script removes the
+        parameter's gradient or zeroes it. The script may keep a copy to add back later."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 
@@ -122,11 +122,11 @@ class Gradients:
 
 def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
     """Returns whether, except for rounding, the script's hooks multiply the same element of a
-    parameter's gradient by the same factor on all ranks. If so, averaging the gradients before
-    these hooks gives the same result as averaging after them.
+    parameter's gradient by the same factor on all ranks. If so, averaging the gradients before the
+    script's hooks gives the same result as averaging after them.
 
-    `before` and `after`: this rank's gradients of the parameter before and after these hooks. All
-    ranks must call this function together; it returns the same answer on all of them.
+    `before` and `after`: this rank's gradients of the parameter before and after the script's
+    hooks. All ranks must call this function together; it returns the same answer on all of them.
     """
     total_before, total_after = (ranks.total(one.sums.clone()) for one in (before, after))
     # of each element, (own after) / (own before) = (sum after) / (sum before)
@@ -144,9 +144,9 @@ class Comparison:
     All ranks must make an object of this class together, because its constructor sums gradients
     over ranks.
 
-    `gradient`: the gradient that the optimizer gets for the parameter `p`; None if it gets none.
-    `held`: the sum of the gradients that autograd delivered for `p` on this rank since the last
-    update of `p`; None if it delivered none.
+    `gradient`: the gradient with which the optimizer updates the parameter `p`; None if there is
+    none. `held`: the sum of the gradients that autograd delivered for `p` on this rank since the
+    last update of `p`; None if it delivered none.
 
     Three attributes are tensors in f64: `handed` is the gradient that the optimizer gets, `own` the
     sum of this rank's gradients, and `mean` the mean of all ranks' sums. `bound`: for each element,
@@ -198,9 +198,9 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Returns True if `dtype` can represent exactly all elements of `handed`, the gradient that
-        the optimizer gets, or all elements of the sum over ranks: `handed` times the number of
-        ranks."""
+        """Returns whether the gradient that the optimizer gets (`handed`) may have been rounded to
+        `dtype`: whether `dtype` represents exactly all its elements, or all its elements times the
+        number of ranks."""
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)
             for numbers in (self.handed, self.handed * self._ranks.size)

@@ -5,9 +5,9 @@ replay_step() simulates one step. In the simulated step, computation and collect
 same time, and both become slower if together they need more processors than a rank has. predict()
 simulates the recorded rounds (a round is one step of each rank), or fewer of them if simulating so
 many ranks would take too long. predict() resamples the simulated rounds to compute a 95 % interval
-of the time of a step. No predicted time is fitted to measured steps in which ranks exchange
-gradients. Only standard deviations of errors, such as REPLICATED_ERROR, are fitted to such steps;
-they widen the intervals. All times in this module are in seconds.
+of the time of a step. Measured steps in which ranks exchange gradients are used to fit only
+standard deviations of prediction errors, such as REPLICATED_ERROR, not predicted times. All times
+in this module are in seconds.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ class Prediction:
 @dataclass(frozen=True)
 class Transfer:
     """How long a collective takes: `alone_s` seconds if no other collective runs. While k
-    collectives run at the same time, each runs at the fraction paces[k - 1] of the speed that it
-    has alone, and keeps processors[k - 1] processors of each rank busy."""
+    collectives run at the same time, this one runs at paces[k - 1] times its speed alone. This one
+    collective then keeps processors[k - 1] processors (logical CPUs) of each rank busy."""
 
     alone_s: float
     paces: Sequence[float]
@@ -327,8 +327,8 @@ def _transfers(scenario: Scenario) -> list[Transfer]:
 @dataclass(frozen=True)
 class _Paced:
     """The times of a round that was simulated with the times of all collectives multiplied by one
-    factor. `step_s`, `exposed_s` and `slowed_s` mean the same as the fields of RoundTimes with
-    these names."""
+    factor. `step_s`: the whole step. `exposed_s`: the time in which ranks only wait for
+    collectives. `slowed_s`: how much longer backward takes because of concurrent communication."""
 
     step_s: float
     exposed_s: float

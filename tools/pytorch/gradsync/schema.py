@@ -52,8 +52,8 @@ class StepMode(str, Enum):
 
 
 class CollectiveKind(str, Enum):
-    """What the ranks send in a probe, which is a step whose collectives run alone, so that they can
-    be measured.
+    """Which collectives ranks run in a probe, a step in which the recorder times collectives after
+    backward, while nothing is computed.
 
     ALL_REDUCE: all-reduces of up to 128 pieces of the gradients; all but the last have the same
     size. BF16: the same all-reduces, with a cast of each piece to bf16 before its all-reduce and
@@ -69,7 +69,7 @@ class CollectiveKind(str, Enum):
 
     @property
     def has_parts(self) -> bool:
-        """Returns whether Collectives of this kind have `in_ns` and `out_ns`."""
+        """Returns whether Collectives of this kind store times of casts or gathers in `in_ns`."""
         return self in (CollectiveKind.BF16, CollectiveKind.FULLY_SHARD)
 
 
@@ -130,7 +130,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Row:
-    """The settings with which DistributedDataParallel or fully_shard synchronises gradients.
+    """The settings (a row of Launch.rows) with which DDP or fully_shard synchronises gradients.
 
     `bucket_bytes`: the size in bytes from which on DistributedDataParallel adds no more parameters
     to a bucket. `first_bucket_bytes`: the size in bytes from which on it adds no more parameters to
@@ -262,11 +262,11 @@ class Collectives:
     `in_flight`: 1 if each collective ends before the next begins, 0 if all are issued at once.
     `bytes`: the bytes of each collective; in a FULLY_SHARD probe, the bytes of each unit's
     parameters. `ns`: the time of each collective; empty if all are issued at once. In a FULLY_SHARD
-    probe, `ns` has the time from the end of each unit's gather to the beginning of its reduction.
-    `in_ns` and `out_ns`: in a BF16 probe, the durations of the casts before and after each
-    collective. In a FULLY_SHARD probe, `in_ns` has the duration of each unit's gather, and `out_ns`
-    that of its reduction. `wall_ns`: the time from the beginning of the first collective to the end
-    of the last. `cpu_ns`: the CPU time that the process uses during `wall_ns`.
+    probe, which gathers and then reduces one unit after the other, `ns` has the time between each
+    unit's gather and its reduction. `in_ns` and `out_ns`: in a BF16 probe, the durations of the
+    casts before and after each collective. In a FULLY_SHARD probe, `in_ns` has the duration of each
+    unit's gather, and `out_ns` that of its reduction. `wall_ns`: the time from the beginning of the
+    first collective to the end of the last. `cpu_ns`: the process's CPU time during `wall_ns`.
     """
 
     kind: CollectiveKind
@@ -297,18 +297,18 @@ class Collectives:
 class Step:
     """The measured times of one step of one rank.
 
-    `row`: in a step of the mode SCRIPT, the index of the step's settings in Launch.rows.
-    `begin_ns`: when the step begins, on the host's monotonic clock. The parts of a step are
-    described in the order in which they run, from `before_ns` to `optimizer_ns`. `before_ns`:
-    everything before the last backward, such as forward. `backward_ns`: the last backward.
-    Collectives.wall_ns: the collectives of a probe. `copy_back_ns`: copying gradients back out of a
-    probe's buffer. `rest_ns`: the script's work until the optimizer begins, such as clipping.
-    `optimizer_ns`: the optimizer's update. `step_ns`: the whole step, without the time in which the
-    recorder averages gradients. `cpu_ns`: of a step without synchronisation on a CPU, the sum of
-    the process's CPU time and of the time for which its main thread waited for a CPU; else 0.
-    `between_ns`: the time from the end of the previous step to the beginning of this step; 0 if
-    unknown. `ready_ns`: for each parameter the time from the beginning of the last backward until
-    its gradient is ready; -1 if the parameter gets no gradient.
+    `row`: in a step that DDP or fully_shard synchronises (mode SCRIPT), the index of its settings
+    in Launch.rows. `begin_ns`: when the step begins, on the host's monotonic clock. The parts of a
+    step are described in the order in which they run, from `before_ns` to `optimizer_ns`.
+    `before_ns`: everything before the last backward, such as forward. `backward_ns`: the last
+    backward. Collectives.wall_ns: the collectives of a probe. `copy_back_ns`: copying gradients
+    back out of a probe's buffer. `rest_ns`: the script's own work between backward and the
+    optimizer, such as clipping. `optimizer_ns`: the optimizer's update. `step_ns`: the whole step,
+    without the time in which the recorder averages gradients. `cpu_ns`: of a step without
+    synchronisation on a CPU, the sum of the process's CPU time and of the time for which its main
+    thread waited for a CPU; else 0. `between_ns`: the time from the end of the previous step to the
+    beginning of this step; 0 if unknown. `ready_ns`: for each parameter the time from the beginning
+    of the last backward until its gradient is ready; -1 if the parameter gets no gradient.
 
     If the script uses fully_shard, steps of the modes UNSYNCHRONISED and PROBE also have the times
     of each of its units. For each unit, `units_ns` has four times in the last pass, counted from
@@ -375,10 +375,10 @@ class Launch:
     `memory`: how many bytes rank 0's tensors of different kinds need at different times of a step;
     None if this was not measured. `units`: the units of fully_shard; empty if the script does not
     use it. `sharing_ranks`: under HSDP, the number of ranks among which each copy of the parameters
-    is divided; else 0. `loads`: how busy each rank's host was; empty if unknown. `rows`: the
-    settings of the steps that the script itself synchronises. The first row has the settings of the
-    unchanged script; other rows are of steps with changed settings. `ranks`: for each rank, the
-    list of its steps. All ranks took the steps with the same index in these lists together.
+    is divided; else 0. `loads`: how busy the CPUs of each rank's host were; empty if unknown.
+    `rows`: the settings of the steps that the script itself synchronises. The first row has the
+    settings of the unchanged script; each later row has changed ones. `ranks`: for each rank, a
+    list of its steps. All ranks took steps with the same index in these lists together.
     """
 
     device: str

@@ -52,7 +52,8 @@ class Options:
 
     `goes_on`: whether the script goes on training after enough steps are recorded (--continue).
     `number`: which of several models to record, counted from 1; None for the first that trains.
-    `out`, `command`, `rounds` and `ddp`: see Recorder's constructor.
+    `out`: the file of the recording. `rounds`: how many rounds (each has steps of all kinds) to
+    run. `ddp`: whether to record also steps that DDP or fully_shard synchronises.
     """
 
     out: str

@@ -26,9 +26,9 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
 class ScriptCollectives:
-    """Remembers the sums over ranks that the script's own collectives compute in the current step,
-    and the first of these collectives that is called within a model's forward. Collectives of
-    tensors are ignored if PyTorch itself calls them, as DDP does.
+    """Keeps the values of the sums over ranks that the script's own collectives compute in the
+    current step. Also notes the first of the script's collectives that is called within a model's
+    forward. Collectives of tensors are ignored if PyTorch itself calls them, as DDP does.
 
     `on_reduced`: a function that gets each loss (one number that needs a gradient) before an
     all-reduce or a reduce changes it. `in_forward`: NAME at FILE:LINE of the script's first
@@ -110,8 +110,8 @@ class ScriptCollectives:
 
     def _look_at(self, name: str, tensor: object) -> None:
         """Called before the collective `name` sends this tensor. Passes the tensor to `on_reduced`
-        if it is a loss that is reduced. If `in_forward` (see the class) is empty, sets it for a
-        collective within a forward, and for a tensor of several numbers that needs a gradient."""
+        if it is a loss that is reduced. If `in_forward` is empty, stores NAME at FILE:LINE in it
+        for a collective in a forward, or one of several numbers that need a gradient."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:

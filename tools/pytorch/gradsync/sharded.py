@@ -4,8 +4,8 @@ In a probe (a step whose collectives are timed), or in a step without synchronis
 the whole model: the recorder gathers all units before the step, frees no parameters after forward
 or backward, and reduces gradients before the optimizer. Each unit has its own gather and its own
 reduction, as in FSDP2. The times of the gathers and reductions are recorded, but they are no part
-of the step's time. A model that does not fit into one rank's memory cannot be recorded: in its
-first step without synchronisation, the script runs out of memory.
+of the step's time. A model that does not fit into one rank's memory cannot be recorded: when the
+recorder gathers all units, the script runs out of memory.
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ class ShardedTarget(ModelTarget):
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
         """Returns a function to replace the method `call` of FSDP2's group of the parameters of the
-        unit `unit`. In each pass, the function marks the moment at which it is first called. It
-        then calls the replaced method. Only post_backward, which reduces gradients, is not called
-        if deliver() is to reduce them later."""
+        unit `unit`. In each pass, the function marks the moment at which it is first called. The
+        function then calls FSDP2's method `call`, which it replaces. It does not call
+        post_backward, which reduces gradients, if deliver() is to reduce them later."""
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if call == CALLS[0]:  # of another pass
@@ -205,9 +205,9 @@ class ShardedTarget(ModelTarget):
         return f"{NOT_RECORDED} with set_manual_backward_finalization: leave it out"
 
     def before_step(self, turn: Turn) -> None:
-        """Before a probe, or a step without synchronisation, gathers the parameters of all units,
-        and makes FSDP2 keep them gathered after forward. Before a step of another kind, only
-        deletes the clock's marks of the previous step."""
+        """Deletes the clock's marks of the previous step. If the step that begins is a probe or
+        without synchronisation, also gathers the parameters of all units, and makes FSDP2 keep them
+        gathered after forward. So the step's time includes no gathers."""
         self._forget_calls()
         if turn.is_scripts_own:
             return
@@ -226,8 +226,8 @@ class ShardedTarget(ModelTarget):
         in all of FSDP2's groups. In SCRIPT steps and the script's first step, which the recorder
         leaves as they are, this method does not change FSDP2's flags. In other steps, a pass
         without reduce_grads adds its gradients to those of earlier passes, and reduces none. In a
-        pass with reduce_grads, FSDP2's flags stay as they are, but the recorder delays the
-        reduction: deliver() runs it after the last backward."""
+        pass with reduce_grads, gradients are not reduced at once: deliver() reduces them after the
+        step's last backward."""
         self._script_flags = [SyncFlags.of(group) for group in self.groups]
         synchronises = all(flags.reduce_grads for flags in self._script_flags)
         if not turn.is_scripts_own:
@@ -245,8 +245,8 @@ class ShardedTarget(ModelTarget):
             own.apply(group)
 
     def keep(self, buffer: FlatBuffer) -> None:
-        """Does nothing under fully_shard, where gradients need no copy: the collectives of a probe
-        do not overwrite the parameters' own gradients, which deliver() reduces later."""
+        """Would copy gradients before a probe runs its collectives, but does nothing: under
+        fully_shard, these collectives do not overwrite gradients."""
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
         """Reduces the gradients of all units, one unit after the other from the last to the first,

@@ -214,9 +214,9 @@ class StepMachine:
         self._table = TABLES[target]
 
     def on(self, event: Event) -> Action | Refusal:
-        """Changes the model's state as the table in TABLES says for the state and this event, and
-        returns the Action that the recorder must perform. If the event cannot be recorded, returns
-        the Refusal, and does not change the state."""
+        """Changes `state` (where in a training step the model is) as TABLES says for this event,
+        and returns the Action that the recorder must perform. If the event cannot be recorded,
+        returns the Refusal, and does not change the state."""
         rule = self._table[self.state, event]
         if isinstance(rule, Refusal):
             return rule

@@ -51,10 +51,10 @@ class StepRecorder:
         self._cpu_ns = 0  # the process's CPU time at the step's begin, and what does not count
 
     def start(self, units: Sequence[Sequence[int]]) -> None:
-        """Called when the script's first step has ended: makes the flat buffer into which probes
-        copy gradients. `units`: the numbers of the parameters that FSDP2 would gather together if
-        the blocks of the model were its units: a list for each block, and one for the other
-        parameters."""
+        """Called when the script's first step has ended: makes the flat buffer into which gradients
+        are copied in probes (steps whose collectives are timed). `units`: the numbers of the
+        parameters that FSDP2 would gather together if the blocks of the model were its units: a
+        list for each block, and one for the other parameters."""
         dtypes = self._target.dtypes()
         self.buffer = FlatBuffer(self._target.params, self._world.size, dtypes)
         self._prober = Prober(self.buffer, self._world, self._clock, units)
@@ -132,7 +132,7 @@ class StepRecorder:
     def synchronise(self, end: Mark) -> None:
         """Called when the last backward pass of a step has ended. If the step is a probe, runs its
         collectives now, and measures their times. Then averages gradients over ranks for the
-        optimizer, unless the script itself synchronises them in this step."""
+        optimizer, unless the script's DDP or fully_shard averages them in this step."""
         self.passes += 1
         marks = self._step_marks()
         marks.last_backward = Span(self.arrivals.begin, end)
@@ -178,7 +178,7 @@ class StepRecorder:
 
     def note_updated(self, moment: Mark) -> None:
         """Called when an update of the model ends; a step may have several updates. `moment`: the
-        clock's mark of the update's end."""
+        clock's mark (a moment or a GPU event) of the update's end."""
         self._updated = moment
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
@@ -195,8 +195,8 @@ class StepRecorder:
         self.arrivals.since_update = 0
 
     def end(self, moment: Mark) -> None:
-        """Called when the step has ended. `moment`: the clock's mark of the step's end. If no end
-        of the optimizer's update has been noted in the step, `moment` is noted as this end."""
+        """Called when the step has ended. `moment`: the clock's mark (a moment or a GPU event) of
+        its end. If the last update has no end yet, `moment` is noted as its end."""
         if self._updated is None:
             self.note_updated(moment)
         self.arrivals.since_update = 0

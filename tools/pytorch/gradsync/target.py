@@ -38,10 +38,10 @@ class ModelTarget:
     trains. The classes for models in DDP and under fully_shard are derived from ModelTarget.
 
     `named`: the parameters that train, each with its name. `roots`: the modules whose call begins a
-    step. `views`: whether gradients stay views of a probe's flat buffer after its collectives, and
-    so need no copy back. `units`: the modules with which the script has called fully_shard; empty
-    if it has not called it. `sharing_ranks`: under HSDP, the number of ranks among which each copy
-    of the parameters is divided; else 0.
+    step. `views`: whether a probe (a step that times collectives) replaces gradients by views of a
+    flat buffer, as DDP does with gradient_as_bucket_view. `units`: the modules with which the
+    script has called fully_shard; empty if it has not called it. `sharing_ranks`: under HSDP, the
+    number of ranks among which each copy of the parameters is divided; else 0.
     """
 
     kind = Target.PLAIN

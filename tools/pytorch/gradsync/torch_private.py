@@ -326,7 +326,7 @@ def is_sharded(module: torch.nn.Module) -> bool:
 
 
 def sharded_state(module: torch.nn.Module) -> Any:
-    """Returns PyTorch's FSDPState of the module. Requires is_sharded(module)."""
+    """Returns PyTorch's FSDPState of a module with which fully_shard was called."""
     return cast("Any", module)._get_fsdp_state()
 
 
@@ -346,21 +346,21 @@ def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
 def keeps_root_whole(root: torch.nn.Module) -> bool:
     """Returns whether the root module's own parameters stay gathered after forward although other
     units free theirs. In PyTorch 2.7, the root's own parameters always stay gathered; in later
-    versions, only if the script does not set reshard_after_forward for the root. Requires
-    is_sharded(root)."""
+    versions, only if the script does not set reshard_after_forward for the root. The script must
+    have called fully_shard with `root`."""
     return bool(getattr(sharded_state(root), "_auto_reshard_after_forward", True))
 
 
 def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:
     """Returns whether the script itself ends each backward of the module
-    (set_manual_backward_finalization). Requires is_sharded(module)."""
+    (set_manual_backward_finalization). The script must have called fully_shard with the module."""
     context = sharded_state(module)._state_ctx
     return bool(getattr(context, "manual_backward_finalization", False))
 
 
 def make_whole_parameters(module: torch.nn.Module) -> None:
-    """Gathers the parameters of a module and frees them again, because whole_parameter() returns
-    None for a parameter that FSDP2 has never gathered. Requires is_sharded(module)."""
+    """Gathers and frees the parameters of a module with which fully_shard was called, because
+    whole_parameter() returns None for a parameter that FSDP2 has never gathered."""
     cast("Any", module).unshard()
     cast("Any", module).reshard()
 
@@ -377,7 +377,7 @@ def free_reduction_buffers(group: ShardedGroup) -> None:
 
 def initialise(module: torch.nn.Module) -> None:
     """Makes FSDP2 initialise the module's sharding now, which it otherwise does at the module's
-    first forward. Requires is_sharded(module)."""
+    first forward. The script must have called fully_shard with the module."""
     sharded_state(module)._lazy_init()
 
 

@@ -97,7 +97,7 @@ class Turns:
         self._taken[id(owner)] = self._taken.get(id(owner), 0) + 1
 
     def is_pending(self, owner: Updater) -> bool:
-        """Returns whether a parameter of this optimizer still needs checked updates (see Turns)."""
+        """Returns whether `check` must still compare gradients in updates of this optimizer."""
         return any(self._is_pending(p) for p in parameters_of(owner))
 
     def _is_pending(self, p: torch.nn.Parameter) -> bool:
@@ -243,9 +243,9 @@ class Step:
             self.by_pass[id(p)] = [exact(gradient)]
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
-        """Returns whether to store each backward pass's gradient of a parameter; `gradient` is the
-        first one. Returns True for the first 100 parameters with two or more dimensions and at most
-        4096 elements, but for none once `check` has found a wrong gradient."""
+        """Returns whether to store the gradient of a parameter in each pass, to explain a wrong sum
+        later; `gradient` is the first. Returns True for the first 100 parameters with two or more
+        dimensions and at most 4096 elements, but False once `check` has found a wrong gradient."""
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 

@@ -36,8 +36,8 @@ class Turn:
 
     @property
     def is_scripts_own(self) -> bool:
-        """Returns whether the recorder leaves it to the script to synchronise gradients in a step
-        of this kind, as in the script's first step."""
+        """Returns whether, in the steps of this Turn, the script and not the recorder synchronises
+        gradients, as in the script's first step."""
         return self.mode in (None, StepMode.SCRIPT)
 
     @property
@@ -87,7 +87,7 @@ class Verdict(Enum):
 
 
 class Rounds:
-    """Determines the kind of each training step, and whether the recording keeps the step's times.
+    """Determines the kind of each training step, such as a probe, and whether its times are kept.
     There are `rounds` rounds, each with one training step for each Turn in `plan`. The script's
     first step, which the recorder does not change, belongs to no round. The first round is warm-up:
     its times are not kept. The steps of the first round decide how many backward passes later steps
@@ -139,8 +139,8 @@ class Rounds:
         return Verdict.REPEAT if self._others <= len(self.plan) else Verdict.REFUSE
 
     def are_warmed_up(self) -> bool:
-        """Returns whether the first round has ended, but no step of the second round yet. Steps
-        that have to be repeated are not counted."""
+        """Returns whether the first round (one step for each Turn in `plan`) has ended, and no step
+        of the second round has been kept yet."""
         return self.taken == len(self.plan)
 
     def are_over(self) -> bool:

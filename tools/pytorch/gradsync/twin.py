@@ -32,8 +32,8 @@ class Weights:
     rounding: torch.Tensor
 
     def are_missed(self) -> bool:
-        """Returns whether the parameter's weights differ from the expected ones by more than
-        rounding."""
+        """Returns whether the parameter's weights after the optimizer's step differ from `expected`
+        by more than rounding explains."""
         return not bool((exact(self.p) - self.expected).norm() <= self.rounding)
 
     def distance(self) -> float:
@@ -97,8 +97,8 @@ def _step_of_copy(
 ) -> list[torch.Tensor]:
     """Copies the optimizer, calls the copy's step(), and returns the weights that step() computes,
     in f64. The copy's gradients are the means over ranks plus `direction` (0, 1 or -1) times the
-    bounds of their rounding errors. Each bound gets a random sign, which is the same in each call
-    of this function."""
+    bounds of their rounding errors. Each element of these bounds is multiplied by a random sign;
+    all calls of this function draw the same signs."""
     draw = torch.Generator().manual_seed(0)
     try:
         with default_group(alone):

@@ -17,8 +17,8 @@ from gradsync.schema import NS, Step, Unit
 
 
 class Call(str, Enum):
-    """The method of FSDP2's group of parameters that PyTorch calls for a unit, before or after its
-    forward or backward. ACCUMULATE stands for a call of post_backward that accumulates gradients
+    """Which method of FSDP2's group of parameters PyTorch calls for a unit, before or after its
+    forward or backward. The member ACCUMULATE is a call of post_backward that accumulates gradients
     and does not reduce them."""
 
     PRE_FORWARD = "pre_forward"
@@ -92,8 +92,7 @@ class _Schedule:
         gather is issued when the forward of the unit begins. If the host runs ahead of a GPU, the
         gather is issued earlier: when the forward of an earlier unit begins. The earlier unit is
         the last but one of the units for which a gather has been added in this pass so far, or the
-        only one. When the forward of this earlier unit begins, the buffer that the new gather needs
-        becomes free."""
+        only one."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s

@@ -27,8 +27,8 @@ def gather(group: ShardedGroup) -> None:
 
 
 def reduce(group: ShardedGroup) -> None:
-    """Reduces the gradients of a group of parameters, and frees its gathered weights. Later work on
-    a GPU's current stream waits for the reduced gradients.
+    """Runs FSDP2's reduce-scatter of the gradients of a group of parameters, and frees the gathered
+    weights of the group. Later work on a GPU's current stream waits for the reduced gradients.
     """
     type(group).post_backward(group)  # the class's own, which is not watched
     if group.device.type == "cuda" and group._post_reduce_event:

@@ -106,10 +106,9 @@ class Watch(Listener):
 
     def end_script(self, how: str) -> None:
         """Called when the script has ended: tells the other ranks, waits for their scripts to end,
-        and then calls finish().
-
-        `how`: what other ranks print about this rank's end, such as "has ended". If another rank's
-        script goes on training, this rank's process ends with an error.
+        and then calls finish(). If another rank's script trains on instead of ending, this rank's
+        process ends with an error instead of calling finish(). `how`: what other ranks print about
+        this rank's end, such as "has ended".
         """
         with self.own_work():
             self._meetings.end(how)
@@ -129,8 +128,8 @@ class Watch(Listener):
 
     def finish(self) -> None:
         """Stops watching, restores the replaced functions, and prints the report on one rank. The
-        other ranks print it only if that rank does not do so within about 60 s. At the end of
-        finish(), each rank calls its own `on_end`."""
+        other ranks print it only if that rank does not do so within about 60 s. Then each rank
+        calls `on_end`, the function given to the constructor."""
         with self.own_work():
             self._stop()
             self._note_unchecked()

@@ -106,9 +106,9 @@ class Ways:
         state_part: float = 1,
         more_bytes: float = 0,
     ) -> PredictedWay:
-        """Returns the prediction for training with DistributedDataParallel with the settings `row`.
-        If a step has more backward passes by `row` than by `base` (the first way's settings), the
-        way's times and sent bytes are scaled down to those of as many passes as `base` has.
+        """Predicts the time of a step, the sent bytes and the memory of training with DDP with the
+        settings `row`. If `row` has k times as many backward passes in a step as the settings
+        `base`, the time and the sent bytes are divided by k.
 
         `state_part`: the fraction of the optimizer's state that each rank holds. `more_bytes`: the
         bytes of memory that a rank needs in backward in addition to those of plain DDP.
@@ -131,8 +131,8 @@ class Ways:
 
     def _memory(self, peak: Callable[[Need, float], Peak]) -> MemoryOfBatch | None:
         """Returns a function that computes a rank's memory for a multiple of the recorded batch;
-        None if no memory was recorded. The returned function computes the memory by calling `peak`
-        with the recorded memory figures (Need) and the multiple."""
+        None if no memory was recorded. `peak`: a function that computes this memory from the
+        recorded memory figures (Need) and the multiple."""
         need = self._need
         return (lambda batch: peak(need, batch)) if need else None
 

@@ -92,9 +92,9 @@ class Alignment:
     different ranks lie too far apart. `unmatched`: the number of collectives that some ranks'
     traces have, but not the trace of every rank that belongs, or may belong, to the collective's
     process group. An unmatched collective is counted once for each trace that has it. `is_usable`:
-    whether the matching is credible, because at least half of the matched collectives are in
-    `sure`. `offsets_s`: for each rank, the seconds to add to its times, to get times of the first
-    rank's clock."""
+    whether at least half of the matched collectives end at almost the same time on all ranks; else
+    the matching is not credible. `offsets_s`: for each rank, the seconds to add to its times, to
+    get times of the first rank's clock."""
 
     sure: list[Aligned]
     unsure: int

@@ -13,8 +13,8 @@ from gradsync.trace.steps import launched_within
 
 
 class Moments:
-    """Converts moments at which the host starts work to the moments at which a device executes this
-    work. This class is for training on a CPU, where the main thread executes work immediately."""
+    """Converts moments at which the host starts work to moments at which a CPU or GPU executes it.
+    This base class is for a CPU, which executes work as soon as it is started."""
 
     is_of_gpu = False
 
@@ -68,5 +68,5 @@ class DeviceMoments(Moments):
 
 
 def moments_of(trace: Trace) -> Moments:
-    """Returns the DeviceMoments of the GPU if the trace has one, or else the Moments of a CPU."""
+    """Returns a DeviceMoments if the trace is of training on a GPU, else a Moments, for a CPU."""
     return DeviceMoments(trace.device) if trace.has_gpu else Moments()

@@ -245,7 +245,7 @@ def _gradients(trace: Trace, events: StepEvents) -> list[Gradient]:
     """Returns the gradients of all passes of a step in the order in which autograd accumulated
     them, with their sizes in bytes, computed from the shapes in the trace. If the trace has no
     shapes, returns a gradient for each copy that a GPU made out of DDP's buckets, in the order of
-    the copies. Returns an empty list if the sizes of the gradients are still unknown."""
+    the copies. Returns an empty list if these copies do not tell the sizes either."""
     by_shape = [(input_bytes(one.facts), _dtype(one)) for one in events.accumulations]
     if all(size is not None for size, _ in by_shape):
         return [Gradient(size or 0, dtype) for size, dtype in by_shape]

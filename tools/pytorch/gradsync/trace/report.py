@@ -156,8 +156,8 @@ class Rank:
     collectives: list[Collective]
 
     def counted(self, skipped: int | None) -> list[int]:
-        """Returns the indices in `windows` of the steps that means over steps use (see
-        is_counted())."""
+        """Returns the indices in `windows`, this rank's steps, of the steps that are averaged.
+        `skipped`: the number of the last step to leave out; None to leave out none."""
         return [i for i, one in enumerate(self.windows) if is_counted(one.number, skipped)]
 
 

@@ -1,5 +1,5 @@
-"""Computes the times of a step's parts for a recording, with and without copies of gradients into
-and out of buckets."""
+"""Computes the times of the parts of a traced step, such as backward, for a recording: once with
+and once without the time in which DDP copies gradients into and out of its buckets."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class StepEvents:
 
 
 class Timing:
-    """Computes the times of the parts of a trace's steps, such as backward and the optimizer, with
-    and without copies of gradients into and out of buckets."""
+    """Computes the times of the parts of a trace's steps, such as backward: once with and once
+    without the time in which DDP copies gradients into and out of its buckets."""
 
     def __init__(self, trace: Trace, collectives: Sequence[Collective], gradients: int) -> None:
         """`gradients`: the number of gradients in one backward pass."""
