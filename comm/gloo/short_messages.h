@@ -21,7 +21,8 @@ namespace gradsync::comm {
 // were issued.
 class ShortMessages {
  public:
-  // With more than kMaxRanks ranks, a process group of backend gloo sends short messages over gloo, too.
+  // A process group of more than kMaxRanks ranks does not use ShortMessages: it sends short messages, too,
+  // over gloo's connections.
   static constexpr int kMaxRanks = 8;
   static constexpr size_t kMaxBytes = 4 << 10;
 

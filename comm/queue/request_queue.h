@@ -66,8 +66,8 @@ struct RequestQueueOptions {
 
 // Returns options for the queue of a backend; the caller must still set the functions `run` and `abort`, and
 // may set `begin`. `first_cause` is the object that finds the rank that failed first. If it is null, the
-// options get a new one. Otherwise is_part is true: this process group is inside a group of backend
-// hierarchical.
+// options get a new one. If it is not null, is_part becomes true: this process group is inside a group of
+// backend hierarchical.
 RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
                                      std::shared_ptr<FirstCause> first_cause);
 

@@ -163,11 +163,11 @@ struct Setting {
 // Makes one Setting from each element of `groups`, the measurements of all strategies with the same model,
 // batch size and so on. The elements of Setting::rows point to these measurements, so `groups` must outlive
 // the result. With --choose, the first launch of a run measures all variants, the later launches only some.
-// MakeSettings makes one Setting from the two groups of such a run. If `baseline_row` is a strategy ("core"),
-// each row is compared with this strategy's row over the same backend. If `baseline_row` is a variant
-// ("core@gloo"), rows over all backends are compared with this one row. If no row of the setting is called
-// `baseline_row`, the baseline is the first strategy that communicates and is not PyTorch's. In the benchmark
-// of collectives, whose rows have no strategy, the baseline is the first row.
+// The measurements of such a run are two groups, from which MakeSettings makes one Setting. If `baseline_row`
+// is a strategy ("core"), each row is compared with this strategy's row over the same backend. If
+// `baseline_row` is a variant ("core@gloo"), rows over all backends are compared with this one row. If no row
+// of the setting is called `baseline_row`, the baseline is the first strategy that communicates and is not
+// PyTorch's. In the benchmark of collectives, whose rows have no strategy, the baseline is the first row.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 

@@ -15,8 +15,8 @@
 
 namespace gradsync::tools {
 
-// Whether a column has text or numbers, and with how many digits people see its numbers. Formats for machines
-// (CSV, for example) have all digits.
+// Says whether a column has text or numbers, and with how many digits tables for people show the numbers.
+// Formats for programs (CSV, for example) have all digits.
 enum class Kind {
   kText,
   kInteger,

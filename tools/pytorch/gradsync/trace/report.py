@@ -157,7 +157,7 @@ class Rank:
 
     def counted(self, skipped: int | None) -> list[int]:
         """Returns the indices in `windows`, this rank's steps, of the steps that are averaged.
-        `skipped`: the number of the last step to leave out; None to leave out none."""
+        Leaves out the steps up to the one with the number `skipped`, if it is not None."""
         return [i for i, one in enumerate(self.windows) if is_counted(one.number, skipped)]
 
 
