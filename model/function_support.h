@@ -90,7 +90,7 @@ void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const M
   }
 }
 
-// Formats a tensor's shape, dtype and device for an error message.
+// Describe{t}.ToString() returns the shape, dtype and device of the tensor t as text for an error message.
 struct Describe {
   const Tensor& tensor;
 

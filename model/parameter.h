@@ -59,7 +59,8 @@ class Parameter {
   bool has_copy() const { return copy_.defined(); }
   // Returns how many bytes the value and its copy in bf16 occupy in the memory that the parameter's
   // constructor got or allocated. After PlaceValue(place) has moved the value to the caller's memory `place`,
-  // the value's bytes are not counted. After PlaceForwardValue(place), own_bytes() returns 0.
+  // the value's bytes are not counted. After PlaceForwardValue(place) with a defined `place`,
+  // own_bytes() returns 0, even if the value was not moved: operations then read only `place`.
   size_t own_bytes() const;
   // Returns a number to which each call of MutableValue() or BeginUpdate() adds 1, and also each move of the
   // value to other memory by PlaceValue or PlaceForwardValue. Backward compares this number with its value in

@@ -166,10 +166,10 @@ class Trainer {
   // Computes the operations of backward from those of forward.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
-  // Returns how many bytes in the trainer's own memory a strategy with the properties `traits` needs. These
-  // bytes are the trainer's weights and the model's buffers (such as those of batch norms). The trainer's
-  // gradients are included if the strategy has no memory for gradients (traits.places_gradients is false).
-  // The optimizer's state is included if the strategy does not own it (traits.owns_state is false).
+  // Returns how many bytes in the trainer's own memory a strategy with the properties `traits` needs. The sum
+  // always has the trainer's weights and the model's buffers (such as those of batch norms). It also has the
+  // trainer's gradients if traits.places_gradients is false, and the optimizer's state if traits.owns_state
+  // is false.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
   // Lets the optimizer update the weights with the parameters' current gradients. If the Euclidean norm of

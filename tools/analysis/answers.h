@@ -93,8 +93,8 @@ struct Choice {
   // Lower bound of how much shorter the step of the only candidate (the fastest row) is than the steps of
   // other rows, as a fraction of the baseline's step; NaN if the bound is unknown, for example because there
   // are several candidates. If the only candidate is the baseline, the step of each other row that takes part
-  // in the choice and is not in left_early is at least `lead` longer. If the only candidate (the fastest row)
-  // is not the baseline, the baseline's step is at least `lead` longer than the candidate's step.
+  // in the choice and is not in left_early is at least (1 + `lead`) times the baseline's step. If the only
+  // candidate is another row, its step is at most (1 - `lead`) times the baseline's step.
   double lead = kNaN;
   // Maps the comparison of a row (an element of comparisons()) to a one-sided bound from FindLeads: how much
   // longer the row's step is than the baseline's step. A row has a bound only if the bound shows that it is

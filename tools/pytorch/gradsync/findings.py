@@ -94,8 +94,8 @@ class Findings:
         return max(statuses, default=Status.SAME)
 
     def notes(self) -> list[str]:
-        """Returns the texts of all notes, in the order in which their topics (such as Topic.LOSS)
-        first got a note."""
+        """Returns a text for each topic (such as Topic.LOSS) that has a note and no difference: the
+        topic's last note. Topics are in the order in which they first got a note."""
         return [one.text for one in self._by_topic.values() if one.status == Status.SAME]
 
     def differences(self) -> list[str]:

@@ -28,7 +28,8 @@ class Moments:
         return moment
 
     def spans_of(self, events: Sequence[Host]) -> Spans:
-        """Returns when the device executes the work that the host starts during `events`."""
+        """Returns the spans of time in which the CPU or GPU executes the work that the host starts
+        during `events`. On a CPU these are the spans of the events themselves."""
         return union(one.span for one in events)
 
 
