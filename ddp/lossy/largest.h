@@ -12,7 +12,8 @@ namespace gradsync::ddp {
 // the CPU. Of two elements with equal magnitude, the one with the lower index counts as larger. NaN counts as
 // infinity, so NaN and infinity count as larger than all finite numbers. If `indices` is null, `count` must
 // be the number of elements of `from`: TakeLargest then copies all elements to values[], sets all elements of
-// `from` to 0, and writes no indices. `scratch` must be f32 and have the size of `from`; it may be overwritten.
+// `from` to 0, and writes no indices. `scratch` must be f32 and have the size of `from`; it may be
+// overwritten.
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
                  int32_t* indices);
 
