@@ -14,13 +14,13 @@ using Command = std::vector<std::string>;
 // Throws InvalidInput if the file cannot be executed (`executable` is true) or read (`executable` is false).
 std::string RunfilePath(const char* argv0, const std::string& file, bool executable = true);
 
-// Returns environment variables with which a child process finds its files in the runfiles of `argv0`. Throws
-// InvalidInput if the program `argv0` has no runfiles.
+// Returns environment variables with which a child process finds its files in the runfiles of the program
+// `argv0`. Throws InvalidInput if `argv0` has no runfiles.
 comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 
-// The five functions whose names end with Command return the command line of a program. The program reads the
-// records of a benchmark in the directory `records`. The functions throw InvalidInput if the program is not
-// in the runfiles of `argv0`.
+// The five functions whose names end with Command return a command line of //tools:summarize or
+// //tools:report. The tool reads the records of a benchmark in the directory `records`. The functions throw
+// InvalidInput if the runfiles of the program `argv0` lack the tool.
 
 // Returns the command line with which //tools:summarize prints a summary of the results on one screen. If
 // `set` is not empty, the summary has only the launches whose LaunchId::set is `set`.
@@ -30,11 +30,11 @@ Command AnswerCommand(const char* argv0, const std::string& records, const std::
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
 // Returns the command line with which //tools:summarize checks the confidence intervals of step-time
-// differences. The program exits with status 3 (kNo) if an interval is unknown or too wide. Half an interval
-// may be at most `precision` times a step time, usually the baseline strategy's.
+// differences. The program exits with status 3 (kNo) if half the width of an interval is unknown or exceeds
+// `precision`. Widths are fractions of a step time, usually the baseline strategy's.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
 // Returns the command line that a benchmark with --choose runs after its first launch (start of all ranks).
-// The program prints the flags --variants and --steps for later launches, and the fastest variant so far.
+// The program prints the flags --variants and --steps for later launches, and the variant that was fastest.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
 // Returns the command line with which //tools:report writes an HTML page of tables and figures into `file`.
 // The program exits with status kLacking if Python's matplotlib is missing.

@@ -10,8 +10,7 @@ struct StepWait {
   int64_t sequence = 0;  // number of the collective, as in the log of its process group
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  // False if the sum StepTimes::waits() leaves out this wait, for example a wait for the broadcast of
-  // buffers.
+  // False for waits in BeginStep and in the broadcast of buffers; the sum StepTimes::waits() leaves them out.
   bool is_counted = true;
 };
 

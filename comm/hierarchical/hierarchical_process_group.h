@@ -9,9 +9,8 @@
 
 namespace gradsync::comm {
 
-// A function that makes a process group of the ranks in part.world with the backend part.backend. The group's
-// error messages name the rank that `first_cause` has recorded as the first that failed. `first_cause` may be
-// null.
+// A function that makes a process group of the ranks in part.world with the backend part.backend. The group
+// reports failures to `first_cause`, which finds out which rank failed first. `first_cause` may be null.
 using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions& part,
                                                              const std::shared_ptr<FirstCause>& first_cause)>;
 

@@ -27,7 +27,6 @@ struct Option {
     kPeriod,
     kStart,  // number of steps at the start that average gradients exactly
     // If the option is not 0, all-gathers of weights may continue after Update, until the next forward.
-    // Benchmarks time several successive steps together, without barriers between the steps.
     kCarry,
     // If the option is not 0, ranks reduce gradients in every pass (micro-batch) of a step. If the option is
     // 0, ranks reduce the summed gradients of all passes in the last pass.
@@ -84,7 +83,7 @@ class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
 
-// The properties of a strategy.
+// The properties of a strategy, which benchmarks and tests read.
 struct Traits {
   std::string_view name;     // name of the strategy in files, flags and records
   int position = 0;          // position in lists, which begin with the simplest strategy
@@ -117,9 +116,8 @@ struct Traits {
   // The options that users can set in StrategyOptions::values, which do not include bucket_bytes.
   std::span<const Option> options = {};
   // Returns how many times a rank gathers each weight in one forward and backward, as a mean over all
-  // weights. Ranks gather groups of parameters together (StrategyContext::units); units[i] is the size of
-  // group i, as a fraction of the model's. If the pointer is null, ranks gather each weight at most once per
-  // step.
+  // weights. units[i] is the size of StrategyContext::units[i], parameters that are gathered together,
+  // divided by the model's size. If the pointer is null, ranks gather each weight at most once per step.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // Makes an object that computes the gradients or weights that the strategy must have, for tests and
   // benchmarks. If the pointer is null, gradients are compared with those of one process on the batches of

@@ -31,8 +31,8 @@ struct Grid {
 
   bool fits() const;
   // Appends one line for each row of the table to `lines`, the row of headers included. If the table has more
-  // than `most` rows, `most` lines are appended, one of which names omitted rows. If `most` is less than 3, a
-  // table with more than `most` rows is not appended.
+  // than `most` rows, `most` lines are appended, one of which names omitted rows. If `most` is less than 3,
+  // nothing is appended for a table of more than `most` rows.
   void AddTo(size_t most, Lines* lines) const;
   std::string ToString() const;
 };

@@ -13,8 +13,7 @@
 #include "model/transformer/test_transformer.h"
 #include "model/vision/test_resnet.h"
 
-// Defines tests that train a small transformer or ResNet. A test file runs them for each TrainingCase of its
-// device (CPU or GPU).
+// Defines tests that train a small transformer or ResNet, on the CPU or on a GPU.
 namespace gradsync::model {
 
 struct TrainingCase {

@@ -15,8 +15,7 @@ struct Answer {
   Verdict verdict = Verdict::kNone;
   Estimate difference{};  // of the row to the baseline, as a fraction, usually of the baseline's time or loss
   // If the verdict is kOpen (undecided), `remark` has benchmark flags for a longer measurement:
-  // "`--time=5m`". If the verdict is kNone, `remark` has the reason, such as "disturbed:17%". `remark` may be
-  // empty.
+  // "`--time=5m`". If the verdict is kNone, `remark` has the reason, such as "disturbed:17%".
   std::string remark{};
 };
 
@@ -26,17 +25,17 @@ struct AnswerWords {
   std::string what{};  // the compared quantity, if it is not the step: "held-out loss over 5 seeds"
 };
 
-// Returns sentences with the verdicts of `answers`, one sentence for each place and baseline. A place is a
-// setting (such as "batch 2"), a backend ("over gloo") or both. An example of a sentence is: "Over gloo,
-// against core: slower by at least 8 %: naive and flat." If there are fewer rows than places, each sentence
-// is about one row in all places. More than six rows or places with one verdict are not listed, but counted:
-// "7 rows". Answers with the verdict kNone and an empty `remark` are left out.
+// Returns one sentence for each place and baseline: "Over gloo, against core: slower by at least 8 %: naive
+// and flat." A place is a setting (such as "batch 2"), a backend ("over gloo") or both. If there are fewer
+// rows than places, each sentence is about one row in all places. More than six rows or places with one
+// verdict are not listed, but counted: "7 rows". Answers with the verdict kNone and an empty `remark` are
+// left out.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
-// Makes an Answer for each comparison of a row with its baseline. If the baseline strategy has rows with
-// several bucket sizes, each is compared with the first one. Leaves out strategies without communication,
-// settings that have a Setting::void_reason, and baselines with wrong gradients.
+// Makes an Answer for each comparison of a row with its baseline. If the baseline strategy has several bucket
+// sizes over one backend, the later rows are compared with the first. Leaves out strategies without
+// communication, settings that have a Setting::void_reason, and baselines with wrong gradients.
 std::vector<Answer> MakeAnswers(const Settings& settings);
 // Tells what is known about the row with the shortest training step among rows with exact gradients.
 enum class State {
@@ -48,28 +47,29 @@ enum class State {
 };
 
 // The recommendation among the rows of one setting (model, batch size and so on) with the same baseline. A
-// row takes part if its gradients are exact by design and no reason forbids comparing the row. Bounds are
-// fractions of the baseline's step time.
+// row takes part if its gradients are exact by design, all launches measured it, and nothing forbids
+// comparing it. The numbers in a Choice are fractions of the baseline's step time.
 struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
-  // The rows that may have the shortest step, the row with the shortest estimated step first. For each row
-  // that takes part but is no candidate, FindLeads shows that another row is faster.
+  // The rows that may have the shortest step, the row with the shortest estimated step first. Rows that take
+  // part but are no candidates are shown to be slower than another row (FindLeads).
   std::vector<const Comparison*> candidates{};
   // The rows that only the first launch of a benchmark with --choose measured (Row::left_early).
   std::vector<const Comparison*> left_early{};
-  // The rows of left_early that, given the variation between launches, may have the shortest step after all.
+  // The rows of left_early that may be the fastest, because step times differ much between launches.
   std::vector<const Comparison*> doubtful{};
-  // Upper bound of how much longer the step of candidates[0] is than the shortest step of all rows. If
-  // `state` is kEqual, the bound holds for every candidate.
+  // Upper bound of how much longer the step of candidates[0] is than the shortest step of the rows that take
+  // part. If `state` is kEqual, the bound holds for every candidate.
   double behind = 0;
-  // Set if there is only one candidate. If the candidate is the baseline, `lead` is a lower bound of how much
-  // longer the steps of all other rows are. If the candidate is another row, `lead` is a lower bound of how
-  // much shorter its step is than the baseline's.
+  // NaN if there are several candidates. If the baseline is the only candidate, all other rows that take part
+  // are slower by at least `lead`. If another row is the only candidate, this row is faster than the baseline
+  // by at least `lead`.
   double lead = kNaN;
-  // Lower bounds for rows that are slower or faster than the baseline, although Comparison::estimate contains
-  // 0. The value 0.02 means that the row is at least 2 % slower, -0.02 that it is at least 2 % faster.
+  // Bounds for rows that are slower or faster than the baseline, although the interval Comparison::estimate
+  // contains 0. The bound 0.02 means: at least 2 % slower than the baseline; -0.02 means: at least 2 %
+  // faster.
   std::map<const Comparison*, double> bounds{};
   Interval differences{};  // contains the differences of candidates[0] to all other candidates
 
@@ -80,10 +80,10 @@ struct Choice {
   const Comparison* Find(const std::string& label) const;
 };
 std::vector<Choice> MakeChoices(const Settings& settings);
-// Chooses which variants the later launches of a benchmark with --choose measure, from the first launch's
-// results `settings`. The first line of the returned text has the flags --variants and --steps for the later
-// launches. The second line has the number of chosen variants and, for each Choice, the fastest variant.
-// Variants are left out only if another variant is shown to be faster in every setting.
+// Chooses the variants for the later launches of a benchmark with --choose, from the results of the first
+// launch. The first line of the returned text has the flags --variants and --steps for the later launches.
+// The second line has the number of chosen variants and, for each Choice, the fastest variant. A variant is
+// left out only if every setting shows that the variant is not the fastest.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users, such as "Use zero1: 7 to 12 % faster than core". If no row can be
 // recommended, returns the reason: "No answer: rows did not take turns". The text is empty if the reason is
@@ -105,10 +105,9 @@ std::string NotCompared(const Settings& settings);
 // probability of 80 %. A difference is decided if its interval excludes 0 or lies within +- 3 %
 // (kEqualWithin).
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
-// Returns benchmark flags for a new measurement that would probably decide `difference`: "`--time=5m`". With
-// several launches, the flags are "`--time=5m --repeats=12`". `share` is 1 if the new measurement has all
-// rows of `setting`. If it has only some rows, `share` is their fraction of the time of a round
-// (Setting::round_s).
+// Returns benchmark flags for a new measurement that would probably decide `difference`: "`--time=5m`". If
+// the setting has several launches, the flags are usually "`--time=5m --repeats=12`". `share` is the fraction
+// of a round (Setting::round_s) that the rows of the new measurement take.
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools

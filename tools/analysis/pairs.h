@@ -24,7 +24,8 @@ struct RowPair {
 using RowPairs = std::vector<RowPair>;
 // Returns estimates of (step time of `own`) / (step time of `base`) - 1, one for each pair. With a
 // probability of at least 95 %, the intervals of all pairs contain the true values. The estimates have no
-// intervals if Setting::takes_turns() is false, for example because the rows were not measured in rounds.
+// intervals if Setting::takes_turns() is false (the rows were not measured in rounds, or must not be
+// compared).
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
 // Returns, for each pair, the cost of synchronisation of `own` minus that of `base`, in seconds per step. The
 // cost is a row's step time minus the step time of the strategy without communication. An estimate is NaN if
