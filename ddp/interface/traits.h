@@ -28,8 +28,8 @@ struct Option {
     kStart,  // number of steps at the start that average gradients exactly
     // If the option is not 0, all-gathers of weights may continue after Update, until the next forward.
     kCarry,
-    // If the option is not 0, ranks reduce gradients in every pass (micro-batch) of a step. If the option is
-    // 0, ranks reduce the summed gradients of all passes in the last pass.
+    // If the option is not 0, ranks reduce gradients in every pass (micro-batch) of a step, else only in the
+    // last.
     kPasses,
     kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
   };

@@ -97,8 +97,8 @@ std::string CostSentence(const Settings& settings);
 // Returns a text with the first Setting::void_reason (such as too few steps); empty if no setting has one.
 std::string NoVerdict(const Settings& settings);
 
-// Lists rows that have no baseline: "Not compared, because there is no core over shm: zero1@shm (123 ms)".
-// Returns an empty text if all rows have a baseline.
+// Lists rows that have no baseline, such as "Not compared, because there is no core over shm: zero1@shm (123
+// ms)".
 std::string NotCompared(const Settings& settings);
 
 // Returns the value of --time, in seconds, with which a new measurement decides `difference` with a

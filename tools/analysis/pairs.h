@@ -4,8 +4,8 @@
 
 #include "tools/analysis/rows.h"
 
-// Compares the step times of rows (strategies) that were measured in rounds: in a round, each row has one
-// turn.
+// Compares the step times of rows (strategies) that were measured in rounds. In each round, each row takes
+// one turn.
 namespace gradsync::tools {
 
 // Computes the estimates of a setting whose rows were measured in rounds. Sets Comparison::estimate,
@@ -16,7 +16,7 @@ void EstimateInTurn(Setting* setting);
 // of all processes).
 LaunchEffect FindLaunchEffect(const Setting& setting);
 
-// Two rows that are compared.
+// two rows to compare
 struct RowPair {
   const Row* own;
   const Row* base;

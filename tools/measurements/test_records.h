@@ -23,8 +23,7 @@ bench::Record CompareRecord(std::string_view strategy, int64_t mebi, int64_t ran
                             const std::vector<int64_t>& steps_ns);
 
 // Returns an invented record of rank `rank` in //bench:convergence, which trains a language model. bits[i] is
-// the loss on held-out text after 10 * (i + 1) training steps, in bits per byte. Each training step takes
-// `step_ns` nanoseconds.
+// the loss on held-out text after 10 * (i + 1) training steps, in bits per byte.
 bench::Record LearningRecord(std::string_view strategy, int64_t seed, int64_t rank,
                              const std::vector<double>& bits, int64_t step_ns);
 
