@@ -5,53 +5,44 @@
 
 #include "comm/processes/child_process.h"
 
-// Functions that return command lines of the tools //tools:summarize and //tools:report, which read the
-// records of a benchmark. The tools are separate programs, so a crash or a timeout of a tool does not affect
-// the measurement.
+// Declares functions that make command lines for programs that read the records of a benchmark.
 namespace gradsync::bench {
 
 using Command = std::vector<std::string>;
 
 // Returns the path of `file` (such as "bench/ddp") in the runfiles that Bazel made for the program `argv0`.
-// Throws InvalidInput if the file does not exist, or cannot be executed (if `executable`) or read.
+// Throws InvalidInput if the file cannot be executed (`executable` is true) or read (`executable` is false).
 std::string RunfilePath(const char* argv0, const std::string& file, bool executable = true);
 
-// Returns environment variables for a program that the program `argv0` starts. With these variables, the
-// started program finds its files in the runfiles of `argv0`. Throws InvalidInput if `argv0` has no runfiles.
+// Returns environment variables with which a child process finds its files in the runfiles of the program
+// `argv0`. Throws InvalidInput if `argv0` has no runfiles.
 comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 
-// Each of the next four functions returns a command line that runs //tools:summarize on the directory
-// `records`. The four functions throw InvalidInput if the runfiles of the program `argv0` lack
-// //tools:summarize.
-//
-// The command that AnswerCommand returns prints a summary of the results that fits on one screen. If `set` is
-// not empty, the summary has only the results of the launches whose LaunchId::set is `set`.
+// The five functions whose names end with Command return a command line of //tools:summarize or
+// //tools:report. The tool reads the records of a benchmark in the directory `records`. The functions throw
+// InvalidInput if the runfiles of the program `argv0` lack the tool.
+
+// Returns the command line with which //tools:summarize prints a summary of the results on one screen. If
+// `set` is not empty, the summary has only the launches whose LaunchId::set is `set`.
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set = "");
-// The command that TablesCommand returns runs //tools:summarize, which writes all tables of results into
-// `file`. `format` is "markdown", "csv" or "json".
+// Returns the command line with which //tools:summarize writes all tables of results into `file`. `format` is
+// "markdown", "csv" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
-// The command that PrecisionCommand returns computes two confidence intervals for each strategy, from the
-// records of the latest set of launches (LaunchId::set). One interval is for the strategy's step time minus
-// the baseline strategy's. The other interval is for the strategy's step time minus that of `none`, the
-// strategy without communication. The command exits with the status kNo (3) if any interval's half-width is
-// unknown, or larger than `precision` times the baseline strategy's step time.
+// Returns the command line with which //tools:summarize checks the confidence intervals of step-time
+// differences. The program exits with status 3 (kNo) if half the width of an interval is unknown or exceeds
+// `precision`. Widths are fractions of a step time, usually the baseline strategy's.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
-// The command that ChoiceCommand returns reads the records of the first launch (start of all ranks) of a
-// benchmark with --choose. The command prints one line with the flags --variants and --steps for the later
-// launches, and one line that names the fastest variant (a strategy with options) of the first launch. The
-// printed --variants leaves out variants that the first launch shows to be slower than some other variant in
-// every setting (batch size, sequence length, ...).
+// Returns the command line that a benchmark with --choose runs after its first launch (start of all ranks).
+// The program prints the flags --variants and --steps for later launches, and the variant that was fastest.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
-// Returns a command that runs //tools:report, which writes an HTML page with tables and figures into `file`.
-// The command exits with status kLacking if matplotlib is missing. ReportCommand throws InvalidInput if the
-// program //tools:report is missing.
+// Returns the command line with which //tools:report writes an HTML page of tables and figures into `file`.
+// The program exits with status kLacking if Python's matplotlib is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 
-// TypedAnswer returns, for users, the command that prints the results on one screen again. TypedNext returns,
-// for users, the command that makes an HTML report with //tools:report. The text of TypedNext also names
-// //tools:summarize, the program that prints all tables.
+// Returns a shell command with which a user prints the summary of the results in `records` on one screen.
 std::string TypedAnswer(const std::string& records);
+// Returns a text that tells the user the command that makes an HTML report with //tools:report.
 std::string TypedNext(const std::string& records);
 
 }  // namespace gradsync::bench

@@ -10,22 +10,19 @@
 
 namespace gradsync::comm {
 
-// Lets the ranks of a process group exchange values, such as the names of their sockets, while they construct
-// the group. Two threads of a rank must not construct process groups at the same time.
+// Lets the ranks of a process group exchange texts, such as socket names, while they construct the group. Two
+// threads of a rank must not construct process groups at the same time.
 class Rendezvous {
  public:
-  // The new Rendezvous exchanges values through the job that the ranks of `world` have joined (World::job).
-  // If the ranks have joined no job, the constructor of Rendezvous forms a new job with them, and throws the
-  // exceptions of Job's constructor.
+  // Exchanges texts through World::job, which connects the ranks. If World::job is null, makes a new Job,
+  // whose constructor connects the ranks of `world` or throws.
   Rendezvous(const World& world, std::chrono::milliseconds timeout);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Waits until all ranks of the group have called Exchange, and returns, in rank order, the value that each
-  // rank gave for this rank. `own` has the values that this rank gives: own[r] is for rank r; if `own` has
-  // only one element, this element is for all ranks. Throws CollectiveError if the process of rank 0 has
-  // ended or the job has failed. Also throws CollectiveError if a rank has not called Exchange by deadline():
-  // "rank 0: rank 1 did not arrive at file:///x within 60.0 s; arrived: 0, 2".
+  // Waits until all ranks have called Exchange, and returns each rank's text for this rank, in rank order.
+  // own[r] is this rank's text for rank r; a single element of `own` is for all ranks. Throws CollectiveError
+  // if a rank has not called Exchange by deadline(), or has failed.
   std::vector<std::string> Exchange(const std::vector<std::string>& own);
 
   std::vector<std::string> hosts() const;

@@ -6,8 +6,7 @@
 
 namespace gradsync::ddp {
 
-// Says how close the gradients with which ranks update the weights are to the gradients of a single process
-// on the batches of all ranks.
+// Tells how close a strategy's gradients are to the gradients of one process on the batches of all ranks.
 enum class Agreement {
   kExact,   // equal except for rounding; bitwise equal on all ranks
   kLossy,   // approximately equal; bitwise equal on all ranks
@@ -18,24 +17,19 @@ constexpr std::string_view Name(Agreement agreement) {
   return agreement == Agreement::kExact ? "exact" : agreement == Agreement::kLossy ? "lossy" : "drifts";
 }
 
-// An option of a strategy, which users write as NAME=VALUE on the command line. In code VALUE is a number. If
-// `words` is not empty, users write a word, whose index in `words` is this number (gather=forward sets 1).
-// Unless the member `range` or `has_fractions` is set, the only allowed values are 0 and 1.
+// An option of a strategy, which users write as NAME=VALUE on the command line. The value is 0 or 1 unless
+// `range` or `has_fractions` is set. If `words` is not empty, users write words[VALUE] instead of the number.
 struct Option {
-  // What an option controls, such as the number of steps of a period (kPeriod). Benchmarks and tests find a
-  // strategy's option by its role, because strategies may give options with the same role different names.
+  // What an option controls. Benchmarks and tests find options by their roles, not by their names.
   enum class Role {
     kOwn,  // no role: only the strategy uses the option
     // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
     kPeriod,
     kStart,  // number of steps at the start that average gradients exactly
-    // If a strategy's option with the role kCarry is not 0, all-gathers of weights may still run when Update
-    // returns, and the next step's forward waits for them. If the option is not 0, benchmarks time several
-    // steps together, without barriers between the steps, so that the times include this wait.
+    // If the option is not 0, all-gathers of weights may continue after Update, until the next forward.
     kCarry,
-    // If a strategy's option with the role kPasses is not 0, ranks reduce gradients in every pass
-    // (micro-batch) of a step. If the option is 0, each rank adds the gradients of all its passes, and
-    // reduces the sums only in the last pass. The sums take at most the memory of all gradients.
+    // If the option is not 0, ranks reduce gradients in every pass (micro-batch) of a step, else only in the
+    // last.
     kPasses,
     kWithinHost,  // if not 0, the strategy shards within each host, so every host has all parts
   };
@@ -51,12 +45,11 @@ struct Option {
   // The next two fields concern values other than the default:
   bool plain_only = false;  // allowed only for f32 and f64 parameters on CPUs
   bool keeps_twin = false;  // benchmarks also compare them with Traits::pytorch_twin
-  // The words that users write for the values 0, 1, ...; empty if users write numbers.
+  // The words that users write for the values 0, 1 and so on; empty if users write numbers.
   std::span<const std::string_view> words = {};
 };
 
-// Two options of several strategies: kSmallFirst limits the size of the first bucket that a rank sends in a
-// step, and kSmallLast limits the sizes of the buckets that it sends last.
+// Two options of several strategies, which limit the sizes of the first and the last buckets of a step.
 inline constexpr Option kSmallFirst = {.name = "small_first",
                                        .meaning = "1: the first bucket holds at most 1 MiB",
                                        .default_value = 1,
@@ -90,7 +83,7 @@ class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
 
-// The properties of a strategy, listed below, tell benchmarks and tests how to run and check it.
+// The properties of a strategy, which benchmarks and tests read.
 struct Traits {
   std::string_view name;     // name of the strategy in files, flags and records
   int position = 0;          // position in lists, which begin with the simplest strategy
@@ -100,12 +93,11 @@ struct Traits {
   bool overlaps = false;     // communicates during backward
   bool has_buckets = false;  // takes StrategyOptions::bucket_bytes
   bool owns_update = false;  // Update does more than Optimizer::Step, or communicates
-  // True if the optimizer's state is in an optimizer that the strategy makes, and not in the optimizer that
-  // the caller passes to Update.
+  // True if the optimizer's state is in an optimizer that the strategy makes, not in the one passed to
+  // Update.
   bool owns_state = false;
-  // True if each rank keeps only one part of the optimizer's state. Each part of the state is on exactly one
-  // rank. But if the strategy has an option with the role kWithinHost, and the option is not 0, each part is
-  // on exactly one rank of every host.
+  // True if the optimizer's state is divided among the ranks, so that each rank keeps one part. If an option
+  // with the role kWithinHost is not 0, the state is divided among the ranks of each host.
   bool shards_state = false;
   bool divides_matrices = true;  // with shards_state: parts may end within matrices
   bool shards_grads = false;     // each rank keeps one part of the gradients between steps
@@ -113,54 +105,43 @@ struct Traits {
   bool needs_f32 = false;        // parameters and gradients must be f32
   bool needs_cpu = false;
   bool can_clip = true;  // Update accepts a grad_scale other than 1
-  // True if BeginStep changes the memory of every gradient (Parameter::PlaceGrad), so the caller need not
-  // allocate memory for gradients.
+  // True if BeginStep gives every gradient its memory (Parameter::PlaceGrad), so that the caller allocates
+  // none.
   bool places_gradients = false;
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
-  // A function that returns the memory of the strategy's buffers that gradient_copies does not count, divided
-  // by the memory of all gradients. The argument `largest_unit` is the number of elements of the largest unit
-  // (group of parameters that are gathered together), divided by that of the model. If the pointer
-  // more_copies is null, gradient_copies counts all buffers of the strategy.
+  // Returns the memory of further buffers, in copies of all gradients, which is added to gradient_copies.
+  // `largest_unit` is the fraction of the model's elements in the largest group of parameters that ranks
+  // gather together. If the pointer is null, there are no further buffers.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
-  // The options that users can set in StrategyOptions::values; bucket_bytes is not one of them.
+  // The options that users can set in StrategyOptions::values, which do not include bucket_bytes.
   std::span<const Option> options = {};
-  // A function that returns how many times a rank gathers a weight from the other ranks in one step. The step
-  // has one forward and one backward, and the result is the mean over all weights. Do not call the function
-  // if the ranks have the weights in shared memory, because ranks then gather no weights. The argument
-  // `units` has the sizes of the groups of parameters that are gathered together (StrategyContext::units), in
-  // forward order. A group's size is its number of elements, divided by the model's. If `gathers` is null, a
-  // rank of a strategy with shards_state gathers each weight exactly once per step.
+  // Returns how many times a rank gathers each weight in one forward and backward, as a mean over all
+  // weights. units[i] is the size of StrategyContext::units[i], parameters that are gathered together,
+  // divided by the model's size. If the pointer is null, ranks gather each weight at most once per step.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
-  // A function that makes the strategy's Reference (ddp/lossy/reference.h), which computes the gradients or
-  // weights that the strategy must have. Tests and benchmarks compare the strategy's gradients or weights
-  // with those of the Reference. If the pointer is null, they compare the strategy's gradients with those of
-  // one process on the batches of all ranks.
+  // Makes an object that computes the gradients or weights that the strategy must have, for tests and
+  // benchmarks. If the pointer is null, gradients are compared with those of one process on the batches of
+  // all ranks.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
-  // The name, in bench/peers/pytorch_ddp.py, of the PyTorch strategy with which benchmarks compare this
-  // strategy: "ddp" is DistributedDataParallel, and "ddp_view" is DistributedDataParallel with
-  // gradient_as_bucket_view. Empty if benchmarks compare with no PyTorch strategy. Benchmarks also make no
-  // comparison with PyTorch if an option of the strategy has a value other than its default, and the option's
-  // keeps_twin is false.
+  // The PyTorch strategy with which benchmarks compare this strategy; empty if there is none. Its names are
+  // those in bench/peers/pytorch_ddp.py, such as "ddp" for DistributedDataParallel.
   std::string_view pytorch_twin = {};
-  // Benchmarks compare the gradients of the PyTorch strategy `pytorch_twin` with the gradients of one process
-  // on the batches of all ranks. Benchmarks allow the larger of two relative errors: twin_differs_by, and a
-  // tolerance for rounding errors, which depends on the dtype and the batch. twin_differs_by is infinite,
-  // which switches the comparison off, if the PyTorch strategy does not update the weights with the mean
-  // gradient.
+  // Relative error, besides rounding, that benchmarks allow in the gradients of the PyTorch strategy
+  // `pytorch_twin`. The gradients are compared with those of one process on the batches of all ranks. If the
+  // value is infinite, benchmarks do not check these gradients.
   double twin_differs_by = 0;
-  // The unit of the benchmarks' option published_size, which gives a bucket the size that a published
-  // experiment used: bytes if true, elements of gradients if false.
+  // True if the option published_size, a bucket size from a publication, counts bytes; false if it counts
+  // elements.
   bool published_in_bytes = false;
 
-  // Returns the strategy's option with the name `option`, or null if the strategy has no such option.
+  // Returns the option with the name `option`, or null if the strategy has no option with this name.
   const Option* FindOption(std::string_view option) const {
     for (const Option& candidate : options) {
       if (candidate.name == option) return &candidate;
     }
     return nullptr;
   }
-  // Returns the name of the strategy's first option whose role is `role`; empty if the strategy has no such
-  // option.
+  // Returns the name of the first option with the role `role`, or an empty text if there is none.
   std::string_view OptionFor(Option::Role role) const {
     for (const Option& candidate : options) {
       if (candidate.role == role) return candidate.name;

@@ -13,28 +13,26 @@ inline constexpr size_t kScreenColumns = 110;
 
 std::string Padded(std::string_view text, size_t width);
 
-// Appends `head` followed by `text` to `lines`, as at most `most` lines. If `text` needs more than `most`
-// lines, the last line ends with an ellipsis. Lines are broken only at spaces, so that they have at most
-// kScreenColumns characters. AddText appends `end` to each line except the last; for a shell command of
-// several lines, `end` is a backslash.
+// Appends `head` and `text` to `lines`, broken at spaces, usually into lines of at most kScreenColumns
+// characters. At most `most` lines are appended; an ellipsis replaces the rest of `text`. `end` is appended
+// to each line except the last, for example a backslash in a shell command.
 void AddText(const std::string& head, const std::string& text, size_t most, Lines* lines,
              const char* end = "");
 
-// A table of texts, with the rows' names in its first column. AddTo and ToString format the table, and omit
-// columns on the right that do not fit into lines of kScreenColumns characters.
+// A table of texts, whose first column has the names of the rows. Columns on the right that do not fit into
+// kScreenColumns characters are not printed.
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
-  // If the table has more than `most` rows, AddTo omits rows directly before the last num_last rows. But if
-  // `most` is num_last + 3 or less, AddTo omits the table's last rows, as if num_last were 0.
+  // Number of rows at the end of the table that AddTo usually keeps when it leaves out rows.
   size_t num_last = 0;
-  // The table's first num_left columns are left-aligned, the others right-aligned. By default, all columns
-  // are left-aligned.
+  // Number of columns, from the left, whose texts are left-aligned; the texts of other columns are
+  // right-aligned.
   size_t num_left = static_cast<size_t>(-1);
 
   bool fits() const;
-  // Appends one line for each row of the table, the row of headers included, to `lines`. If these are more
-  // than `most` lines, AddTo omits rows, and appends `most` lines: one of them lists as many names of omitted
-  // rows as fit. If `most` is less than three and less than the number of rows, AddTo appends nothing.
+  // Appends one line for each row of the table to `lines`, the row of headers included. If the table has more
+  // than `most` rows, `most` lines are appended, one of which names omitted rows. If `most` is less than 3,
+  // nothing is appended for a table of more than `most` rows.
   void AddTo(size_t most, Lines* lines) const;
   std::string ToString() const;
 };

@@ -13,8 +13,7 @@
 #include "model/transformer/test_transformer.h"
 #include "model/vision/test_resnet.h"
 
-// Defines parameterised test suites that train a small transformer or ResNet. A test file for the CPU or for
-// CUDA includes this header, and instantiates the suites with the result of TrainingCases for its device.
+// Defines tests that train a small transformer or ResNet, on the CPU or on a GPU.
 namespace gradsync::model {
 
 struct TrainingCase {
@@ -40,7 +39,7 @@ inline std::vector<TrainingCase> TrainingCases(const std::string& name,
 
 class TrainingTest : public testing::TestWithParam<TrainingCase> {
  protected:
-  // A Run has a model, its optimizer and one batch; every step trains on this batch.
+  // A model, its optimizer and one batch, on which every step trains.
   class Run {
    public:
     explicit Run(const TrainingCase& c)
@@ -95,8 +94,7 @@ TEST_P(TrainingTest, IsDeterministic) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-// From the third training step on, the CachingAllocator of the Run's device takes no more memory from its
-// MemorySource (the operating system or CUDA).
+// After the second training step, the device's allocator takes no more memory from the system.
 TEST_P(TrainingTest, SteadyStepsTakeNothingFromTheSystem) {
   Run run(GetParam());
   for (int step = 0; step < 2; ++step) run.Step();

@@ -6,8 +6,7 @@
 
 #include "tools/analysis/rows.h"
 
-// Writes sentences that tell how rows of the result tables (such as strategies) compare with their baselines,
-// and which row is recommended.
+// Writes sentences that compare rows of the result tables with their baselines, and recommend a row.
 namespace gradsync::tools {
 
 struct Answer {
@@ -15,10 +14,8 @@ struct Answer {
   std::string row{}, baseline{};
   Verdict verdict = Verdict::kNone;
   Estimate difference{};  // of the row to the baseline, as a fraction, usually of the baseline's time or loss
-  // If the verdict of this Answer is kOpen (undecided), `remark` has the benchmark's flags for a longer
-  // measurement that would probably give a verdict, such as "`--time=5m`". If the verdict is kNone, `remark`
-  // has the reason for the missing verdict, such as "disturbed:17%" (other work used 17 % of the host's CPU
-  // time). With kSlower, kFaster or kEqual, `remark` is empty; with kOpen or kNone, it may be empty.
+  // If the verdict is kOpen (undecided), `remark` has benchmark flags for a longer measurement:
+  // "`--time=5m`". If the verdict is kNone, `remark` has the reason, such as "disturbed:17%".
   std::string remark{};
 };
 
@@ -28,129 +25,89 @@ struct AnswerWords {
   std::string what{};  // the compared quantity, if it is not the step: "held-out loss over 5 seeds"
 };
 
-// An Answer tells how one row (such as a strategy) compares with its baseline. WriteSentences groups answers
-// by Answer::place, which names a setting (such as a batch size), a backend or both: "batch 2 over gloo".
-// Returns one sentence for each place and baseline, with the verdicts on the rows of this place: "Over gloo,
-// against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
-// `--time=18m`)." If `answers` contain fewer different rows than places, returns one sentence for each row
-// and baseline instead. The sentence about a row lists, for each verdict (slower, for example), the settings
-// or backends in which the row has this verdict. If more than six rows of a place have the same verdict, the
-// sentence about this place gives only their number: "7 rows". A sentence about one row likewise gives only
-// the number of places, "7 places", if more than six places (settings or backends) have the same verdict.
-// WriteSentences writes nothing about an Answer with the verdict kNone and an empty `remark`.
+// Returns one sentence for each place and baseline: "Over gloo, against core: slower by at least 8 %: naive
+// and flat." A place is a setting (such as "batch 2"), a backend ("over gloo") or both. If there are fewer
+// rows than places, each sentence is about one row in all places. More than six rows or places with one
+// verdict are not listed, but counted: "7 rows". Answers with the verdict kNone and an empty `remark` are
+// left out.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
-// Makes an Answer (the difference and the verdict) for each comparison of a strategy with another row, its
-// baseline. The baseline strategy may have several rows over one backend, one for each bucket size.
-// MakeAnswers also compares each later one of these rows (in the order of Setting::rows) with the first one.
-// Makes no answers about strategies without communication (such as `none`), and none about a setting whose
-// rows must not be compared (Setting::void_reason). Makes no answers about comparisons with a baseline that
-// has the warning kUnequal, because the baseline's gradients or parameters are wrong.
+// Makes an Answer for each comparison of a row with its baseline. If the baseline strategy has several bucket
+// sizes over one backend, the later rows are compared with the first. Leaves out strategies without
+// communication, settings that have a Setting::void_reason, and baselines with wrong gradients.
 std::vector<Answer> MakeAnswers(const Settings& settings);
-// A State tells what is known about which row (a strategy with options, over a backend) has the shortest
-// training step. A State says nothing about rows whose gradients are not exact by design, or in whose results
-// a check found an error.
+// Tells what is known about the row with the shortest training step among rows with exact gradients.
 enum class State {
   kNone,  // nothing, for example because other programs disturbed the measurement
-  // One row is recommended, Choice::candidates[0], which has the shortest estimated step. FindLeads shows
-  // that this row is the fastest, or slower than the fastest by less than kEqualWithin (3 % of the baseline's
-  // step).
+  // Choice::candidates[0] is recommended: its step is the shortest, or at most 3 % (kEqualWithin) longer.
   kUse,
   kEqual,     // several rows are at most kEqualWithin slower than the fastest
   kUndecided  // no row is known to be at most kEqualWithin slower than the fastest
 };
 
-// A Choice is the recommendation among the rows of one setting (model, batch size, ...) that have the same
-// baseline. A row takes part in a choice, that is, it may be recommended, if its gradients are exact by
-// design (Measurement::is_exact) and its Comparison::no_verdict is empty. A row other than the baseline must
-// also have a verdict: its Comparison::verdict is not kNone. The verdict is kNone, for example, if a check
-// found a wrong result.
-//
-// The members `candidates`, `behind` and `state` are computed from the bounds of FindLeads: lower bounds of
-// how much longer each row's step is than each other row's step.
+// The recommendation among the rows of one setting (model, batch size and so on) with the same baseline. A
+// row takes part if its gradients are exact by design, all launches measured it, and nothing forbids
+// comparing it. The numbers in a Choice are fractions of the baseline's step time.
 struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
-  // The rows that may have the shortest step: for none of them, FindLeads shows that another row is faster.
-  // Only rows that take part in the choice (their gradients are exact, and nothing forbids comparing them;
-  // see Choice) and that all launches measured can be candidates. A launch is one start of all processes. The
-  // candidates are ordered by their estimated difference to the baseline, the fastest first. If `state` is
-  // State::kUse, WriteSentence recommends candidates[0] to the user.
+  // The rows that may have the shortest step, the row with the shortest estimated step first. Rows that take
+  // part but are no candidates are shown to be slower than another row (FindLeads).
   std::vector<const Comparison*> candidates{};
-  // With the flag --choose: the rows that only the first launch measured, because that launch showed that
-  // they are slower than another row.
+  // The rows that only the first launch of a benchmark with --choose measured (Row::left_early).
   std::vector<const Comparison*> left_early{};
-  // The rows of left_early that may be the fastest after all. Step times vary so much between all launches
-  // that the first launch does not prove that another row is faster than a row in `doubtful`.
+  // The rows of left_early that may be the fastest, because step times differ much between launches.
   std::vector<const Comparison*> doubtful{};
-  // Upper bound of how much longer the step of candidates[0]->row is than the truly shortest step of all rows
-  // that take part in this Choice. If `state` is kEqual, the bound holds for every candidate. The members
-  // behind, lead, bounds and differences are fractions of the baseline's step time, which is the trimmed mean
-  // of its steps.
+  // Upper bound of how much longer the step of candidates[0] is than the shortest step of the rows that take
+  // part. If `state` is kEqual, the bound holds for every candidate.
   double behind = 0;
-  // Lower bound of how much shorter the step of the only candidate (the fastest row) is than the steps of
-  // other rows, as a fraction of the baseline's step; NaN if the bound is unknown, for example because there
-  // are several candidates. If the only candidate is the baseline, the step of each other row that takes part
-  // in the choice and is not in left_early is at least (1 + `lead`) times the baseline's step. If the only
-  // candidate is another row, its step is at most (1 - `lead`) times the baseline's step.
+  // NaN if there are several candidates. If the baseline is the only candidate, all other rows that take part
+  // are slower by at least `lead`. If another row is the only candidate, this row is faster than the baseline
+  // by at least `lead`.
   double lead = kNaN;
-  // Maps the comparison of a row (an element of comparisons()) to a one-sided bound from FindLeads: how much
-  // longer the row's step is than the baseline's step. A row has a bound only if the bound shows that it is
-  // slower or faster than the baseline although the two-sided interval of the same difference
-  // (Comparison::estimate) contains 0. A bound of 0.02 means that the row is slower than the baseline by at
-  // least 2 %; a bound of -0.02 means that the row is faster by at least 2 %.
+  // Bounds for rows that are slower or faster than the baseline, although the interval Comparison::estimate
+  // contains 0. The bound 0.02 means: at least 2 % slower than the baseline; -0.02 means: at least 2 %
+  // faster.
   std::map<const Comparison*, double> bounds{};
   Interval differences{};  // contains the differences of candidates[0] to all other candidates
 
   const Setting& setting() const { return *at.setting; }
-  // Returns the elements of Setting::comparisons that compare a row with this choice's baseline, also the
-  // comparison of the baseline with itself.
+  // Returns the setting's comparisons with this choice's baseline, including the baseline's with itself.
   std::vector<const Comparison*> comparisons() const;
   // Returns the element of comparisons() whose row has the label `label`; null if there is none.
   const Comparison* Find(const std::string& label) const;
 };
 std::vector<Choice> MakeChoices(const Settings& settings);
-// With --choose, a benchmark is launched several times. From the measurements of the first launch
-// (`settings`), ChooseForLaunches chooses the variants (strategies with options, over a backend) that the
-// later launches measure. The first line of the returned text has the benchmark's flags --variants and
-// --steps for all launches after the first. The second line, for the user, has the number of chosen variants
-// and, for each Choice, the fastest variant so far (candidates[0]). The later launches leave out a variant
-// with exact gradients if the first launch shows, in every setting, that some other variant with exact
-// gradients is faster (not necessarily the same one in all settings). The later launches leave out no
-// baseline. --steps asks for at least as many rounds (one step of each variant) as the first launch had.
+// Chooses the variants for the later launches of a benchmark with --choose, from the results of the first
+// launch. The first line of the returned text has the flags --variants and --steps for the later launches.
+// The second line has the number of chosen variants and, for each Choice, the fastest variant. A variant is
+// left out only if every setting shows that the variant is not the fastest.
 std::string ChooseForLaunches(const Settings& settings);
-// Returns a recommendation for users: "Use zero1: 7 to 12 % faster than core", "Equal within 3 %: use core or
-// zero1", "Undecided: ...". If no row can be recommended, returns the reason: "No answer: rows did not take
-// turns". If the reason is Setting::void_reason (no rows of the setting may be compared), returns an empty
-// text. A recommendation ends with the strategies, such as `flat`, that must not be compared with the
-// baseline. Each has its reason (Comparison::no_verdict): "not judged: flat (disturbed:17%)".
+// Returns a recommendation for users, such as "Use zero1: 7 to 12 % faster than core". If no row can be
+// recommended, returns the reason: "No answer: rows did not take turns". The text is empty if the reason is
+// Setting::void_reason. The text may end with rows that must not be compared: "not judged: flat
+// (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
-// Returns a sentence with the interval of each baseline's cost of synchronisation: "core costs 19 to 26 ms of
-// its 98.8 ms step over gloo." The cost is the baseline's step time minus the step time without
-// communication. Returns an empty text if no cost is known, or if more than four are known.
+// Returns the cost of synchronisation for each baseline: "core costs 19 to 26 ms of its 98.8 ms step over
+// gloo." The cost is the baseline's step time minus the step time without communication. Returns an empty
+// text if no cost is known, or if more than four are known.
 std::string CostSentence(const Settings& settings);
-// Returns "No verdict. " and the void_reason (for example, too few steps) of the first setting that has one;
-// empty if no setting has a void_reason.
+// Returns a text with the first Setting::void_reason (such as too few steps); empty if no setting has one.
 std::string NoVerdict(const Settings& settings);
 
-// Returns a text about the rows over backends for which the baseline strategy was not measured. An example
-// with the baseline core: "Not compared, because there is no core over shm: zero1@shm (123 ms)". The text
-// also has a command that compares all rows with one row: "`summarize DIR --baseline_row=core@gloo`". The
-// text is empty if the baseline strategy was measured over the backends of all rows.
+// Lists rows that have no baseline, such as "Not compared, because there is no core over shm: zero1@shm (123
+// ms)".
 std::string NotCompared(const Settings& settings);
 
-// Returns the value of --time (in seconds, for all launches together) with which a new measurement decides an
-// undecided difference with a probability of 80 %. A difference is decided if it is shown to be different
-// from 0, or to be at most kEqualWithin (3 %). Assumes that the estimated difference is the true one, and
-// that its interval narrows with the square root of the measured time.
+// Returns the value of --time, in seconds, with which a new measurement decides `difference` with a
+// probability of 80 %. A difference is decided if its interval excludes 0 or lies within +- 3 %
+// (kEqualWithin).
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
-// Returns the benchmark's flags for a new measurement that would probably show that `difference` is not 0, or
-// that it is at most kEqualWithin. Examples: "`--time=5m`" and, with 12 launches, "`--time=5m --repeats=12`".
-// If the variation between launches makes the interval wide, the flags ask for more launches. `share` is 1 if
-// the new measurement has all rows of `setting`. Otherwise `share` is the time of one turn of each row of the
-// new measurement, divided by Setting::round_s (one turn of each row of `setting`).
+// Returns benchmark flags for a new measurement that would probably decide `difference`: "`--time=5m`". If
+// the setting has several launches, the flags are usually "`--time=5m --repeats=12`". `share` is the fraction
+// of a round (Setting::round_s) that the rows of the new measurement take.
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools
