@@ -14,10 +14,9 @@ inline constexpr int kMaxMemoryLimitRanks = 16;
 // The backend that MemoryLimit uses for collectives other than its own all-reduce.
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
-// A process group for --backend=memory_limit of the benchmark //bench:all_reduce. The all-reduce of a
-// MemoryLimit adds up the f32 vectors of at most 16 ranks on one host. Each rank adds up one part of all
-// vectors in shared memory, and writes the sums into all vectors. The measured speed shows users how fast
-// other backends could be on the host.
+// A process group for --backend=memory_limit of the benchmark //bench:all_reduce. Its all-reduce adds f32
+// vectors of at most 16 ranks in shared memory. Users compare the speed of other backends with the speed of
+// this all-reduce, which the bandwidth of the host's memory limits.
 class MemoryLimit : public comm::GroupDecorator {
  public:
   // `group` runs the collectives other than the all-reduce in shared memory. `group` must outlive the

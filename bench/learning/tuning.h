@@ -8,9 +8,8 @@
 #include "bench/training/variant.h"
 #include "model/base/flags.h"
 
-// The flag --tune of //bench:convergence gives lists of values for options, such as learning_rate. The
-// program first trains each variant (a strategy with options) with combinations of the listed values. It then
-// trains each variant with the combination that had the lowest mean held-out loss.
+// The flag --tune of //bench:convergence lists values of options, such as learning_rate. The program trains
+// each strategy with the combination of values that had the lowest mean held-out loss.
 namespace gradsync::bench {
 
 struct TunedOption {
@@ -26,14 +25,13 @@ inline constexpr size_t kMostSettings = 9;
 // Parses and prints the value of --tune, such as "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9".
 Kind<std::vector<TunedOption>> TunedOptions();
 
-// Returns whether --tune may try values of the option named `option`. The variant's strategy or
-// BenchOptions() must have the option. The user must not have set the option for the variant.
+// Returns whether the variant accepts the option named `option`, and the user has not set this option for the
+// variant.
 bool IsOpen(const TrainingVariant& variant, const std::string& option);
 
-// Returns copies of `variant`, one for each combination of the values in `options`. Leaves out the options
-// for which IsOpen returns false. If ListSettings returns several copies, `tuned` is true in each copy; else
-// `tuned` is false. Throws InvalidInput if an option does not accept a value, or if there are more than
-// kMostSettings combinations.
+// Returns one copy of `variant` for each combination of the values in `options`. Leaves out the options for
+// which IsOpen returns false. If there are several copies, `tuned` is true in each of them. Throws
+// InvalidInput if an option does not accept a value, or if there are more than kMostSettings combinations.
 std::vector<TrainingVariant> ListSettings(const TrainingVariant& variant,
                                           std::span<const TunedOption> options, size_t element_bytes);
 

@@ -15,10 +15,8 @@ namespace gradsync::bench {
 int64_t DistinctBytes(std::span<const model::Tensor> tensors);
 
 // Adds to `facts` the bytes of weights, gradients and optimizer state that this rank keeps between two steps.
-// If ranks share the memory of weights, each rank counts an equal part of the shared bytes. For most
-// strategies in f32 or f64, DescribeMemory adds two numbers that it computes by the ZeRO paper's formulas.
-// The two numbers are the bytes that a rank keeps between steps, and the bytes that it sends in a step. Call
-// DescribeMemory between two training steps.
+// For most strategies in f32 or f64, also adds the bytes that a rank should keep, and send in a step, by the
+// ZeRO paper's formulas. Call DescribeMemory between two training steps.
 void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
                     int64_t accumulation_steps, FactFields& facts);
 

@@ -13,8 +13,7 @@
 
 namespace gradsync::bench {
 
-// Takes the training steps of one variant on one rank. A variant is a strategy of gradsync or of PyTorch,
-// with options.
+// Takes one rank's training steps with a strategy of gradsync or of PyTorch.
 class Stepper {
  public:
   // `setting` and `variant` must outlive the stepper.
@@ -27,19 +26,17 @@ class Stepper {
   const TrainingVariant& variant() const { return variant_; }
 
   // Takes TrainingVariant::turn_steps() timed training steps on `batch`, for most variants one step. Returns
-  // the measurements on this rank, in which times are means over the steps. A strategy of gradsync reports
-  // the operations of forward and backward to `tracer`, unless `tracer` is null. If a strategy of gradsync
-  // keeps whole gradients on each rank, the trainer's parameters have the last step's gradients.
+  // the measurements on this rank; times are means over the steps. A strategy of gradsync reports the
+  // operations of forward and backward to `tracer`, unless `tracer` is null.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
   // Returns the factor by which the loss is multiplied before backward; 1 for a strategy of PyTorch.
   virtual double loss_scale() const = 0;
   // Sets the weights of all ranks to those of rank 0, usually its initial weights, and then trains. A
-  // strategy of PyTorch, such as DistributedDataParallel, takes one training step. A strategy of gradsync
-  // takes k training steps if it averages weights every k steps, and else one step. When StepFromStart
-  // returns, the trainer's parameters have the whole gradients and the whole new weights. Call Step before
-  // StepFromStart, because a strategy may change its buckets after its first step.
+  // strategy of gradsync takes k training steps if it averages weights every k steps; all others take one
+  // step. When StepFromStart returns, the trainer's parameters have the whole gradients and the whole new
+  // weights. Call StepFromStart after at least one call of Step.
   virtual void StepFromStart(const model::Batch& batch) = 0;
   // Trains like StepFromStart, but from the current weights. Throws std::logic_error for a strategy of
   // PyTorch.
@@ -52,8 +49,7 @@ class Stepper {
   // Adds to `record` facts about the strategy, such as the sizes of its buckets. Call Introduce after the
   // first call of Step.
   virtual void Introduce(Record& record) const = 0;
-  // Adds to `facts` the peak memory of the calls of Step, in bytes on this rank's device. For a strategy of
-  // gradsync, adds the bytes in use directly before and after the optimizer's last update.
+  // Adds to `facts` how many bytes the calls of Step have used on this rank's device, such as the peak.
   virtual void Describe(FactFields& facts) const = 0;
 
  private:
@@ -65,7 +61,7 @@ class Stepper {
 std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant,
                                         Trainer& trainer, comm::RecordingProcessGroup& group);
 
-// Makes a Stepper for a strategy of PyTorch. The Python process of `process` takes the training steps.
+// Makes a Stepper for a strategy of PyTorch, whose steps are taken by the Python process of `process`.
 std::unique_ptr<Stepper> MakePeerStepper(const Setting& setting, const TrainingVariant& variant,
                                          PyTorchPeer& process, Trainer& trainer);
 

@@ -17,25 +17,23 @@ namespace gradsync::comm {
 // Calls body(rank) on one thread for each rank, and waits for the threads. Rethrows the exception of the
 // lowest rank that threw.
 void RunRanks(int size, const std::function<void(int rank)>& body);
-// Calls body(rank) on one thread for each rank. Returns the message of the exception that each rank threw;
-// empty for a rank that threw none.
+// Calls body(rank) on one thread for each rank. Returns the messages of the exceptions; empty for a rank that
+// threw none.
 std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int rank)>& body);
 
-// Returns one process group for each rank, by rank, on the CPU. `backend` is "local" or a name in
-// BackendNames(). The ranks act as if each host had `ranks_per_host` of them; 0 means that all ranks are on
-// one host. The backend "local" ignores `ranks_per_host`.
+// Returns one process group for each rank, on the CPU. `backend` is "local" or a name in BackendNames(). The
+// ranks act as if each host had `ranks_per_host` of them; 0 means that all ranks are on one host.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
     int ranks_per_host = 0);
 
-// Returns one process group for each rank; the group of rank r uses devices[r]. The backend "local" ignores
-// the devices and `backend_options`.
+// Returns one process group for each rank; the group of rank r uses devices[r] unless `backend` is "local".
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, const std::vector<model::DevicePtr>& devices,
     std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0,
     const BackendOptions& backend_options = {});
 
-// Returns "local" and the names of all backends on which ranks can be threads with CPU tensors.
+// Returns "local" and the names of all backends whose ranks can be threads that use CPU tensors.
 std::vector<std::string> ThreadBackends();
 
 // Returns the argument `ranks_per_host` of MakeGroups for tests: 2 for a backend with
@@ -46,9 +44,9 @@ struct TestedWorld {
   std::string backend;
   int size;
 };
-// Returns the combinations of a backend and a number of ranks for a parameterised test. "local" and the
-// backends that work only on one host run with each number of ranks in `in_memory`. Most other backends run
-// with each number of ranks in `others`.
+// Returns the combinations of a backend and a number of ranks for a parameterised test. "local" and backends
+// that work only on one host run with the numbers of ranks in `in_memory`. Most other backends run with the
+// numbers of ranks in `others`.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
 // Returns the address from which this host sends to other hosts; empty without a network.

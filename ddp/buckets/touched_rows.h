@@ -10,18 +10,16 @@
 
 namespace gradsync::ddp {
 
-// Sums the gradient of an embedding over ranks, but sends only the touched rows of the gradient. Touched rows
-// are the rows of this step that may be nonzero (Parameter::touched_rows). Each rank sends one message with
-// its touched rows, and receives the messages of all ranks. A rank adds up the rows in rank order, so all
-// ranks get bitwise equal sums. If any rank's touched rows do not fit into its message, the ranks all-reduce
-// the whole gradient.
+// Sums the gradient of an embedding over ranks, but sends only rows that may be nonzero
+// (Parameter::touched_rows). Each rank sends one message with its rows, and receives the messages of all
+// ranks. Rows are added in rank order, so all ranks get bitwise equal sums. If the rows of any rank do not
+// fit into a message, the ranks all-reduce the whole gradient.
 class TouchedRows {
  public:
-  // Returns a TouchedRows for each parameter whose gradient has more bytes than `max_rows` rows and row
-  // indices from each rank. `max_rows` is the number of row indices that Parameter::touched_rows lists on
-  // rank 0, but at most the number of rows. Parameters without listed rows on rank 0 are left out. All ranks
-  // must call Agree at the end of the same training step. Gradients must be on the CPU. Throws
-  // CollectiveError if the broadcast of `max_rows` fails.
+  // Returns TouchedRows objects for parameters whose gradient has more bytes than `max_rows` rows and row
+  // indices from each rank. `max_rows` is the number of indices in Parameter::touched_rows on rank 0, but at
+  // most the gradient's number of rows. All ranks must call Agree at the end of the same training step.
+  // Gradients must be on the CPU. Throws CollectiveError if the ranks cannot communicate.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
@@ -43,9 +41,8 @@ class TouchedRows {
  private:
   TouchedRows(model::Parameter& param, int64_t max_rows, comm::ProcessGroup& group);
 
-  // A message begins with the number of its rows. The number kWhole means that all ranks must all-reduce the
-  // whole gradient. After the number, a message has room for the indices of max_rows rows. The elements of
-  // the rows begin at the next multiple of a cache line.
+  // A message has the number of its rows, room for `max_rows` row indices, and the elements of the rows. The
+  // number kWhole instead of the number of rows means that all ranks must all-reduce the whole gradient.
   static constexpr int32_t kWhole = -1;
   int32_t* Head(const model::Tensor& messages, int rank) const;
   std::span<const int32_t> IdsFrom(int rank) const;

@@ -24,7 +24,7 @@ void Store(Out&& out, const Values& values, bool accumulate) {
   }
 }
 
-// Converts n numbers from one floating-point type to another. Conversion to bf16 rounds to nearest.
+// Converts n numbers from one floating-point type to another; conversion to bf16 rounds to nearest.
 template <class From, class To>
 void CastSpan(const From* x, int64_t n, To* y) {
 #pragma omp simd
@@ -79,8 +79,8 @@ class Writer<BF16> {
   }
 
  private:
-  // The f32 array that compute gets as `out`. Eigen aligns the memory of this array. Without aligned memory,
-  // Eigen's results could depend on the memory's address.
+  // The f32 array that compute gets as `out`. The array's memory is aligned, so results do not depend on its
+  // address.
   Eigen::ArrayXf wide_;
 };
 

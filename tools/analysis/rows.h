@@ -13,38 +13,37 @@
 #include "tools/measurements/validity.h"
 #include "tools/statistics/estimates.h"
 
-// Structs for the results of a benchmark. A Setting has the results with one configuration, such as one model
-// and batch size. A Setting has one Row for each variant: a strategy with options, over a backend.
+// Structs for a benchmark's results. A Setting has one Row for each strategy that was measured with one
+// configuration.
 namespace gradsync::tools {
 
 // A difference in step time below 3 % of the baseline's step time may be called equal (Verdict::kEqual).
 inline constexpr double kEqualWithin = 0.03;
 
-// A row gets no verdict, such as slower or faster, if other work used at least 10 % of the host's CPU time
-// during its steps. Other work is that of other programs, and the kernel's network work.
+// A row gets no verdict if other programs and the kernel's network work used at least 10 % of the host's CPU
+// time.
 inline constexpr double kTooDisturbed = 0.1;
 
-// Tells what the confidence interval of a difference to a baseline, such as a difference in step time, shows.
-// kSlower: the whole interval is above 0. kFaster: the whole interval is below 0. kEqual: the interval
-// contains 0 and lies between -equal_within and +equal_within (see JudgeInterval). kOpen: the interval
-// contains 0 and also numbers beyond -equal_within or +equal_within. kNone: the interval is unknown, or was
-// not judged.
+// Tells what the confidence interval of a difference to a baseline, such as a difference in step time, shows:
+//   kNone    the interval is unknown, or was not judged
+//   kSlower  the whole interval is above 0
+//   kFaster  the whole interval is below 0
+//   kEqual   the interval contains 0 and lies between -equal_within and +equal_within of JudgeInterval
+//   kOpen    the interval contains 0 and also numbers beyond -equal_within or +equal_within
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 Verdict JudgeInterval(const Interval& interval, double equal_within = kEqualWithin);
 std::string_view WordOf(Verdict verdict);
 
-// A row of a table: the measurements of a strategy with options, over a backend. In the benchmark of
-// collectives, a row is a backend, and a step is one collective.
+// A row of a table: the measurements of a strategy with options over a backend, or only of a backend's
+// collectives.
 struct Row {
   const Measurement* measured = nullptr;  // never null
   // True if the benchmark's first launch measured this row, and the later launches did not (flag --choose).
   bool left_early = false;
-  // The variant's name in tables, such as "core:bucket_bytes=1Mi". The name usually ends with the backend if
-  // rows over several backends have one baseline.
+  // The variant's name in tables, usually without the backend: "core:bucket_bytes=1Mi".
   std::string label{};
   Warnings warnings{};
-  // Why this row must not be compared, such as "disturbed:17%"; empty if nothing forbids comparisons. In the
-  // example, other programs and the kernel's network work used 17 % of the host's CPU time.
+  // Why this row must not be compared, such as other programs' use of the CPU ("disturbed:17%"); else empty.
   std::string no_verdict{};
   double step_s = kNaN;  // seconds of a step (TypicalTime); NaN if unknown
   double bus_bytes_per_second = kNaN;
@@ -62,14 +61,12 @@ struct Row {
   // Returns false if a check found an error in the results: in a collective's output, or in gradients or
   // parameters.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
-  // Returns the mean, over all steps, of the time called `samples` on the slowest rank, in seconds. For
-  // example, "forward_ns" is the time of the forward pass. Returns NaN if the row has no time called
-  // `samples`.
+  // Returns the mean of the times called `samples` (such as "forward_ns") on each step's slowest rank. The
+  // mean is in seconds; NaN if the row has no times called `samples`.
   double MeanOf(SampleName samples) const;
 };
 
-// Compares a row with its baseline, another row. In the comparison of the baseline itself, `row` and `base`
-// are the same row.
+// Compares a row's step time with that of the row's baseline. The baseline is compared with itself.
 struct Comparison {
   const Row* row = nullptr;
   const Row* base = nullptr;
@@ -78,15 +75,13 @@ struct Comparison {
   Estimate estimate{};
   Verdict verdict = Verdict::kNone;
   std::string no_verdict{};  // why the row or the baseline must not be compared; else empty
-  // False if another row with this baseline is known to be faster (FindLeads). False for rows that cannot be
-  // ranked, such as rows with wrong results.
+  // False if another row with this baseline is known to be faster, or if the row cannot be ranked.
   bool may_be_fastest = false;
 
   bool is_of_baseline() const { return row == base; }
 };
-// Sets Comparison::no_verdict and Comparison::verdict. `no_verdict` becomes the reason (Row::no_verdict) why
-// the row, or else the baseline, must not be compared. `verdict` becomes JudgeInterval(estimate.interval) if
-// `no_verdict` is empty and no check found an error in either row.
+// Sets Comparison::no_verdict to the reason why one of the two rows must not be compared. Without a reason,
+// and without a wrong result, sets Comparison::verdict to JudgeInterval(estimate.interval).
 void Judge(Comparison* comparison);
 
 // How much longer a step takes than a step without communication, in seconds. The cost has four parts:
@@ -94,12 +89,11 @@ void Judge(Comparison* comparison);
 //   own      the strategy's own work in BeginStep and hooks
 //   tax      how much longer forward and backward take than without communication
 //   rest     the remaining cost, mostly of the optimizer
-// The parts are NaN if a strategy of PyTorch waits for communication inside backward.
+// The four parts are NaN if a strategy of PyTorch waits for communication inside backward.
 struct Cost {
   const Row* row = nullptr;
   const Row* floor = nullptr;  // row without communication; if it is `row` itself, there is no cost
-  // The whole cost. With a probability of at least 95 %, the intervals of all rows' whole costs contain the
-  // true costs.
+  // The whole cost. Its interval contains the true cost with a probability of at least 95 %.
   Estimate total{};
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
@@ -113,9 +107,8 @@ inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost
 struct Setting {
   std::string experiment{};  // such as "ddp" or "all_reduce"
   std::vector<Row> rows{};
-  // A row has at most one element in `comparisons`, which compares it with its baseline. A row has at most
-  // one element in `costs`, the cost of synchronisation. Usually only strategies of gradsync that communicate
-  // have a comparison. `costs` is empty if no strategy without communication was measured.
+  // For each row, `comparisons` has at most one comparison with a baseline, and `costs` at most one cost of
+  // synchronisation. `costs` is empty if no strategy without communication was measured.
   std::vector<Comparison> comparisons{};
   std::vector<Cost> costs{};
   size_t num_rounds = 0;  // in all launches together; 0 if the rows were not measured in turn
@@ -131,26 +124,22 @@ struct Setting {
   Setting(Setting&&) = default;
   Setting& operator=(Setting&&) = default;
 
-  // Returns true if the rows may be compared (void_reason is empty) and were measured in turn. In turn means
-  // that each round has one or a few steps of each strategy.
+  // Returns true if the rows may be compared, and each round had one or a few steps of each strategy.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
   // Returns the number of rows that all launches of the benchmark measured.
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
   // Returns the first row, for values that all rows share, such as the model.
   const Row& any() const { return rows.front(); }
-  // Returns the row's comparison with its baseline. Returns a Comparison with null pointers if the row has
-  // none.
+  // Returns the row's comparison with its baseline, or a Comparison with null pointers.
   Comparison ComparisonOf(const Row& row) const;
   Cost CostOf(const Row& row) const;
 };
 
 // Makes a Setting from each group: the measurements with one configuration, such as one model and batch size.
-// The rows of the result point to these measurements, so `groups` must outlive the result. With --choose, a
-// benchmark is launched several times: the first launch has one group, and the later launches have another.
-// MakeSettings makes one Setting from these two groups. If `baseline_row` is a strategy ("core"), the
-// baseline of a row is the strategy over the row's backend. If `baseline_row` is a variant ("core@gloo"), the
-// variant is the baseline over all backends. If `baseline_row` was not measured, the baseline is usually the
-// first strategy of gradsync that communicates.
+// With --choose, the group of the first launch and the group of the later launches become one Setting.
+// `groups` must outlive the result. `baseline_row` is a variant ("core@gloo"), or a strategy ("core") that is
+// the baseline over each backend. If `baseline_row` was not measured, the baseline is usually the first
+// strategy of gradsync that communicates.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
@@ -163,24 +152,22 @@ using Settings = std::vector<NamedSetting>;
 Settings NameSettings(const std::vector<const Setting*>& settings);
 Settings NameSettings(const std::vector<Setting>& settings);
 
-// Returns the mean of the times in `series`, in seconds, without the lowest 20 % and the highest 20 %.
-// Returns a publication's mean for published times, and NaN if `series` is null.
+// Returns the mean of the times in seconds, without the lowest 20 % and the highest 20 %; NaN if `series` is
+// null. For a publication, returns the published mean.
 double TypicalTime(const Series* series);
 // Returns the name of the measurement's times: "time_ns" for collectives, "step_ns" for training steps.
 SampleName StepSamples(const Measurement& measurement);
-// Returns the times of whole collectives or training steps. A publication may have only the times of phases,
-// such as backward; MainTimes then returns the times of one phase.
+// Returns the times of whole collectives or training steps, or of one phase if a publication has only times
+// of phases.
 const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
-// Returns the value of the variant's option bucket_elements: the size of the gradient buckets in elements.
-// Without this option, returns the value of the option published_size, in the publication's unit. Returns 0
-// without both options.
+// Returns the size of the gradient buckets that the variant's options state; 0 if they state none. The unit
+// is elements, or the unit of a publication.
 double LabelledSize(const Measurement& measurement);
 
-// Returns half the width of the widest confidence interval of all comparisons and costs in the setting. The
-// result is a fraction of a step time, usually of the baseline's step time. Returns NaN if an interval is
-// unknown, or if the setting has no interval.
+// Returns half the width of the widest interval of a comparison or cost, usually as a fraction of the
+// baseline's step time. Returns NaN if an interval is unknown, or if the setting has no interval.
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools

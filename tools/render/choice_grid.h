@@ -12,16 +12,15 @@ namespace gradsync::tools {
 
 inline constexpr size_t kMostSettings = 5;  // with more choices, each choice is a line of the table
 
-// Returns a table that compares the step times of strategies with that of a baseline. A Choice has the
-// strategies that were measured in one setting (model, batch size, ...) and have one baseline. With one
-// choice, a line for a strategy has the step time and the difference to the baseline in per cent. The line
-// then has the time that synchronisation adds to a step, and the megabytes that a rank sends. With several
-// choices, a cell for a strategy has the difference in per cent, with `decimals` decimals. The cell for the
-// baseline then has the baseline's step time.
+// Returns a table of the strategies in `choices`. A Choice has the strategies that were measured in one
+// setting (model, batch size, ...) and have one baseline. With one choice, the columns are the step time, the
+// difference to the baseline in per cent, the time that synchronisation adds, and the megabytes that a rank
+// sends in a step. With several choices, the cells usually have differences to the baselines in per cent,
+// with `decimals` decimals.
 Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 
-// Returns the name of a setting, such as "batch 2". A setting without a name is usually called by its model
-// and sizes: "tiny, batch 2, sequence 64".
+// Returns the name of a setting or, without a name, usually its model and sizes: "tiny, batch 2, sequence
+// 64".
 std::string NameOf(const NamedSetting& at);
 // Returns the name of the setting and, usually, the backend of the baseline: "tiny b2 s64 over gloo".
 std::string NameOf(const Choice& choice);

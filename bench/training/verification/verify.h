@@ -21,9 +21,9 @@ std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params);
 
 // The errors of a strategy's gradients and weights after a training step. The error of a tensor is |found -
-// expected| / |expected| with Euclidean norms. A smaller divisor than 0.01 r sqrt(n) is replaced by 0.01 r
-// sqrt(n). Here n is the tensor's number of elements, and r the root mean square of the elements of all
-// expected tensors. The error is infinite if the tensor contains NaN or an infinite number.
+// expected| / |expected|, with Euclidean norms. The divisor is at least 0.01 r sqrt(n), for a tensor of n
+// elements; r is the root mean square of all expected elements. The error is infinite if the tensor contains
+// NaN or an infinite number.
 struct Agreement {
   double grad_rel_error = 0;    // the largest error of a gradient on any rank
   double param_rel_error = 0;   // the largest error of a parameter's weights on any rank
@@ -46,8 +46,8 @@ void SetChecks(const Agreement& agreement, CheckFields& checks);
 // about a wrong gradient if there is one, else about a wrong parameter, else about ranks that differ bitwise.
 std::string DescribeFault(const std::string& variant, const Agreement& agreement);
 
-// Returns the ranks whose tensors are not bitwise equal to those of most ranks. The ranks compare
-// 64-bit hashes of their tensors. All ranks must call RanksThatDiffer, and all get the same result.
+// Returns the ranks whose tensors are not bitwise equal to those of most ranks. All ranks must call
+// RanksThatDiffer, and all get the same result.
 std::vector<int> RanksThatDiffer(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
                                  const model::DevicePtr& device);
 
@@ -73,19 +73,17 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
 Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                  const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
-// Returns the largest error (see Agreement) that checks usually allow for a strategy of gradsync. The result
-// is 512 u sqrt(num_terms), where `num_terms` is the number of backward passes of all ranks in a step. The
-// unit roundoff u is 2^-53 if `dtype` is f64, and else 2^-24. The error arises because a strategy may add
-// gradients in another order than a single process.
+// Returns the largest error (see Agreement) that checks usually allow for a strategy of gradsync: 512 u
+// sqrt(num_terms). `num_terms` is the number of backward passes of all ranks in a step. The unit roundoff u
+// is 2^-53 if `dtype` is f64, and else 2^-24.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
-// Returns the largest error (see Agreement) that checks usually allow for a strategy of PyTorch. PyTorch adds
-// products in another order than gradsync. `positions` is the number of tokens or images in the batches of
-// all ranks. The result is Tolerance(dtype, positions) for f32 and f64, and 16 * 2^-8 for bf16.
+// Returns the largest error (see Agreement) that checks usually allow for a strategy of PyTorch. The result
+// is Tolerance(dtype, positions) for f32 and f64, and 16 * 2^-8 for bf16. `positions` is the number of tokens
+// or images in the batches of all ranks.
 double PeerTolerance(model::DType dtype, int64_t positions);
 // Returns the largest error that checks usually allow in f32 for a strategy of PyTorch whose matrix products
-// use TF32. TF32 rounds each factor of a product by at most 2^-11 of its value. The result is the larger of
-// 64 * 2^-11 and PeerTolerance(f32, positions).
+// use TF32. The result is the larger of 64 * 2^-11 and PeerTolerance(f32, positions).
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench
