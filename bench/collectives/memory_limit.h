@@ -11,30 +11,26 @@
 namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
-// The backend of the process group that a MemoryLimit wraps. All ranks of this group must be on one host.
+// The backend that MemoryLimit uses for collectives other than its own all-reduce.
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
-// A process group whose all-reduce adds f32 vectors in shared memory, without copies. With
-// --backend=memory_limit, //bench:all_reduce measures this all-reduce. The bandwidth of the host's memory
-// limits the speed of this all-reduce. Users can compare the speeds of backends with this speed. Each rank
-// maps the vectors of all ranks into its address space. The index range of the vectors is divided about
-// equally among the ranks. In a simple loop, each rank adds up all ranks' vectors in its part of the index
-// range, and writes the sums into all these vectors. Before and after the loop, ranks wait for each other by
-// spinning on counters. The function Issue runs the all-reduce in shared memory if the request's output is
-// the tensor that Allocate returned last; it then ignores which collective the request names. Issue passes
-// all other requests to the wrapped process group.
+// A process group for --backend=memory_limit of the benchmark //bench:all_reduce. Its all-reduce adds f32
+// vectors of at most 16 ranks in shared memory. Users compare the speed of other backends with the speed of
+// this all-reduce, which the bandwidth of the host's memory limits.
 class MemoryLimit : public comm::GroupDecorator {
  public:
-  // `group` is the wrapped process group, to which Issue passes requests. `group` must outlive this object.
+  // `group` runs the collectives other than the all-reduce in shared memory. `group` must outlive the
+  // MemoryLimit.
   MemoryLimit(comm::ProcessGroup& group, std::chrono::milliseconds timeout)
       : GroupDecorator(group), group_(group), timeout_(timeout) {}
 
-  // Allocates a tensor whose memory all ranks map. Throws std::system_error on a rank that cannot make, open
-  // or map the memory, and CollectiveError if the wrapped process group cannot broadcast the path of the
-  // memory's file.
+  // Allocates a tensor whose memory all ranks can read and write. All ranks must call Allocate. Throws
+  // std::system_error if the operating system refuses the memory.
   model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override;
-  // Throws std::runtime_error if this rank waits longer than the constructor's `timeout` for another rank, at
-  // the beginning or the end of an all-reduce in shared memory.
+  // If the request's output is the tensor that Allocate returned last, Issue runs an all-reduce of the ranks'
+  // tensors, whatever collective the request names. Issue passes all other requests to the constructor's
+  // `group`. Throws std::runtime_error if this rank waits longer than `timeout` for another rank's part of
+  // the all-reduce.
   comm::Work Issue(comm::Request request) override;
 
  private:

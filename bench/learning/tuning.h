@@ -8,9 +8,8 @@
 #include "bench/training/variant.h"
 #include "model/base/flags.h"
 
-// The flag --tune of //bench:convergence: for each variant (a strategy with options), the program first tries
-// combinations of option values (settings). Then it trains the variant with the setting that had the lowest
-// mean held-out loss.
+// The flag --tune of //bench:convergence lists values of options, such as learning_rate. The program trains
+// each strategy with the combination of values that had the lowest mean held-out loss.
 namespace gradsync::bench {
 
 struct TunedOption {
@@ -20,22 +19,19 @@ struct TunedOption {
   bool operator==(const TunedOption&) const = default;
 };
 
-// The largest number of combinations of option values that --tune may try for a variant. The number is
-// limited because the lowest of many measured losses may be the lowest only by chance.
+// The largest number of combinations of option values that --tune may try for a variant.
 inline constexpr size_t kMostSettings = 9;
 
-// "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9"
+// Parses and prints the value of --tune, such as "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9".
 Kind<std::vector<TunedOption>> TunedOptions();
 
-// Returns whether --tune may try values of the option named `option`: the variant's strategy or the benchmark
-// (BenchOptions) must have this option, and the text with which the user named the variant must not set it.
+// Returns whether the variant accepts the option named `option`, and the user has not set this option for the
+// variant.
 bool IsOpen(const TrainingVariant& variant, const std::string& option);
 
-// Returns the variants that --tune tries: copies of `variant`, one for each combination of values of those
-// `options` that --tune may try for `variant` (IsOpen). Returns only `variant` if --tune may try none of the
-// options. In each returned variant, the member `tuned` says whether ListSettings returned more than one
-// variant. Throws InvalidInput if a value in `options` is not valid for its option, or if there are more than
-// kMostSettings combinations.
+// Returns one copy of `variant` for each combination of the values in `options`. Leaves out the options for
+// which IsOpen returns false. If there are several copies, `tuned` is true in each of them. Throws
+// InvalidInput if an option does not accept a value, or if there are more than kMostSettings combinations.
 std::vector<TrainingVariant> ListSettings(const TrainingVariant& variant,
                                           std::span<const TunedOption> options, size_t element_bytes);
 

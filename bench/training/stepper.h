@@ -13,8 +13,7 @@
 
 namespace gradsync::bench {
 
-// A Stepper takes one rank's training steps of one variant: a strategy with its options, of gradsync or of
-// PyTorch.
+// Takes one rank's training steps with a strategy of gradsync or of PyTorch.
 class Stepper {
  public:
   // `setting` and `variant` must outlive the stepper.
@@ -26,42 +25,31 @@ class Stepper {
   const Setting& setting() const { return setting_; }
   const TrainingVariant& variant() const { return variant_; }
 
-  // Takes one turn, which is one measurement of the variant on `batch`. A turn has
-  // TrainingVariant::turn_steps() timed training steps, for most variants one. Returns this rank's
-  // measurements; the times are means over the turn's timed steps. A strategy of gradsync reports the
-  // operations of forward and backward in the timed steps to `tracer`, unless `tracer` is null (see
-  // Trainer::Step). If a strategy of gradsync keeps whole gradients on each rank, the trainer's parameters
-  // have the gradients of the last timed step when Step returns.
+  // Takes TrainingVariant::turn_steps() timed training steps on `batch`, for most variants one step. Returns
+  // the measurements on this rank; times are means over the steps. A strategy of gradsync reports the
+  // operations of forward and backward to `tracer`, unless `tracer` is null.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
-  // Returns the factor by which the trainer multiplies the loss before backward (Strategy::loss_scale), or 1
-  // for a strategy of PyTorch.
+  // Returns the factor by which the loss is multiplied before backward; 1 for a strategy of PyTorch.
   virtual double loss_scale() const = 0;
-  // Sets the weights to rank 0's initial weights, and then takes one or more training steps. For one of
-  // PyTorch's own strategies (such as DistributedDataParallel), StepFromStart takes one step. For a strategy
-  // of gradsync, it takes variant().period() steps: k steps if the strategy averages weights every k steps,
-  // else one step. When StepFromStart returns, the trainer's parameters have the whole gradients and the
-  // whole new weights, so that the caller can check them. Call StepFromStart after at least one call of Step:
-  // a strategy may change its buckets after its first step, and the check should cover the changed buckets.
+  // Sets the weights of all ranks to those of rank 0, usually its initial weights, and then trains. A
+  // strategy of gradsync takes k training steps if it averages weights every k steps; all others take one
+  // step. When StepFromStart returns, the trainer's parameters have the whole gradients and the whole new
+  // weights. Call StepFromStart after at least one call of Step.
   virtual void StepFromStart(const model::Batch& batch) = 0;
-  // Takes variant().period() training steps from the current weights (k steps if the strategy averages
-  // weights every k steps, else one step), so that the caller can check these steps. When StepOn returns, the
-  // trainer's parameters have the whole gradients and the whole new weights. For a strategy of PyTorch,
-  // StepOn takes no step and throws std::logic_error.
+  // Trains like StepFromStart, but from the current weights. Throws std::logic_error for a strategy of
+  // PyTorch.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
-  // Gathers the whole weights into the trainer's parameters, if the variant is a strategy of gradsync that
-  // keeps only a part of the weights on each rank. All ranks must call the function together, because the
-  // gathering is a collective.
+  // Gathers the whole weights into the trainer's parameters if each rank keeps only a part of the weights.
+  // All ranks must call CompleteValues.
   virtual void CompleteValues() {}
 
-  // Adds to `record` facts about the strategy that are known after the first timed step, such as the sizes of
-  // its buckets. For a strategy of gradsync, these facts include how many bytes of weights, gradients and
-  // optimizer state this rank keeps between steps.
+  // Adds to `record` facts about the strategy, such as the sizes of its buckets. Call Introduce after the
+  // first call of Step.
   virtual void Introduce(Record& record) const = 0;
-  // Adds to `facts` the peak memory in bytes of the variant's steps so far on this rank's device. For a
-  // strategy of gradsync, also adds the memory in use directly before and after the optimizer's update.
+  // Adds to `facts` how many bytes the calls of Step have used on this rank's device, such as the peak.
   virtual void Describe(FactFields& facts) const = 0;
 
  private:
@@ -69,12 +57,11 @@ class Stepper {
   const TrainingVariant& variant_;
 };
 
-// Makes a Stepper for `variant`, a strategy of gradsync that communicates in the process group `group`.
+// Makes a Stepper for a strategy of gradsync, which communicates in `group`.
 std::unique_ptr<Stepper> MakeOwnStepper(const Setting& setting, const TrainingVariant& variant,
                                         Trainer& trainer, comm::RecordingProcessGroup& group);
 
-// Makes a Stepper for `variant`, a strategy of PyTorch. The Python process that `process` controls takes the
-// steps.
+// Makes a Stepper for a strategy of PyTorch, whose steps are taken by the Python process of `process`.
 std::unique_ptr<Stepper> MakePeerStepper(const Setting& setting, const TrainingVariant& variant,
                                          PyTorchPeer& process, Trainer& trainer);
 

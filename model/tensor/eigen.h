@@ -7,7 +7,7 @@
 #include "model/tensor/dtype.h"
 #include "model/tensor/parallel.h"
 
-// Lets CPU kernels use arrays as Eigen expressions, which are computed with vector instructions.
+// Lets CPU kernels compute with arrays as Eigen expressions.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -24,15 +24,15 @@ void Store(Out&& out, const Values& values, bool accumulate) {
   }
 }
 
-// Converts n numbers of type From to the type To. Conversion to bf16 rounds to nearest.
+// Converts n numbers from one floating-point type to another; conversion to bf16 rounds to nearest.
 template <class From, class To>
 void CastSpan(const From* x, int64_t n, To* y) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(static_cast<Wide<From>>(x[i]));
 }
 
-// A Reader returns n consecutive elements, at most max_n, as an Eigen array. For f32 and f64 this array is
-// the memory at x; for bf16 it is a copy in f32, which the next read overwrites.
+// Returns n consecutive elements (n <= max_n) that begin at address x, as an Eigen array. Elements in bf16
+// are copied to an f32 array, which the next read overwrites.
 template <class T>
 class Reader {
  public:
@@ -53,10 +53,10 @@ class Reader<BF16> {
   Eigen::ArrayXf wide_;
 };
 
-// A Writer writes n <= max_n consecutive elements, which the function compute(out) computes, from address y
-// on. If `accumulate` is false, compute must set all n elements of the Eigen array `out`; if true, compute
-// must add to them. For f32 and f64 `out` is the memory at y. For bf16 `out` is an f32 buffer; after compute
-// has returned, the Writer rounds the buffer into y.
+// Writes n consecutive elements (n <= max_n) that begin at address y. The caller's function compute(out)
+// computes the elements in the Eigen array `out`. If `accumulate` is true, compute must add to `out`; else
+// compute must set all elements of `out`. For bf16, `out` is an f32 array, whose elements the Writer rounds
+// to bf16.
 template <class T>
 class Writer {
  public:
@@ -79,16 +79,14 @@ class Writer<BF16> {
   }
 
  private:
-  // The f32 buffer to which `compute` writes, before operator() rounds its elements into y. The buffer is an
-  // Eigen array, because Eigen always aligns its arrays. In an array that is not aligned, results could
-  // depend on the array's address: Eigen computes the elements before the first aligned vector one by one,
-  // and compilers may round these elements differently.
+  // The f32 array that compute gets as `out`. The array's memory is aligned, so results do not depend on its
+  // address.
   Eigen::ArrayXf wide_;
 };
 
-// Calls fn(row, read, read_more, write) once for each `row` from 0 to rows - 1. fn may read rows of inputs by
-// the Readers `read` and `read_more`, even two rows at the same time, and write rows of results by the Writer
-// `write`. Rows have at most n elements. The device's threads call fn in parallel, each for some of the rows.
+// Calls fn(row, read, read_more, write) for each row number from 0 to rows - 1, on the device's threads. fn
+// may read two rows at once with the Readers `read` and `read_more`, and write results with the Writer
+// `write`. A row has at most n elements.
 template <class T, class Fn>
 void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
   const auto some = [&](int64_t begin, int64_t end) {

@@ -10,37 +10,28 @@
 #include "comm/process_group.h"
 #include "model/autograd.h"
 
-// The functions in this file check the gradients and weights that a strategy computes in a training step.
+// Functions that check the gradients and weights that a strategy computes in a training step.
 namespace gradsync::bench {
 
-// GradsOf and ValuesOf return the gradients and the values of the parameters, in the order of `params`.
-// CopyGrads and CopyValues return copies, on the CPU, which later steps do not change.
+// GradsOf and ValuesOf return the gradients and the values of `params`, in the order of `params`. CopyGrads
+// and CopyValues return copies on the CPU.
 std::vector<model::Tensor> GradsOf(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> ValuesOf(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params);
 
-// An Agreement object has the errors of a strategy's gradients and weights, compared with the expected
-// gradients and weights. The error of a tensor is |found - expected| / |expected| in Euclidean norms, and
-// infinite if a number is not finite. |expected| is replaced by 0.01 r sqrt(n) if that is larger, where n is
-// the tensor's number of elements and r the root mean square of all elements of all expected tensors. Because
-// of this lower limit for |expected|, a gradient that should be zero, but is not because of rounding, does
-// not count as wrong. `grad_rel_error` is the largest error of the gradients on all ranks, and
-// `param_rel_error` that of the parameters.
-//
-// In the function Verify, the expected gradients are those that one process computes from the batches of all
-// ranks. The expected weights are those that the optimizer computes from the strategy's own gradients. The
-// optimizer does not get the expected gradients, because AdamW turns a gradient that is nearly zero into a
-// full step in either direction.
+// The errors of a strategy's gradients and weights after a training step. The error of a tensor is |found -
+// expected| / |expected|, with Euclidean norms. The divisor is at least 0.01 r sqrt(n), for a tensor of n
+// elements; r is the root mean square of all expected elements. The error is infinite if the tensor contains
+// NaN or an infinite number.
 struct Agreement {
-  double grad_rel_error = 0;
-  double param_rel_error = 0;
+  double grad_rel_error = 0;    // the largest error of a gradient on any rank
+  double param_rel_error = 0;   // the largest error of a parameter's weights on any rank
   std::string worst_grad = {};  // name of the parameter whose gradient has the largest error
   std::string worst_param = {};
   bool replicas_equal = false;  // parameters, and gradients if compared, are bitwise equal on all ranks
   double tolerance = 0;         // the largest allowed error
-  // `grad_source` and `param_source` name what the gradients and the parameters were compared with.
-  // DescribeFault puts both names into its text.
+  // What the gradients and the parameters were compared with, for the text of DescribeFault.
   const char* grad_source = "a single process's";
   const char* param_source = "what the optimizer makes of its gradient";
 
@@ -51,21 +42,17 @@ struct Agreement {
 
 void SetChecks(const Agreement& agreement, CheckFields& checks);
 
-// Returns an error message of one line: the variant, the parameter whose gradient has the largest error, and
-// this error. If all gradients are right but a parameter is wrong, the line instead has the parameter with
-// the largest error. If all gradients and parameters are right but differ bitwise between ranks, the line
-// says so. Returns an empty text if agreement.passed().
+// Returns an error message of one line, which begins with `variant`; empty if agreement.passed(). The line is
+// about a wrong gradient if there is one, else about a wrong parameter, else about ranks that differ bitwise.
 std::string DescribeFault(const std::string& variant, const Agreement& agreement);
 
-// Returns the ranks whose tensors differ from those that most ranks have. If several versions of the tensors
-// are equally frequent, the lowest rank that has one of them counts as correct. Compares one 64-bit hash per
-// rank, computed from all of the rank's `tensors`. All ranks must call RanksThatDiffer, and all get the same
-// result.
+// Returns the ranks whose tensors are not bitwise equal to those of most ranks. All ranks must call
+// RanksThatDiffer, and all get the same result.
 std::vector<int> RanksThatDiffer(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
                                  const model::DevicePtr& device);
 
-// The result of FindLargestError: the largest relative error (see Agreement) of a tensor in `found` on any
-// rank, and the index of this tensor.
+// The result of FindLargestError: the largest error (see Agreement) of a tensor on any rank, and the tensor's
+// index in `found`.
 struct LargestError {
   double error = 0;
   size_t index = 0;
@@ -77,40 +64,26 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
   return RanksThatDiffer(tensors, group, device).empty();
 }
 
-// Call Verify after a training step. Compares the gradients of `params` with the expected gradients
-// `reference`. Then copies the weights in `params`, calls `step_again`, and compares the copy with the
-// weights that `step_again` has put into `params`. `step_again` must restore the weights that `params` had
-// before the training step, and repeat the optimizer's step with the gradients in `params`. Verify returns
-// the largest errors over all ranks, so all ranks get the same result. Throws CollectiveError if
-// communication fails, and InvalidInput if `params` is empty.
+// Compares the gradients of `params` with `reference`, the gradients that one process computes from all
+// ranks' batches. Then compares the weights in `params` with the weights that `step_again` writes into
+// `params`. `step_again` must restore the weights from before the training step, and repeat the optimizer's
+// step with the gradients in `params`. Verify also checks whether the gradients and weights are bitwise equal
+// on all ranks. All ranks must call Verify after the training step, and all get the same result. Throws
+// CollectiveError if communication fails, and InvalidInput if `params` is empty.
 Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                  const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
-// Returns the largest relative error that checks allow in the gradients and weights of a gradsync strategy,
-// compared with those of a single process. The single process computes each rank's gradient with the same
-// kernels, so only the order in which these gradients are added differs. The rounding error of a sum of n
-// terms grows like u sqrt(n), where n is `num_terms`, the number of backward passes of all ranks in a step.
-// The unit roundoff u is 2^-53 for gradients in f64 and 2^-24 in f32; gradients are f32 if `dtype` (the type
-// of the activations) is f32 or bf16. Tolerance returns 512 u sqrt(n), where n is `num_terms`. The factor 512
-// covers gradients that nearly cancel, and AdamW, which divides by the gradient's size. By comparison, a
-// gradient that is zero or twice the expected one has an error of 1.
+// Returns the largest error (see Agreement) that checks usually allow for a strategy of gradsync: 512 u
+// sqrt(num_terms). `num_terms` is the number of backward passes of all ranks in a step. The unit roundoff u
+// is 2^-53 if `dtype` is f64, and else 2^-24.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
-// Returns the largest relative error that rounding may cause in the gradients and weights of a strategy of
-// PyTorch. A gradient is a sum over the `positions` (tokens or images) of all ranks' batches, and PyTorch
-// adds the terms of this sum in another order than gradsync. For f32 and f64, PeerTolerance returns
-// Tolerance(dtype, positions), the tolerance for sums of `positions` terms.
-//
-// With activations in bf16, most of the error of a weight's gradient comes from rounding the gradients of
-// activations after each operation of backward, by at most u = 2^-8 with a random sign. The rounding errors
-// of n operations add up to about sqrt(n) u. About 100 operations lie between the loss and the first layer,
-// so the sum is about 10 u; PeerTolerance allows 16 u for bf16.
+// Returns the largest error (see Agreement) that checks usually allow for a strategy of PyTorch. The result
+// is Tolerance(dtype, positions) for f32 and f64, and 16 * 2^-8 for bf16. `positions` is the number of tokens
+// or images in the batches of all ranks.
 double PeerTolerance(model::DType dtype, int64_t positions);
-// Returns the largest relative error (see Agreement) that checks allow in the f32 gradients and weights of a
-// PyTorch strategy whose matrix products use TF32. TF32 rounds each factor of a product by at most 2^-11 of
-// its value. The error that TF32 causes in gradients grows with the model's number of layers, and not with
-// the size of the batch. Tf32PeerTolerance returns the larger of two errors: 64 * 2^-11, and PeerTolerance
-// for f32 and `positions`.
+// Returns the largest error that checks usually allow in f32 for a strategy of PyTorch whose matrix products
+// use TF32. The result is the larger of 64 * 2^-11 and PeerTolerance(f32, positions).
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench
