@@ -9,8 +9,8 @@ namespace gradsync::ddp {
 
 // Returns a strategy that averages all gradients exactly in its first `num_steps` steps. In later steps the
 // returned strategy calls the argument `strategy` to average the gradients. The argument `strategy` must have
-// been made with context.params and context.group. strategy->Update is never called. Returns `strategy`
-// itself if `num_steps` is 0.
+// been made with context.params and context.group. The returned strategy never
+// calls strategy->Update.
 std::unique_ptr<Strategy> StartExactly(int64_t num_steps, std::unique_ptr<Strategy> strategy,
                                        const StrategyContext& context);
 

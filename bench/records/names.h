@@ -6,7 +6,7 @@
 // The table kSchema lists the names, types and meanings of all values in the records of the benchmarks.
 namespace gradsync::bench {
 
-// Tells what a value in a record's configuration describes.
+// What a value in a record's configuration describes:
 //
 //   kSetting  what is measured: model, batch size, dtype, device, threads
 //   kTrial    which trial is measured: the seed of its weights and batches
@@ -263,8 +263,8 @@ constexpr bool Contains(RecordPart part, std::string_view name) {
 
 }  // namespace schema
 
-// The name of a value in the part `kPart` of a record. A string literal that the table kSchema does not list
-// for this part is a compile error.
+// The name of a value in one part of a record, such as its configuration, samples, checks or facts. A string
+// literal that the table kSchema does not list for the part `kPart` is a compile error.
 template <RecordPart kPart>
 class NameIn {
  public:

@@ -28,16 +28,14 @@ struct TrainingSize {
 // The checked values of a training benchmark's flags, and the variants that the flags ask for. A variant is a
 // strategy with its options and a backend.
 struct TrainingPlan : TrainingOptions {
-  // `given` has the values of the program's flags. `flags` tells which flags the user has given. Throws
+  // `given` has the values of all flags, and `flags` tells which flags the user has given. Throws
   // InvalidInput if a flag's value is wrong, such as an unknown strategy, or if flags contradict each other.
   TrainingPlan(const TrainingOptions& given, const FlagTable& flags);
 
-  // All variants that are compared: gradsync's strategies first, then PyTorch's.
-  std::vector<TrainingVariant> variants;
+  std::vector<TrainingVariant> variants;  // gradsync's strategies first, then PyTorch's
 
   // Stores the variant's strategy, options and backend in Record::variant. Stores values of flags, such as
-  // the dtype and the optimizer's name, in Record::config. Does not store the batch size or the sequence
-  // length.
+  // the dtype and the optimizer's name, in Record::config.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
   // Returns the sizes for the largest batch size, the longest sequences and the most batches in a step that
@@ -63,14 +61,14 @@ struct TrainingPlan : TrainingOptions {
   bool interleaved() const { return order == Order::kInterleaved; }
   // Returns --time divided by the number of launches (starts of all ranks).
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
-  // Returns launch_time() with --order=interleaved. With --order=blocks, returns launch_time() divided by the
-  // number of variants.
+  // Returns launch_time() with --order=interleaved, or launch_time() divided by the number of variants with
+  // --order=blocks.
   std::chrono::duration<double> time_in_turn() const {
     return std::chrono::duration<double>(launch_time()) /
            (interleaved() ? 1.0 : static_cast<double>(variants.size()));
   }
-  // Returns the optimizer that the variant's option `optimizer` names. Without this option, returns the first
-  // value of --optimizer.
+  // Returns the optimizer that the variant's option `optimizer` names, or the first value of --optimizer if
+  // the variant lacks this option.
   OptimizerKind OptimizerOf(const TrainingVariant& variant) const {
     return variant.optimizer().value_or(optimizers.front());
   }

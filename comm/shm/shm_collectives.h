@@ -18,7 +18,7 @@ namespace gradsync::comm {
 // for each rank. Thread-safe.
 class SharedBuffers {
  public:
-  // Where a tensor begins in the shared buffers.
+  // The place in a shared buffer at which a tensor begins.
   struct Location {
     int64_t buffer = 0;        // number of the buffer, from 1, equal on all ranks; 0: in no shared buffer
     int64_t offset_bytes = 0;  // offset from the start of the rank's part
@@ -27,10 +27,9 @@ class SharedBuffers {
   explicit SharedBuffers(int rank) : rank_(rank) {}
   void Add(const SharedMemory* memory, size_t bytes);
   void Remove(const SharedMemory* memory);
-  // Returns where the tensor that begins at the address `data` lies.
   Location Find(const void* data) const;
-  // Returns the address of the byte at place.offset_bytes in the part of `rank`. `place.buffer` must be the
-  // number of a buffer in this table.
+  // Returns this process's address of the byte at place.offset_bytes in the part of `rank`. The table must
+  // contain the buffer with the number place.buffer.
   std::byte* At(int rank, const Location& place) const;
 
  private:
@@ -51,11 +50,11 @@ class SharedBuffers {
 // For each collective, every rank writes a notice to shared memory: a description of the collective. The
 // ranks compare their notices, and exchange the inputs in one of three ways:
 // - A short input (at most 64 KiB) is copied into the rank's notice.
-// - Longer inputs that are all in one shared buffer (SharedBuffers) are read there without a copy.
+// - Longer inputs that are all in one shared buffer (SharedBuffers) are read in this buffer without a copy.
 // - All other inputs are copied in chunks through windows, which are small buffers in shared memory.
 class ShmCollectives {
  public:
-  // Returns the bytes of shared memory that each rank needs. The caller passes this number to ShmMesh as
+  // Returns the bytes of shared memory that each rank needs, which the caller passes to ShmMesh as
   // `area_bytes`.
   static size_t AreaBytes();
 
@@ -63,7 +62,7 @@ class ShmCollectives {
 
   // Writes this rank's notice: a description of `request`, and the input if the input is short. Returns true
   // if the notice contains the input, or if the collective moves no data. If Begin returns true on all ranks,
-  // Run does not wait for calls of Run on other ranks.
+  // the ranks do not wait for each other in Run.
   bool Begin(const Request& request);
   // Runs the collective `request`, and returns when this rank has its result. A call of Begin before Run is
   // optional. Throws PeerError if Run waits for a rank that has ended, or waits longer than the timeout.
@@ -75,15 +74,14 @@ class ShmCollectives {
   using Vectors = std::vector<std::byte*>;  // addresses of vectors, by rank
 
   bool IsShort(const Request& request, const SharedBuffers::Location& place) const;
-  // Returns the notice of `rank` for the current collective, in shared memory.
+  // Returns the notice (description of the current collective) that `rank` writes to shared memory.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);
   void CheckSame() const;
-  // Both functions return, by rank, the address at which this process can read the rank's input.
-  // PublishedInputs returns addresses in the notices; nullopt if a notice does not contain its rank's input.
-  // SharedInputs returns addresses in a shared buffer; nullopt if the inputs are not all in one shared
-  // buffer.
+  // PublishedInputs looks for all ranks' inputs in the notices, and SharedInputs in one shared buffer.
+  // Element r of the result is the address at which this process reads the input of rank r. The result is
+  // nullopt if at least one input is not found.
   std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 

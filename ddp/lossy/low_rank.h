@@ -6,20 +6,19 @@
 
 namespace gradsync::ddp {
 
-// Compresses a gradient as PowerSGD does: two thin matrices P and Q are sent instead of the gradient, the
-// matrix G. The error E is the part of earlier gradients that P and Q did not carry; MakeP adds E to G.
-// If is_whole() is true, P is the whole gradient, and Q and E are not used. The gradient must be f32, on the
-// CPU.
+// Compresses a gradient, the matrix G, as PowerSGD does: ranks send two thin matrices P and Q instead. The
+// error E is the part of earlier gradients that P and Q did not carry, and is added to the next gradient. The
+// gradient must be f32, on the CPU. If is_whole() is true, P is the whole gradient, and Q and E do not exist.
 class LowRank {
  public:
-  // `rank` is the number of columns of P and Q. `stream` selects the random numbers in the first Q. Throws
-  // InvalidInput if min_compression is below 1.
+  // `rank` is the number of columns of P and of Q; `stream` selects the random numbers in the first Q matrix.
+  // Throws InvalidInput if min_compression is below 1.
   LowRank(model::Parameter& param, int64_t rank, double min_compression, uint64_t stream);
 
   int64_t p_numel() const { return is_whole() ? param_->numel() : rank_ * rows_; }
   int64_t q_numel() const { return is_whole() ? 0 : rank_ * columns_; }
-  // Returns whether the numbers of elements of P and Q, times min_compression, reach the gradient's number of
-  // elements. The gradient is then sent uncompressed.
+  // Returns whether the gradient has at most min_compression times as many elements as P and Q together. The
+  // ranks then send the whole gradient.
   bool is_whole() const {
     return min_compression_ * static_cast<double>(rank_ * (rows_ + columns_)) >=
            static_cast<double>(param_->numel());
@@ -29,14 +28,14 @@ class LowRank {
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
-  // Computes M = G + E from the gradient G and the error E, and then P = M Q. The caller then averages P over
-  // ranks.
+  // Computes M = G + E and then P = M Q, where G is the gradient and E is the error. The caller then averages
+  // P over ranks.
   void MakeP();
-  // Orthonormalises the columns of the averaged P, and then computes Q = M' P from the transpose of M = G +
-  // E. The caller then averages Q over ranks.
+  // Orthonormalises the columns of the averaged P, and then computes Q = M' P, where M' is the transposed sum
+  // of gradient and error. The caller then averages Q over ranks.
   void MakeQ();
-  // Replaces the gradient by the matrix product P Q' (Q' is the transpose of the averaged Q). The new error E
-  // is M, the matrix of MakeP, minus this product.
+  // Replaces the gradient by the product P Q' (Q' is the averaged Q, transposed). The new error E is the sum
+  // of the gradient and the earlier error, minus this product.
   void Finish();
 
   // Sets the error E to 0, and the matrix Q to random numbers that are equal on all ranks.

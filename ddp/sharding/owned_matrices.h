@@ -12,16 +12,15 @@ namespace gradsync::ddp {
 // matrix (model::IsMatrix) lies whole in one part.
 struct OwnedPlan {
   BucketPlan plan;
-  // The number of multiplications in Muon's update on the rank with the most of them, divided by the mean
-  // over ranks; 1 without matrices.
+  // The number of multiplications in Muon's update on the busiest rank, divided by the mean over ranks; 1
+  // without matrices.
   double largest_work = 1;
 };
 
 // Packs the parameters in `order` into buckets, each with `num_parts` parts, one for each rank. Matrices are
 // assigned to parts so that the optimizer Muon has about equal work on all ranks. Usually a bucket has at
-// most `bucket_bytes` bytes, and its padding is at most 10 % of its matrices' elements. Parameters that are
-// not matrices are packed into separate buckets, without matrices. The buckets are sorted by the position of
-// their last parameter in `order`.
+// most `bucket_bytes` bytes, and at most 10 % padding. No bucket contains both matrices and other parameters.
+// The buckets are sorted by the position of their last parameter in `order`.
 OwnedPlan PlanOwned(std::span<model::Parameter* const> order, int num_parts, size_t bucket_bytes);
 
 }  // namespace gradsync::ddp

@@ -32,7 +32,7 @@ struct PublishedStatistics {
 
 // One time, such as "forward_ns" (the time of forward), in all steps of a measurement, in seconds.
 struct Series {
-  // For each step, the time of the slowest rank. In the series skew_ns (kSkew), the skew of each step.
+  // For each step, the time of the slowest rank; in the series skew_ns (kSkew), the skew.
   std::vector<double> max;
   // by_rank[r][i] is the time of rank r in step i. Only a strategy without communication has by_rank, and
   // only in the series step_ns and computed_ns.
@@ -44,8 +44,8 @@ struct Series {
   std::vector<double> rank_stds;  // population; with several launches, a weighted mean over launches
   std::optional<PublishedStatistics> published;
 
-  // mean(), std(), percentile() and num_steps() return published statistics if there are any. Otherwise, they
-  // return statistics of `max`.
+  // mean(), std(), percentile() and num_steps() return the published statistics, or, without a publication,
+  // statistics of `max`.
   double mean() const;
   double std() const;  // population
   // Returns the p-quantile of the steps' times, such as the median for p = 0.5. Returns NaN if a publication
@@ -54,7 +54,7 @@ struct Series {
   size_t num_steps() const;
 };
 
-// One start of all ranks as new processes. With --repeats, a run of a benchmark has several launches.
+// One start of all ranks as new processes; --repeats sets the number of launches of a benchmark.
 struct Launch {
   std::string run_id;
   size_t num_steps = 0;
@@ -62,9 +62,9 @@ struct Launch {
   bool operator==(const Launch&) const = default;
 };
 
-// The stage of a launch with the flag --choose. The first launch (kChoosing) measures all strategies. Later
-// launches (kDeciding) may leave out strategies that were slow in the first launch. kNone: the launch was
-// made without --choose.
+// The stage of a launch with the flag --choose; kNone without this flag. The first launch (kChoosing)
+// measures all strategies. Later launches (kDeciding) may leave out strategies that were slow in the first
+// launch.
 enum class Stage { kNone, kChoosing, kDeciding };
 
 // The records of all ranks about one configuration (strategy, model, batch size, ...), combined.
@@ -80,7 +80,7 @@ struct Measurement {
   int64_t ranks_on_gpu = 0;      // largest number of ranks on one GPU
   std::string numa_nodes;        // of each rank, such as "0,1"; empty if all are equal
   // The number of periods of the container's CPU quota during the run, and the number of periods in which the
-  // quota was used up. Both are maxima over ranks, summed over launches; 0 without a CPU quota.
+  // quota was used up. Both numbers are maxima over ranks, summed over launches; both are 0 without a quota.
   int64_t cpu_periods = 0, throttled_periods = 0;
 
   // Results of the benchmark's checks on all ranks together. A result is empty if no rank made the check.
@@ -94,11 +94,11 @@ struct Measurement {
   // Returns the element of `series` with the key `name`, such as "forward_ns"; null if there is none.
   const Series* Find(SampleName name) const;
   bool is_published() const { return !record.published.empty(); }
-  // Returns whether no check of gradients, parameters or replicas failed; empty if no rank made such a check.
+  // Returns whether none of grads_equal, params_equal and replicas_equal is false; empty if all three are
+  // empty.
   std::optional<bool> equal() const;
   std::string strategy() const { return record.variant.qualified_strategy(); }
-  // Returns the strategy with its options and backend, such as "core@gloo". For a benchmark of collectives,
-  // returns only the backend.
+  // Returns the strategy with its options and backend, such as "core@gloo"; only the backend for collectives.
   std::string variant() const { return record.variant.name(); }
   // Returns the strategy without communication, such as "none", with which this strategy is compared; empty
   // if unknown.
@@ -108,19 +108,19 @@ struct Measurement {
   // Returns whether the strategy's gradients should equal those of one process with the batches of all ranks;
   // true if unknown.
   bool is_exact() const { return record.facts.StringOr("agreement", "exact") == "exact"; }
-  // Returns whether the strategy by design lets the weights of the ranks differ.
+  // Returns whether the strategy, by design, lets the weights become different on different ranks.
   bool drifts() const { return is_floor() || record.facts.StringOr("agreement", "") == "drifts"; }
   bool is_on_cpu() const { return record.config.StringOr("device", "") == "cpu"; }
   Stage stage() const;
   bool is_peer() const { return !record.variant.framework.empty(); }
   int64_t world_size() const { return record.world_size; }
-  // Returns how many steps in a row the strategy takes before the next strategy's turn, including untimed
-  // steps.
+  // Strategies are measured in turns. Returns the number of consecutive steps in one turn of this strategy,
+  // including untimed steps.
   int64_t turn_steps() const { return record.facts.IntOr("turn_steps", record.facts.IntOr("period", 1)); }
 };
 
-// What was measured: one text for each name, such as the variant, the model and the batch size. Values that
-// say how it was measured, such as the number of steps, are left out.
+// What was measured, as one text for each name: the variant, the model, the batch size and so on. A
+// Configuration leaves out how the measurement was made, such as the number of steps.
 using Configuration = std::map<std::string, std::string>;
 Configuration ConfigurationOf(const bench::Record& record);
 // Returns the values of a record that all compared strategies share, such as model and batch size.

@@ -18,8 +18,7 @@ struct Interval {
 
   bool is_known() const { return !std::isnan(low) && !std::isnan(high); }
   double half_width() const { return (high - low) / 2; }
-  // Returns the smallest interval that contains this interval and `other`. An unknown (NaN) interval is
-  // ignored.
+  // Returns the smallest interval that contains both intervals; an unknown (NaN) interval is ignored.
   Interval With(const Interval& other) const {
     return {std::fmin(low, other.low), std::fmax(high, other.high)};
   }
@@ -35,10 +34,9 @@ struct Estimate {
 };
 Estimate Scaled(const Estimate& estimate, double factor);
 
-// How much the mean times of launches (starts of all processes) vary. The expected variance follows from the
-// scatter of the steps within each launch.
+// How much the mean times of launches (starts of all processes) vary.
 struct LaunchEffect {
-  double inflation = 1;  // variance of the launches' means, divided by the expected variance; at least 1
+  double inflation = 1;  // variance of launches' means / that expected from the steps' scatter; at least 1
   double degrees = std::numeric_limits<double>::infinity();  // degrees of freedom of the inflation
 };
 
@@ -52,30 +50,30 @@ struct Confidence {
 // less than 95 % of cases.
 inline constexpr size_t kFewestForInterval = 10;
 
-// The times of one strategy's steps minus those of another strategy. Each strategy is timed once in each
-// round.
+// In each round, every strategy is timed once. A RoundDifferences has, for each round, the time of one
+// strategy minus the time of another strategy.
 struct RoundDifferences {
   std::vector<double> values;  // by round; NaN if one of the two times is missing
-  // Empty, or one number for each round, such as the baseline's step time. With divisors, the estimate is the
+  // One number for each round, such as the baseline's step time, or empty. With divisors, the estimate is the
   // trimmed mean of `values` divided by the trimmed mean of `divisors`.
   std::vector<double> divisors{};
-  // Empty, or one sort key for each round. The trimmed mean leaves out the rounds with the smallest and the
-  // largest keys. If `order` is empty, the keys are `values`.
+  // One sort key for each round; if empty, the keys are `values`. The trimmed mean leaves out the rounds with
+  // the smallest and the largest keys.
   std::vector<double> order{};
-  // An address that identifies the strategy whose times are subtracted. All differences from one strategy
-  // have equal `base`.
+  // An address that identifies the strategy whose times are subtracted.
   const void* base = nullptr;
 };
 
-// Returns, for each element of `family`, the trimmed mean of the differences, with a confidence interval.
+// Returns, for each element of `family`, the trimmed mean of its differences, with a confidence interval.
 // `launches` has the number of rounds of each launch, in order. The trimmed mean leaves out the fraction
-// `trimmed` of the rounds at each end. An interval is NaN if fewer than two rounds remain.
+// `trimmed` of the rounds at each end of their sorted order. An interval is NaN if fewer than two rounds
+// remain.
 //
 // Intervals use Student's t and the standard error of a trimmed mean (Yuen, The two-sample trimmed t for
 // unequal population variances, 1974). All intervals together contain the true values with a probability of
 // about 1 - Confidence::chance or more (Sidak, Rectangular confidence regions for the means of multivariate
-// normal distributions, 1967). The intervals include the variation between launches if a test at the level of
-// 10 % finds it significant.
+// normal distributions, 1967). If a test at the level of 10 % shows that launches vary, the intervals become
+// wider.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
@@ -84,15 +82,14 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
 // Returns, for each element of `family`, a lower bound of the true difference. The elements have the step
-// times of one strategy X minus those of each other strategy. By default, all bounds are correct with a
-// probability of about 95 % or more (Bonferroni). A bound above 0 shows that X is slower than the other
-// strategy of the element (Hsu, Constrained simultaneous confidence intervals for multiple comparisons with
-// the best, 1984). A bound is NaN with fewer than two rounds. The bounds include the variation between
-// launches without a test of significance.
+// times of one strategy X minus those of each other strategy. By default, all bounds are below the true
+// differences with a probability of about 95 % or more (Bonferroni). A bound above 0 shows that X is not the
+// fastest strategy (Hsu, Constrained simultaneous confidence intervals for multiple comparisons with the
+// best, 1984). A bound is NaN with fewer than two rounds.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 
-// The measured times of one strategy, ordered by launch.
+// The measured times of one strategy, ordered by launch, and not paired with another strategy's times.
 struct LooseSample {
   std::vector<double> values;
   std::vector<size_t> launches{};  // number of values of each launch; empty: one launch
@@ -103,10 +100,9 @@ struct LooseComparison {
 };
 
 // For each element of `family`, estimates m / n - 1, where m is the trimmed mean of the times `own`, and n is
-// the trimmed mean of the times `base`. The times `own` and `base` may come from different runs. The
-// intervals are Yuen's (1974), for the logarithm of m / n, and simultaneous for the whole family (Sidak,
-// 1967). An estimate is NaN if `own` or `base` has fewer than two values, or a value of 0 or below. The
-// intervals include the variation between launches without a test of significance.
+// the trimmed mean of the times `base`. The intervals are Yuen's (1974), for the logarithm of m / n, and
+// simultaneous for the whole family (Sidak, 1967). An estimate is NaN if `own` or `base` has fewer than two
+// values, or a value of 0 or below.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
 // Returns the value that the largest |z| of `count` independent standard normal numbers z exceeds with

@@ -8,27 +8,27 @@
 
 namespace gradsync::bench {
 
-// A test's function that changes the task of a rank: its model, its batches or its settings.
+// A function with which a test changes a rank's task (its model, batches or settings) before the first step.
 using AlterTask = std::function<void(TrainingTask& task)>;
 
 // The main function of the programs //bench:ddp and //bench:compare, which time the training steps of several
 // strategies. Returns the exit status.
 //
-// With --order=interleaved (the default), every strategy takes one turn in each round. With --order=blocks,
-// one strategy takes all its turns before the next strategy begins. For most strategies a turn is one
-// training step. The time of a step covers Strategy::BeginStep, forward, backward, synchronisation and
-// optimizer. The time to make the step's batches is not included.
+// The strategies are timed in turns. For most strategies a turn is one training step. With
+// --order=interleaved (the default), all strategies take one turn before any strategy takes its second turn.
+// With --order=blocks, one strategy takes all its turns before the next strategy begins. The time of a step
+// covers Strategy::BeginStep, forward, backward, synchronisation and optimizer. The time of a step does not
+// include making the batches.
 //
 // After the timed steps, the program checks the results of most strategies, unless --verify=false. The check
 // compares a strategy's gradients with the gradients of one process that trains on the batches of all ranks.
-// A strategy that compresses gradients is compared with the equation in the strategy's paper instead. The
-// check also compares the new weights with the optimizer's result for the strategy's own gradients. If a
-// check fails, the program exits with an error, except for the strategy `none`, which does not communicate.
+// If a strategy compresses gradients, its gradients are compared with the equation in the strategy's paper.
+// The check compares the new weights with the weights that the optimizer computes from the strategy's own
+// gradients. If a check fails, the program exits with an error, except for the strategy `none`, which does
+// not communicate.
 //
 // After some timed turns, drawn at random, the ranks compare their gradients or weights with each other. If
-// the ranks differ, the program usually ends immediately with an error.
-//
-// If a test passes `alter_task`, each rank calls it with its own task before the first step.
+// gradients or weights differ between ranks, the program usually ends immediately with an error.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const AlterTask& alter_task = {});
 
