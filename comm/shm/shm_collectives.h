@@ -51,7 +51,7 @@ class SharedBuffers {
 // ranks compare their notices, and exchange the inputs in one of three ways:
 // - A short input (at most 64 KiB) is copied into the rank's notice.
 // - Longer inputs that are all in one shared buffer (SharedBuffers) are read in this buffer without a copy.
-// - All other inputs are copied in chunks through windows, which are small buffers in shared memory.
+// - All other inputs are copied in chunks through windows, which are buffers of 256 KiB in shared memory.
 class ShmCollectives {
  public:
   // Returns the bytes of shared memory that each rank needs, which the caller passes to ShmMesh as
@@ -61,8 +61,8 @@ class ShmCollectives {
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
 
   // Writes this rank's notice: a description of `request`, and the input if the input is short. Returns true
-  // if the notice contains the input, or if the collective moves no data. If Begin returns true on all ranks,
-  // the ranks do not wait for each other in Run.
+  // if the notice contains the input, or if the collective moves no data. After Begin has returned true on
+  // all ranks, Run on one rank does not wait for Run on other ranks.
   bool Begin(const Request& request);
   // Runs the collective `request`, and returns when this rank has its result. A call of Begin before Run is
   // optional. Throws PeerError if Run waits for a rank that has ended, or waits longer than the timeout.

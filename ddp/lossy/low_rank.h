@@ -34,8 +34,8 @@ class LowRank {
   // Orthonormalises the columns of the averaged P, and then computes Q = M' P, where M' is the transposed sum
   // of gradient and error. The caller then averages Q over ranks.
   void MakeQ();
-  // Replaces the gradient by the product P Q' (Q' is the averaged Q, transposed). The new error E is the sum
-  // of the gradient and the earlier error, minus this product.
+  // Replaces the gradient by the product P Q' (Q' is the averaged Q, transposed). The new error E is the old
+  // gradient plus the old error, minus this product.
   void Finish();
 
   // Sets the error E to 0, and the matrix Q to random numbers that are equal on all ranks.

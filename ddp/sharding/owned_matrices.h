@@ -19,8 +19,9 @@ struct OwnedPlan {
 
 // Packs the parameters in `order` into buckets, each with `num_parts` parts, one for each rank. Matrices are
 // assigned to parts so that the optimizer Muon has about equal work on all ranks. Usually a bucket has at
-// most `bucket_bytes` bytes, and at most 10 % padding. No bucket contains both matrices and other parameters.
-// The buckets are sorted by the position of their last parameter in `order`.
+// most `bucket_bytes` bytes, and its padding is at most 10 % of the elements of its matrices. No bucket
+// contains both matrices and other parameters. The buckets are sorted by the position of their last parameter
+// in `order`.
 OwnedPlan PlanOwned(std::span<model::Parameter* const> order, int num_parts, size_t bucket_bytes);
 
 }  // namespace gradsync::ddp

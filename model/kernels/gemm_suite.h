@@ -23,8 +23,8 @@ T FromDouble(double x) {
   return static_cast<T>(static_cast<Wide<T>>(x));
 }
 
-// A row-major matrix of integers from -3 to 3, with three NaN after each row. A NaN shows whether a kernel
-// reads or writes beyond a row.
+// A row-major matrix of integers from -3 to 3, with three NaN after each row. The NaN detect a kernel that
+// reads or writes beyond the end of a row.
 template <class T>
 struct Padded {
   Padded(int64_t rows_in, int64_t cols_in, int seed) : rows(rows_in), cols(cols_in), stride(cols_in + 3) {

@@ -54,7 +54,7 @@ struct Series {
   size_t num_steps() const;
 };
 
-// One start of all ranks as new processes; --repeats sets the number of launches of a benchmark.
+// One start of all ranks as new processes; with --repeats, a benchmark makes several launches.
 struct Launch {
   std::string run_id;
   size_t num_steps = 0;

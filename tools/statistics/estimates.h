@@ -28,7 +28,7 @@ struct Interval {
 struct Estimate {
   double value = kNaN;
   Interval interval{};
-  bool by_launches = false;  // true if the variation between launches has widened the interval
+  bool by_launches = false;  // true if the interval includes variation between launches
 
   bool operator==(const Estimate&) const = default;
 };
@@ -57,8 +57,8 @@ struct RoundDifferences {
   // One number for each round, such as the baseline's step time, or empty. With divisors, the estimate is the
   // trimmed mean of `values` divided by the trimmed mean of `divisors`.
   std::vector<double> divisors{};
-  // One sort key for each round; if empty, the keys are `values`. The trimmed mean leaves out the rounds with
-  // the smallest and the largest keys.
+  // One sort key for each round; if `order` is empty, the keys are `values`. The trimmed mean leaves out the
+  // rounds with the smallest and the largest keys.
   std::vector<double> order{};
   // An address that identifies the strategy whose times are subtracted.
   const void* base = nullptr;

@@ -20,10 +20,10 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // covers Strategy::BeginStep, forward, backward, synchronisation and optimizer. The time of a step does not
 // include making the batches.
 //
-// After the timed steps, the program checks the results of most strategies, unless --verify=false. The check
-// compares a strategy's gradients with the gradients of one process that trains on the batches of all ranks.
-// If a strategy compresses gradients, its gradients are compared with the equation in the strategy's paper.
-// The check compares the new weights with the weights that the optimizer computes from the strategy's own
+// After the timed steps, the program checks the results of most strategies, unless --verify=false. The
+// expected gradients of a strategy are usually those of one process that trains on the batches of all ranks.
+// For a strategy that compresses gradients, the expected gradients are computed by the equation in the
+// strategy's paper. The expected new weights are those that the optimizer computes from the strategy's own
 // gradients. If a check fails, the program exits with an error, except for the strategy `none`, which does
 // not communicate.
 //
