@@ -22,7 +22,7 @@ inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
 // For each step: computed_ns of the slowest rank, minus the mean computed_ns of the other ranks.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
-// Statistics of a time, in seconds, from a publication. A statistic that the publication lacks is NaN.
+// Statistics of a time from a publication, in seconds; NaN if the publication lacks the statistic.
 struct PublishedStatistics {
   double mean = 0;
   double std = 0;
@@ -48,8 +48,8 @@ struct Series {
   // statistics of `max`.
   double mean() const;
   double std() const;  // population
-  // Returns the p-quantile of the steps' times, such as the median for p = 0.5. Returns NaN if a publication
-  // does not state this quantile.
+  // Returns the p-quantile of the steps' times (p = 0.5: the median); NaN if a publication lacks this
+  // quantile.
   double percentile(double p) const;
   size_t num_steps() const;
 };
@@ -103,7 +103,6 @@ struct Measurement {
   // Returns the strategy without communication, such as "none", with which this strategy is compared; empty
   // if unknown.
   std::string floor() const { return record.facts.StringOr("floor", ""); }
-  // Returns whether this strategy is floor(), the strategy without communication.
   bool is_floor() const { return !strategy().empty() && strategy() == floor(); }
   // Returns whether the strategy's gradients should equal those of one process with the batches of all ranks;
   // true if unknown.

@@ -78,7 +78,7 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
 // Returns how much the differences in `family` vary between launches (starts of all processes), without a
-// test of significance. `launches` has the number of rounds of each launch, in order.
+// test of significance.
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
 // Returns, for each element of `family`, a lower bound of the true difference. The elements have the step
