@@ -7,11 +7,10 @@
 
 namespace gradsync::ddp {
 
-// Returns a strategy that averages gradients exactly in its first `num_steps` steps (see StartOf), with one
-// all-reduce for each gradient, in place, in reverse forward order. In later steps the returned strategy
-// calls the argument `strategy` to average the gradients. The argument `strategy` must have been made with
-// context.params and context.group. The Update of the returned strategy only calls Optimizer::Step, so
-// `strategy` must not update weights itself. Returns `strategy` itself if `num_steps` is 0.
+// Returns a strategy that averages all gradients exactly in its first `num_steps` steps. In later steps the
+// returned strategy calls the argument `strategy` to average the gradients. The argument `strategy` must have
+// been made with context.params and context.group. If `num_steps` is above 0, strategy->Update is never
+// called.
 std::unique_ptr<Strategy> StartExactly(int64_t num_steps, std::unique_ptr<Strategy> strategy,
                                        const StrategyContext& context);
 

@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <string_view>
 
-// The names of all values in a record's configuration, samples, checks, facts, link and published figures.
-// Code that sets or reads a value of a record, and names it by a string literal, compiles only if the table
-// kSchema has this name.
+// The table kSchema lists the names, types and meanings of all values in the records of the benchmarks.
 namespace gradsync::bench {
 
-// Each value in a record's configuration, such as the batch size, has the scope kSetting, kTrial or kRun.
-// Tools combine records of one benchmark run into one measurement if their configurations differ only in
-// values of the scope kRun, such as the number of steps. The combined records must also have equal numbers of
-// ranks and equal variants (strategy, options and backend).
+// What a value in a record's configuration describes:
 //
-//   kSetting  what variants share if they are compared: model, batch, dtype, device, threads
-//   kTrial    which trial of a variant: the seed of its weights and batches
-//   kRun      how the launch measured: number of steps, seed of the launch
+//   kSetting  what is measured: model, batch size, dtype, device, threads
+//   kTrial    which trial is measured: the seed of its weights and batches
+//   kRun      how the benchmark measures: number of steps, seed of the launch
 enum class Scope { kSetting, kTrial, kRun };
 
 enum class RecordPart { kConfig, kSamples, kChecks, kFacts, kLink, kPublished };
@@ -25,13 +20,16 @@ namespace schema {
 using enum RecordPart;
 using enum Scope;
 
-// The type that the table kSchema requires of a value in a record, or of each entry of a series of samples.
-// kNumber is a whole number, a fraction, or null (NaN). kKnown is a whole number or the text "unknown".
+// The type of a value in a record, or of each entry of a series of samples. kNumber is a whole number, a
+// fraction, or null (NaN). kKnown is a whole number or the text "unknown".
 enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four have the order of Value's alternatives
 
-// The programs that write records, each as one bit of a number, so that a number can stand for a set of
-// programs. //bench:ddp and //bench:compare count as kDdp if a record is about a strategy of gradsync, and as
-// kPeers if it is about one of PyTorch (a peer). Records of //bench:convergence count as kLearning.
+// The programs that write records, each as one bit, so that a number can stand for a set of programs.
+//
+//   kAllReduce  //bench:all_reduce
+//   kDdp        //bench:ddp and //bench:compare, for a strategy of gradsync
+//   kPeers      //bench:ddp and //bench:compare, for a strategy of PyTorch
+//   kLearning   //bench:convergence
 enum Writer : unsigned { kSome = 0, kAllReduce = 1, kDdp = 2, kPeers = 4, kLearning = 8 };
 inline constexpr unsigned kTraining = kDdp | kPeers, kBenchmarks = kAllReduce | kTraining;
 
@@ -265,16 +263,15 @@ constexpr bool Contains(RecordPart part, std::string_view name) {
 
 }  // namespace schema
 
-// The name of a value in the part `kPart` of a record, such as of a series in its samples. A program that
-// passes a string literal as a NameIn compiles only if the table kSchema lists the literal for this part.
+// The name of a value in one part of a record, such as its configuration, samples, checks or facts. A string
+// literal that the table kSchema does not list for the part `kPart` is a compile error.
 template <RecordPart kPart>
 class NameIn {
  public:
   consteval NameIn(const char* literal) : text_(literal) {
     if (!schema::Contains(kPart, text_)) throw "not a name of this part in bench/records/names.h";
   }
-  // Makes a NameIn from any text, without a check that the table kSchema lists it. `text` must outlive the
-  // NameIn.
+  // Makes a NameIn of any text, without looking the text up in kSchema. `text` must outlive the NameIn.
   static constexpr NameIn Of(std::string_view text) { return NameIn(text, 0); }
 
   constexpr std::string_view text() const { return text_; }

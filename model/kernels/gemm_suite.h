@@ -10,8 +10,7 @@
 #include "model/kernels/gemm.h"
 #include "model/tensor/tensor.h"
 
-// Defines functions that check the results of matrix products (the kernel Gemm), for the tests on the CPU and
-// on CUDA.
+// Functions that test matrix products (the kernel Gemm) on the CPU and on CUDA.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -24,9 +23,8 @@ T FromDouble(double x) {
   return static_cast<T>(static_cast<Wide<T>>(x));
 }
 
-// A row-major matrix of small integers, with three NaN after each row, which detect a kernel that reads or
-// writes beyond a row. Sums of products of such integers are exact in f32, so results can be compared
-// exactly.
+// A row-major matrix of integers from -3 to 3, with three NaN after each row. The NaN detect a kernel that
+// reads or writes beyond the end of a row.
 template <class T>
 struct Padded {
   Padded(int64_t rows_in, int64_t cols_in, int seed) : rows(rows_in), cols(cols_in), stride(cols_in + 3) {
@@ -40,9 +38,7 @@ struct Padded {
   void Set(int64_t i, int64_t j, double value) {
     values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
   }
-  // Copies `values`, the matrix with three NaN after each row, to memory of `device`, and returns the copy.
-  // The copy does not start at a multiple of 16 bytes, because the kernels must also compute with arrays that
-  // are not aligned.
+  // Returns a copy of `values` in memory of `device`, at an address that is not a multiple of 16 bytes.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
     Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});
@@ -59,11 +55,8 @@ struct GemmCase {
   bool a_transposed, b_transposed, accumulate;
 };
 
-// Calls multiply(a, b, c, c_stride), the matrix product to test, with matrices in the device's memory, and
-// expects that c then equals the expected result, which plain loops compute in f64. Before `multiply` is
-// called, c has the values of `c_before`. The expected result is the matrix product a b or, if `adds`, a b
-// plus Padded<C>(m, n, 2), a matrix of small integers. If `adds`, either `c_before` must be this matrix of
-// integers and `multiply` must add a b to c, or `multiply` must write a b plus this matrix to c.
+// Calls multiply(a, b, c, c_stride) with test matrices of the sizes in `g`, and expects the product a b in c.
+// If `adds`, expects a b + Padded<C>(m, n, 2) in c instead. Before the call, c has the values of `c_before`.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {
@@ -132,8 +125,8 @@ void CheckGemmWithAddend(const DevicePtr& device, const GemmCase& g) {
                      });
 }
 
-// Calls check(g), which tests a matrix product, for GemmCases g of 13 sizes (m, n, k), each with a and b
-// transposed or not, and with g.accumulate (add to c) true and false.
+// Calls check(g) for 13 sizes (m, n, k), with a and b transposed or not, and with g.accumulate true and
+// false.
 template <class Check>
 void ForGemms(const Check& check) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {

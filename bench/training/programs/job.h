@@ -8,37 +8,27 @@
 
 namespace gradsync::bench {
 
-// A function by which a test changes the task of a rank: its model, its batches or its settings.
+// A function with which a test changes a rank's task (its model, batches or settings) before the first step.
 using AlterTask = std::function<void(TrainingTask& task)>;
 
-// The common main function of //bench:ddp and //bench:compare, two programs that measure the training steps
-// of several strategies. Returns the exit status.
+// The main function of the programs //bench:ddp and //bench:compare, which time the training steps of several
+// strategies. Returns the exit status.
 //
-// For each setting (batch size, sequence length, ...), the program times the strategies. With
-// --order=interleaved (the default), every strategy takes one turn in each round. With --order=blocks, one
-// strategy takes all its turns before the next strategy begins. For most strategies a turn is one training
-// step. Each rank has one model object, which all strategies of gradsync train.
+// The strategies are timed in turns. For most strategies a turn is one training step. With
+// --order=interleaved (the default), all strategies take one turn before any strategy takes its second turn.
+// With --order=blocks, one strategy takes all its turns before the next strategy begins. The time of a step
+// covers Strategy::BeginStep, forward, backward, synchronisation and optimizer. The time of a step does not
+// include making the batches.
 //
-// After the timed training steps, the program checks the results of the strategies, unless --verify=false.
-// The check compares a strategy's gradients with those of one process that trains on the batches of all
-// ranks, and its new weights with those that the optimizer computes from the strategy's own gradients. A
-// strategy of gradsync that compresses gradients, or averages weights only every few steps, is compared with
-// the equation in its paper instead. Strategies of PyTorch whose ranks do not update their weights with the
-// mean gradient of all ranks are not checked. In training on images in bf16, the program checks no strategy
-// of PyTorch. The strategy `none`, which does not communicate, may fail the check of its results. If any
-// other strategy fails the check, the program exits with an error after its last measurement.
+// After the timed steps, the program checks the results of most strategies, unless --verify=false. The
+// expected gradients of a strategy are usually those of one process that trains on the batches of all ranks.
+// For a strategy that compresses gradients, the expected gradients are computed by the equation in the
+// strategy's paper. The expected new weights are those that the optimizer computes from the strategy's own
+// gradients. If a check fails, the program exits with an error, except for the strategy `none`, which does
+// not communicate.
 //
-// After some timed turns of gradsync's strategies, which the program draws at random, the ranks compare their
-// gradients with each other. If the strategy divides the optimizer's state among ranks, the ranks compare
-// their weights instead of their gradients. If the compared gradients or weights differ between ranks, the
-// program ends immediately with an error, unless the strategy lets the ranks' weights differ by design.
-//
-// The time of a step covers Strategy::BeginStep, forward, backward, synchronisation and optimizer. Before
-// each turn (one or a few training steps of one strategy), the ranks make their batches, remove old
-// gradients, and wait for each other. The time of a step does not include this preparation.
-//
-// Before its first step, each rank passes its task (model, batches and settings) to `alter_task`, which may
-// change the task.
+// After some timed turns, drawn at random, the ranks compare their gradients or weights with each other. If
+// gradients or weights differ between ranks, the program usually ends immediately with an error.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const AlterTask& alter_task = {});
 
