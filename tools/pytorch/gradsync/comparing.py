@@ -118,8 +118,8 @@ class Comparer:
         return any(rank.has_gradients for rank in ranks)
 
     def _begin_twin(self, update: Update) -> None:
-        """Lets a copy of an optimizer that averages gradients itself step with the mean gradients.
-        """
+        """Lets a copy of an optimizer that averages gradients itself step with the mean of the
+        gradients over ranks."""
         if self._turns.groups > 1:
             raise Refused(f"{update.where} averages by itself, which needs --groups=1")
         params = parameters_of(update.updater)
@@ -253,8 +253,8 @@ class Comparer:
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
         """Returns sums of the gradients that autograd has delivered to `p` on this rank. The first
-        sum begins where the script last removed or zeroed `p.grad`. A second sum, if any, begins at
-        the last update or zero_grad()."""
+        is the sum since the script last removed or zeroed `p.grad`. The second, if any, is the sum
+        since the last update or zero_grad()."""
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):
             return [held]

@@ -49,8 +49,8 @@ def is_measurement(document: Any) -> bool:
 
 
 def runs_of_documents(documents: Iterable[Any], lines: Iterable[str]) -> list[Run]:
-    """Returns a Run for each program that has written at least one row of measurements.
-    `documents`: JSON documents for which is_measurement() is True. `lines`: text with
+    """Returns a Run for each program of nccl-tests or rccl-tests that has written a row of
+    measurements. `documents`: JSON documents for which is_measurement() is True. `lines`: text with
     comma-separated tables of rccl-tests.
 
     Raises LookupError, TypeError, AttributeError or ValueError if a document lacks a required

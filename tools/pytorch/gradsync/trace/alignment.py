@@ -44,10 +44,10 @@ class Place:
 @dataclass(frozen=True)
 class Aligned:
     """One collective, as it ran on all ranks that took part. `parts`: the collective in each rank's
-    trace, by rank number. `arrivals_s`: the seconds at which each rank began the collective.
-    Without a common clock, an arrival is minus the seconds that the collective took on the rank.
-    `pure_s`: the seconds of the collective after the last rank has begun. `spread_s`: the seconds
-    between the earliest and the latest end on any rank."""
+    trace, by rank number. `arrivals_s`: the time at which each rank began the collective, in
+    seconds of a common clock. Without a common clock, the value is minus the seconds that the
+    collective took on the rank. `pure_s`: the seconds of the collective after the last rank has
+    begun. `spread_s`: the seconds between the earliest and the latest end on any rank."""
 
     place: Place
     parts: Mapping[int, Collective]

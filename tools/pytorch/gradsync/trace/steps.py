@@ -217,7 +217,7 @@ class Accountant:
 
     def _until_a_collective_ended(self, begin: float, end: float) -> Spans:
         """Returns the span from `begin` to the end of the last collective that ended by `end`.
-        Returns an empty list if no collective ended after `begin`."""
+        Returns an empty list if no collective ended between `begin` and `end`."""
         i = bisect.bisect_right(self._ends, end) - 1
         return [(begin, self._ends[i])] if i >= 0 and self._ends[i] > begin else []
 
@@ -231,8 +231,7 @@ def within(events: Sequence[Host], span: Span) -> list[Host]:
 
 
 def launched_within(device: Sequence[Device], spans: Spans) -> list[Device]:
-    """Returns those events of `device` that the host launched during these spans, in the same
-    order."""
+    """Returns those events of `device` that the host launched during these spans."""
     begins = [begin for begin, _ in spans]
     result = []
     for one in device:
