@@ -196,8 +196,8 @@ class Comparer:
 
     def _judge(self, question: _Question) -> bool:
         """Compares the gradients of `question` with the mean over ranks, and adds a finding about
-        the first wrong gradient. Returns True if gradients are not averaged yet, but the optimizer
-        may average them in step()."""
+        the first wrong gradient. Returns True if the optimizer may still average the gradients in
+        step()."""
         where = question.where
         wrong = self._find_wrong(question)
         if wrong is None:
@@ -252,9 +252,8 @@ class Comparer:
         self._judge(_Question(clipped, texts[0], handed, is_of_clip=True))
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
-        """Returns sums of the gradients that autograd has delivered to `p` on this rank. The first
-        is the sum since the script last removed or zeroed `p.grad`. The second, if any, is the sum
-        since the last update or zero_grad()."""
+        """Returns one or two sums of the gradients that autograd has delivered to `p` on this rank.
+        The first is the sum since the script last removed or zeroed `p.grad`."""
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):
             return [held]
@@ -303,7 +302,7 @@ class Comparer:
         self, here: Sequence[bool], params: Sequence[torch.nn.Parameter]
     ) -> list[torch.nn.Parameter]:
         """Returns the parameters that this step compares and that have True in `here` on at least
-        one rank. `here`: a truth value of this rank for each of `params`."""
+        one rank."""
         indices = [i for i, p in enumerate(params) if here[i] and self._turns.has(p)]
         anywhere = sorted({i for rank in self._ranks.gather(indices) for i in rank})
         if anywhere and anywhere[-1] >= len(params):
@@ -377,9 +376,8 @@ class Comparer:
     def _changes(
         self, wrong: Sequence[torch.nn.Parameter], question: _Question, are_all: bool
     ) -> str:
-        """Returns a text that says how all ranks have changed the mean gradients alike: by clipping
-        or by a mask. Returns "" if ranks have changed them differently, or if the change looks like
-        a mistake."""
+        """Returns a text that says how all ranks have changed the mean gradients alike, by clipping
+        or by a mask. Returns "" if the change looks like a mistake."""
         own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
         gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
         changes = [[Change(**values) for values in rank] for rank in gathered]

@@ -56,10 +56,9 @@ class _Loss:
 class Pass:
     """A backward pass of the script.
 
-    `calls`: identifies the script's call stack when the pass began. `given`: the number on which
-    the script called backward(); NaN for several numbers. `is_divided`: whether the script has
-    divided `given` by a number summed over ranks. `losses`: the losses whose derivatives the pass
-    has computed."""
+    `given`: the number on which the script called backward(); NaN for several numbers.
+    `is_divided`: whether the script has divided `given` by a number summed over ranks. `losses`:
+    the losses whose derivatives the pass has computed."""
 
     calls: str
     scale: float  # of a GradScaler
@@ -141,8 +140,8 @@ class LossWatch:
 
 
 def _tokens_of(name: str, given: dict[str, Any]) -> int:
-    """Returns the number of terms, such as tokens, whose mean or sum the loss is. Targets equal to
-    `ignore_index` do not count."""
+    """Returns the number of terms, such as tokens without ignored targets, whose mean or sum the
+    loss is."""
     inputs, target = given["input"], given["target"]
     if name not in OF_CLASSES:
         return int(cast("Any", torch).broadcast_tensors(inputs, target)[0].numel())

@@ -155,11 +155,8 @@ def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
 
 def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
     """Returns a copy of `costs` to which costs of FSDP2's collectives are added if `recorded` has
-    them. `recorded`: the costs that were measured in a recording. `is_gloo`: whether the backend is
-    gloo.
-
-    FSDP2's collectives are assumed to take as long as all-gathers; over gloo, reductions take as
-    long as all-reduces. The time of FSDP2's copies in the recording is added."""
+    them. `recorded`: the costs that were measured in a recording, of which the time of FSDP2's
+    copies is used. `is_gloo`: whether the backend is gloo."""
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
     more = {}
     for kind, plain in (
@@ -191,8 +188,8 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
     `sharing` ranks. `sharing` must divide network.world_size. `recorded`: measured costs, whose CPU
     time per sent byte lowers the link's rate; None to keep the rate.
 
-    With HSDP, a rank gathers parameters within its group. Gradients are summed within each group,
-    and then all-reduced between the ranks that hold the same shard in different groups."""
+    Gradients are summed within each group, and then all-reduced between the ranks that hold the
+    same shard in different groups."""
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
     wire = network.between if network.world_size > network.ranks_per_host else network.within

@@ -1,5 +1,5 @@
-"""Divides the time of a predicted step into computation, copies and communication. Estimates the
-time that a step loses to communication and to slower ranks. All times are in seconds."""
+"""Divides the time of a predicted step into computation, copies, communication and waiting for
+slower ranks. All times are in seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class StepParts:
-    """The parts of a predicted step's time, in seconds. Their sum is the step's time.
+    """The parts of a predicted step's time, which add up to the step's time.
 
     `computation_s`: the step's time without the other four parts. `copies_s`: copying gradients
     into and out of buckets, casting them, and adding them to earlier passes' gradients. `slowed_s`:
@@ -100,8 +100,8 @@ def variation_of(prediction: Prediction, launch: Launch) -> Variation:
 
 
 def _correlation(prediction: Prediction) -> float | None:
-    """Returns how two ranks' computation times in the same steps correlate: the mean over pairs of
-    ranks with consecutive numbers. Returns None if the times do not vary."""
+    """Returns the correlation of two ranks' computation times in the same steps, as a mean over
+    pairs of ranks. Returns None if the times do not vary."""
     found = []
     for replay in prediction.replays:
         times = [

@@ -102,8 +102,8 @@ class Rounds:
         self._others = 0  # steps since the last one that was kept
 
     def start(self, passes: int) -> None:
-        """Called when the script's first step has ended. `passes`: the number of backward passes in
-        that step, and the first value of `expected`."""
+        """Called when the script's first step has ended, with the number of backward passes in that
+        step."""
         self.taken = 0
         self.expected = passes
 
@@ -114,8 +114,7 @@ class Rounds:
         return self.plan[(self.taken + self.taken // length) % length]
 
     def end_step(self, passes: int, is_synchronised: bool) -> Verdict:
-        """Called when a step of a round has ended. Returns what the recorder does with the step. If
-        this is REPEAT, the next step has the same kind again."""
+        """Called when a step of a round has ended. Returns what the recorder does with the step."""
         if self.taken < len(self.plan):
             self._counts[passes] += 1
             self.taken += 1

@@ -1,9 +1,8 @@
 """Finds each collective in the traces of several ranks. Computes which rank began the collective
 last, and how long the other ranks waited for this rank.
 
-A collective is assumed to end on all ranks at the same moment. On one host, ranks share a clock, so
-the rank with the latest beginning began last. Clocks of different hosts differ. With several hosts,
-the rank on which the collective takes the shortest time is assumed to have begun last."""
+On one host, ranks share a clock, so the rank with the latest beginning began last. With several
+hosts, the rank on which the collective takes the shortest time is assumed to have begun last."""
 
 from __future__ import annotations
 
@@ -29,9 +28,8 @@ LEAST_AGREEING = 0.5  # of all collectives: with fewer, order says nothing
 @dataclass(frozen=True)
 class Place:
     """Identifies a collective: parts of several ranks' traces with equal Places are one collective.
-    `step`: the number of its step; None if the trace has no steps. `turn`: the index of the
-    collective among those of its step, group, kind and size. `is_numbered`: whether `turn` contains
-    the sequence number that the process group gave the collective."""
+    `step`: the number of its step; None if the trace has no steps. `turn`: a number that tells
+    apart collectives of one step, group, kind and size."""
 
     step: int | None
     group: Group
@@ -174,9 +172,7 @@ def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]
 def _offsets(
     ranks: Sequence[RankCollectives], found: Sequence[Mapping[int, Collective]]
 ) -> dict[int, float]:
-    """Returns the seconds to add to each rank's times, to get times of the first rank's clock. For
-    a rank on another host, usually returns the median of the first rank's end minus the rank's end
-    over common collectives."""
+    """Returns the seconds to add to each rank's times, to get times of the first rank's clock."""
     first = ranks[0]
     offsets = {first.rank: 0.0}
     for own in ranks[1:]:

@@ -216,8 +216,8 @@ class Accountant:
         return lengthens, between, []
 
     def _until_a_collective_ended(self, begin: float, end: float) -> Spans:
-        """Returns the span from `begin` to the end of the last collective that ended by `end`.
-        Returns an empty list if no collective ended between `begin` and `end`."""
+        """Returns the span from `begin` to the end of the last collective that ended by `end`, if
+        there is one."""
         i = bisect.bisect_right(self._ends, end) - 1
         return [(begin, self._ends[i])] if i >= 0 and self._ends[i] > begin else []
 
