@@ -25,4 +25,5 @@ class Observer(Protocol):
         """Called when the first round of steps has ended, whose times are not kept."""
 
     def finished(self, recorder: Recorder) -> None:
-        """Called when recording is done and rank 0 has written the recording's file."""
+        """Called when recording is done. On rank 0, the recording's file has been written before
+        this call."""
