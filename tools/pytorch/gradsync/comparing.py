@@ -1,6 +1,5 @@
-"""Compares the gradients that optimizers get with the mean of all ranks' gradients, and collects
-what differs as findings, which `check` prints.
-"""
+"""Compares the gradients that optimizers get with the mean of all ranks' gradients, for the command
+`check`."""
 
 from __future__ import annotations
 
@@ -24,9 +23,8 @@ from gradsync.twin import Weights, has_parts, step_of_twin
 
 @dataclasses.dataclass
 class _Wrong:
-    """The first gradient, in the order of parameters, that differs from the mean over ranks.
-    `rank`: the lowest rank on which the optimizer or clipping function gets a wrong gradient for
-    this parameter."""
+    """The first gradient, in the order of the optimizer's parameters, that differs from the mean
+    over ranks. `rank`: the lowest number of a rank on which this gradient is wrong."""
 
     p: torch.nn.Parameter
     rank: int
@@ -38,14 +36,13 @@ class _Wrong:
 
 @dataclasses.dataclass(frozen=True)
 class _Question:
-    """Gradients to compare with the mean over all ranks, as their receiver (an optimizer or a
-    clipping function) gets them.
+    """The gradients that an optimizer or a clipping function gets, to be compared with the mean
+    over ranks.
 
-    `where`: a text that names the receiver, such as "SGD at train.py:25". `handed`: a function that
-    returns the gradient that the receiver gets for a parameter. `is_of_clip`: whether the receiver
-    is a function that clips gradients. `may_average`: whether the receiver is an optimizer that may
-    average the gradients over ranks itself.
-    """
+    `where`: names the optimizer or function, such as "SGD at train.py:25". `handed`: returns a
+    parameter's gradient as the optimizer or function gets it. `is_of_clip`: True for a clipping
+    function, False for an optimizer. `may_average`: True for an optimizer that may average
+    gradients over ranks itself."""
 
     params: list[torch.nn.Parameter]
     where: str
@@ -55,12 +52,11 @@ class _Question:
 
 
 class Comparer:
-    """Compares gradients, weights and settings between ranks, and collects the differences as
-    findings.
+    """Compares gradients, weights and settings between ranks, and collects the differences in
+    `findings`.
 
-    All ranks must call before_update(), after_update() and agree() together. These methods raise
-    Refused, for example if a rank does not call them in time.
-    """
+    All ranks must call before_update(), after_update() and agree() together. Each of these methods
+    raises Refused if a rank does not call the method in time."""
 
     def __init__(self, trained: Trained, turns: Turns, step: Step, ranks: Ranks) -> None:
         self.findings = Findings(self._print)
@@ -80,8 +76,7 @@ class Comparer:
         self._is_clipped = False  # what that update gets, on any rank
 
     def coverage(self) -> Coverage:
-        """Returns how many parameters, ranks and steps have been compared so far, and how closely
-        gradients agreed with the mean over ranks."""
+        """Returns how many parameters, ranks and steps have been compared so far."""
         return Coverage(
             parameters=len(self._compared),
             known_parameters=len(self._turns),
@@ -91,16 +86,15 @@ class Comparer:
         )
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the parameter's name in its model or, if no model has it, "parameter" and a
-        number."""
+        """Returns the parameter's name in its model, or "parameter" and a number if no model has
+        the parameter."""
         return self._facts.name_of(p)
 
     def before_update(self, update: Update) -> bool:
         """Compares gradients, settings and weights of all ranks, before the update changes the
         weights.
 
-        Returns True if autograd, on at least one rank, has delivered a gradient to a parameter of
-        this update's optimizer.
+        Returns True if, on at least one rank, autograd has computed a gradient for the optimizer.
         """
         is_wrong = self.findings.status() != Status.SAME
         gathered = self._ranks.gather(self._facts.of(update, is_wrong).to_json())
@@ -124,8 +118,8 @@ class Comparer:
         return any(rank.has_gradients for rank in ranks)
 
     def _begin_twin(self, update: Update) -> None:
-        """For an optimizer that averages gradients itself, lets a copy of the optimizer step with
-        the mean gradients, which computes the weights that the optimizer's update should make."""
+        """Lets a copy of an optimizer that averages gradients itself step with the mean of the
+        gradients over ranks."""
         if self._turns.groups > 1:
             raise Refused(f"{update.where} averages by itself, which needs --groups=1")
         params = parameters_of(update.updater)
@@ -138,12 +132,10 @@ class Comparer:
         self._twin = step_of_twin(update.updater, compared, self._ranks.alone())
 
     def after_update(self, update: Update) -> bool:
-        """After an update by an optimizer that averages gradients itself, compares the weights with
-        those that a copy of the optimizer has made from the mean gradients.
+        """If the update's optimizer averages gradients itself, compares the weights with those of a
+        copy. The copy of the optimizer has stepped with the mean gradients.
 
-        Returns True if later updates of this optimizer cannot be compared, because each rank now
-        holds only a part of the optimizer's state.
-        """
+        Returns True if later updates of this optimizer cannot be compared."""
         off = [
             f"{self.name_of(weights.p)} is off by {weights.distance():.3g} of its norm after "
             f"{update.name} has averaged and stepped"
@@ -165,22 +157,18 @@ class Comparer:
         return shares
 
     def absent(self, where: str, absence: Absence) -> None:
-        """Adds a difference (a finding), which says that another rank does not take the optimizer's
-        update that this rank is about to take."""
+        """Adds a finding: another rank does not make the update that this rank is about to make."""
         self.speaker = absence.speaker
         text = f"rank {absence.rank} {absence.text}; rank {absence.speaker} is at a step of {where}"
         self.findings.differs(Topic.STEPS, text)
 
     def agree(self, is_so: bool) -> bool:
-        """Returns whether `is_so` is True on all ranks. If ranks train different parameters,
-        returns True whatever `is_so` is, so that the caller stops comparing ranks.
-        """
+        """Returns True if `is_so` is True on all ranks, or if ranks train different parameters. The
+        caller ends the check when agree() returns True."""
         return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
 
     def _note_ignored(self, params: Sequence[torch.nn.Parameter]) -> None:
-        """If DDP ignores some of these parameters, adds a note that they are not checked, with the
-        name of the first and the number of the others. Parameters that DDP ignores may differ
-        between ranks on purpose."""
+        """If DDP ignores any of `params`, adds a note that these parameters are not checked."""
         ignored = self._trained.ignored()
         names = [self.name_of(p) for p in params if id(p) in ignored]
         if names:
@@ -191,8 +179,8 @@ class Comparer:
             )
 
     def note_in_forward(self, collective: str) -> None:
-        """Called if the script has called this collective within a forward pass. Adds a note that
-        `check` does not check gradients which have to come back through this collective."""
+        """Called if the script has called `collective` within a forward pass. Adds a note that
+        gradients which come back through this collective are not checked."""
         self.findings.note(
             Topic.FORWARD,
             f"the script communicates within a forward, by {collective}: no gradient that has to "
@@ -207,12 +195,9 @@ class Comparer:
         return Comparison(p, gradient, self._step.gradients.get(id(p)), self._ranks)
 
     def _judge(self, question: _Question) -> bool:
-        """`question` holds the gradients that an optimizer or a clipping function gets. Finds the
-        first of these gradients that differs from the mean over ranks, and adds a finding that says
-        how it differs. If no gradient of an optimizer differs, compares the script's loss with the
-        mean loss. Returns True, and adds no finding, if ranks have not averaged their gradients,
-        but the optimizer may do so in step(). Otherwise returns False.
-        """
+        """Compares the gradients of `question` with the mean over ranks, and adds a finding about
+        the first wrong gradient. Returns True if the optimizer may still average the gradients in
+        step()."""
         where = question.where
         wrong = self._find_wrong(question)
         if wrong is None:
@@ -243,18 +228,16 @@ class Comparer:
         return is_own and question.may_average
 
     def _means_by_pass(self, p: torch.nn.Parameter) -> list[torch.Tensor]:
-        """Returns, for each backward pass, the mean over ranks of the gradient that this pass
-        delivered to the parameter; empty if these gradients were not kept, or if ranks have
-        different numbers of them."""
+        """Returns the mean over ranks of the parameter's gradient in each backward pass; empty if
+        ranks kept different numbers of gradients."""
         passes = self._step.by_pass.get(id(p), [])
         if len(set(self._ranks.gather(len(passes)))) > 1:
             return []
         return [self._ranks.total(gradient.clone()) / self._ranks.size for gradient in passes]
 
     def _judge_clipped(self, params: Sequence[torch.nn.Parameter]) -> None:
-        """Compares each gradient that at least one rank has clipped with the mean over ranks of
-        what backward() computed. A rank that has clipped it compares its value from before
-        clipping; any other rank compares what the optimizer gets."""
+        """Compares gradients from before clipping with the mean over ranks, if any rank has clipped
+        them."""
         kept = self._step.unclipped
         clipped = self._anywhere([id(p) in kept for p in params], params)
         places = [kept[id(p)].where for p in clipped if id(p) in kept]
@@ -269,25 +252,17 @@ class Comparer:
         self._judge(_Question(clipped, texts[0], handed, is_of_clip=True))
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
-        """Returns a list of sums of the gradients that autograd has delivered to `p` on this rank.
-        The first is the sum since the script last removed or zeroed `p.grad`.
-
-        If at least one rank's script has removed or zeroed `p.grad` without zero_grad(), the list
-        has a second sum: of all gradients since the last update or zero_grad(). A sum of no
-        gradients is None.
-        """
+        """Returns one or two sums of the gradients that autograd has delivered to `p` on this rank.
+        The first is the sum since the script last removed or zeroed `p.grad`."""
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):
             return [held]
         return [held, None if held is None else held.with_aside()]
 
     def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
-        """Called for gradients that differ from the mean over ranks. Returns whether they are right
-        nevertheless, and adds a note about them if so. Gradients that are a factor times the mean
-        are right if backward() multiplies the loss by 1 / factor. Gradients that are the sum over
-        ranks are right if the script divides the loss by a number summed over ranks. Gradients are
-        also right if all ranks have changed the mean over ranks in the same way, as by clipping.
-        """
+        """Returns True, and adds a note, if gradients that differ from the mean over ranks are
+        right nevertheless. For example, gradients of twice the mean can be right if the script
+        halves the loss."""
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
         if wrong.are_all and self._loss.makes_up_for(factor, *self._circumstances()):
@@ -311,12 +286,8 @@ class Comparer:
     def _to_compare(
         self, params: Sequence[torch.nn.Parameter], where: str
     ) -> list[torch.nn.Parameter]:
-        """Returns those of `params` that got a gradient from autograd on at least one rank.
-
-        Leaves out parameters that DDP ignores. With the flag --groups, also leaves out parameters
-        that `check` compares in another step. Also leaves out parameters whose gradients have not
-        changed since the script clipped them: _judge_clipped() compares those.
-        """
+        """Returns those of `params` that got a gradient from autograd on at least one rank. Some
+        are left out, such as parameters that DDP ignores."""
         ignored = self._trained.ignored()
         clipped = self._step.clipped
         here = [
@@ -330,10 +301,8 @@ class Comparer:
     def _anywhere(
         self, here: Sequence[bool], params: Sequence[torch.nn.Parameter]
     ) -> list[torch.nn.Parameter]:
-        """`here` has a truth value of this rank for each of `params`. Returns the parameters whose
-        value is True on at least one rank. With the flag --groups, `check` divides the parameters
-        into groups, and compares one group in one step, the next group in a later step. Leaves out
-        parameters of other groups than the one that this step compares."""
+        """Returns the parameters that this step compares and that have True in `here` on at least
+        one rank."""
         indices = [i for i, p in enumerate(params) if here[i] and self._turns.has(p)]
         anywhere = sorted({i for rank in self._ranks.gather(indices) for i in rank})
         if anywhere and anywhere[-1] >= len(params):
@@ -341,9 +310,8 @@ class Comparer:
         return [params[i] for i in anywhere]
 
     def _find_wrong(self, question: _Question) -> _Wrong | None:
-        """Compares the gradients of `question` with the mean over ranks, and returns the first
-        wrong one, or None. Adds a note to the findings if some gradients are the mean over ranks,
-        rounded to a narrower dtype."""
+        """Compares the gradients of `question` with the mean over ranks. Returns the first wrong
+        gradient, or None if all are right."""
         params = question.params
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
@@ -385,12 +353,8 @@ class Comparer:
         )
 
     def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
-        """Returns whether a gradient that differs from the mean over ranks is right, because the
-        script's own code has changed gradients before the optimizer gets them. If the script
-        removes or zeroes gradients and adds them back later, the right gradient is the mean over
-        ranks of all gradients that autograd has delivered. If the script's hooks scale gradients
-        alike on all ranks, the right gradient is the mean over ranks of what these hooks return.
-        """
+        """Returns whether the script's own code explains why a gradient differs from the mean over
+        ranks. The code may zero gradients and add them back later, or scale gradients by hooks."""
         handed = question.handed(p)
         if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):
             self._loss = LossFactor()  # which is that of the last pass alone
@@ -412,9 +376,8 @@ class Comparer:
     def _changes(
         self, wrong: Sequence[torch.nn.Parameter], question: _Question, are_all: bool
     ) -> str:
-        """Returns a text that says how all ranks have changed the mean gradients in the same way:
-        by clipping or by a mask. Returns "" if ranks have changed them in different ways, or if the
-        change looks like a mistake."""
+        """Returns a text that says how all ranks have changed the mean gradients alike, by clipping
+        or by a mask. Returns "" if the change looks like a mistake."""
         own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
         gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
         changes = [[Change(**values) for values in rank] for rank in gathered]
@@ -428,11 +391,8 @@ class Comparer:
 
     def _judge_loss(self, where: str) -> None:
         """Compares the loss on which the script called backward() with the mean of the loss over
-        all ranks' passes. Called if the optimizer's gradients are the mean over ranks of those that
-        backward() computed. If the script has multiplied the mean loss by a factor before
-        backward(), these gradients are wrong by this factor. If a known mistake explains the
-        factor, reports the mistake in the findings of `check`. If the script may intend the factor,
-        adds only a note."""
+        all ranks' passes. If a known mistake explains the ratio of the two losses, adds a
+        difference to the findings."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"

@@ -1,5 +1,5 @@
-"""Finds out the name of the host's processors and how many there are, on Linux and macOS. On Linux,
-also finds out how long this process has waited for a processor since it started."""
+"""Reads the processor's name, the number of usable CPUs, and how long this process has waited for a
+CPU."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SYSCTL_SECONDS = 5
 
 
 def processor_name() -> str:
-    """Returns the name of the processor as its maker gives it, or the architecture if this name is
-    unknown."""
+    """Returns the processor's name as its maker gives it; the architecture, such as "x86_64", if
+    the name is unknown."""
     try:
         match = re.search(r"^model name\s*: (.*)$", CPUINFO.read_text(), re.MULTILINE)
     except OSError:
@@ -42,8 +42,8 @@ def usable_cores() -> int:
 
 
 def waited_for_cpu_ns() -> int:
-    """Returns for how many nanoseconds the main thread of this process, since the process started,
-    was ready to run, but waited for a CPU; 0 if the system does not tell."""
+    """Returns how many nanoseconds this process's main thread has waited for a CPU since the
+    process started. Returns 0 if the system does not tell."""
     try:
         return int(SCHEDSTAT.read_text().split()[1])
     except (OSError, IndexError, ValueError):

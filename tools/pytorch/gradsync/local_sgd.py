@@ -20,14 +20,12 @@ def local_step(
     average_s: float,
     log_error: float,
 ) -> Interval:
-    """Returns the predicted mean time of a step of local SGD in seconds, including the step's share
-    of the time to average weights (`average_s`).
+    """Returns the predicted mean time of a step of local SGD, in seconds.
 
     `ranks`: for each recorded rank, the seconds of its steps without synchronisation of gradients.
     `steps`: the number of steps between two averagings of the weights. `average_s`: the seconds of
-    one averaging, divided by `steps`. `log_error`: how uncertain the estimate `average_s` is: the
-    standard deviation of its logarithm.
-    """
+    one averaging, divided by `steps`; the returned time includes them. `log_error`: the standard
+    deviation of the error of log(`average_s`)."""
     slowest_s = trimmed_mean(_slowest(ranks, world_size, steps))
     rounds_s = [max(own) for own in zip(*ranks, strict=True)]
     mean_s = trimmed_mean(rounds_s)  # which is as uncertain as the rounds are few
@@ -42,13 +40,9 @@ def local_step(
 
 
 def _slowest(ranks: Sequence[Sequence[float]], world_size: int, steps: int) -> list[float]:
-    """Simulates periods of training, and returns the longest mean step of a rank in each period, in
-    seconds. A period lasts from one averaging of the weights to the next. In a period, each of
-    `world_size` ranks takes `steps` steps that are drawn at random from recorded steps. As many
-    periods are simulated as the first recorded rank has steps, or fewer if simulating so many would
-    take too long. A rank that was not recorded takes all steps of a period from one recorded rank,
-    because a slow rank stays slow.
-    """
+    """Simulates periods of `steps` steps on `world_size` ranks. Returns, for each period, the mean
+    seconds per step of the period's slowest rank. Times of steps are drawn at random from recorded
+    steps."""
     random = Random(DRAWING_SEED)
     affordable = MOST_RANK_ACTIONS // (world_size * steps)
     slowest = []

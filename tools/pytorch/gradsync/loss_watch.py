@@ -1,6 +1,6 @@
 """Finds the losses of a script, and the factor by which backward() multiplies the mean of each
-loss. A loss is found if a loss function of PyTorch computes it, or if the script reduces it over
-ranks by a collective."""
+loss. A loss is found if cross_entropy, nll_loss or mse_loss computes it, or if a collective reduces
+it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ OF_CLASSES = LOSSES[:2]  # whose targets are classes, of which some may be ignor
 
 @dataclasses.dataclass
 class _Loss:
-    """A loss that the script has computed, and whose derivative a backward pass may compute.
-    `values`: the elements of the loss, if the script did not reduce it to a mean or a sum; else
-    None."""
+    """A loss that the script has computed. `values`: the elements of a loss with reduction="none";
+    None for a mean or a sum."""
 
     tokens: int
     mean: float
@@ -35,15 +34,11 @@ class _Loss:
     values: torch.Tensor | None = None
 
     def of_pass(self, derivative: torch.Tensor, scale: float) -> PassLoss:
-        """Returns what is known of this loss in a backward pass. PassLoss.factor is the factor by
-        which the backward pass multiplies the mean of the loss over its terms, such as tokens: 1
-        after mean.backward(), 0.5 after (mean / 2).backward(). `derivative`: the derivative, with
-        respect to this loss, of the tensor on which backward() was called. `scale`: the factor of a
-        GradScaler, by which of_pass() divides `derivative`.
+        """Returns the PassLoss of this loss for one backward pass. PassLoss.factor is the factor by
+        which backward() multiplies the mean of the loss, such as 0.5 after (mean / 2).backward().
 
-        If the loss has several elements, those whose derivative is 0 are left out of the PassLoss.
-        The factor is NaN if the remaining elements have different derivatives, or if none remain.
-        """
+        `derivative`: the derivative, with respect to this loss, of the tensor on which backward()
+        was called. `scale`: the factor of a GradScaler, by which `derivative` is divided."""
         factor = float(derivative.double().sum()) / scale
         tokens, mean = self.tokens, self.mean
         if self.values is not None:
@@ -59,14 +54,11 @@ class _Loss:
 
 @dataclasses.dataclass
 class Pass:
-    """A backward pass.
+    """A backward pass of the script.
 
-    `calls`: a text that identifies the script's call stack when the pass began. `given`: the value
-    of the tensor on which the script called backward(); NaN if there were several tensors or
-    elements. `is_divided`: whether the script has divided `given` by a number that it has summed
-    over ranks. `losses`: those losses that LossWatch has found and whose derivatives this backward
-    pass has computed.
-    """
+    `given`: the number on which the script called backward(); NaN for several numbers.
+    `is_divided`: whether the script has divided `given` by a number summed over ranks. `losses`:
+    the losses whose derivatives the pass has computed."""
 
     calls: str
     scale: float  # of a GradScaler
@@ -76,12 +68,9 @@ class Pass:
     delivered_to: set[int] = dataclasses.field(default_factory=set)  # ids of parameters
 
     def loss(self) -> PassLoss | None:
-        """Returns the loss in `losses` whose factor has the largest magnitude; None if `losses` is
-        empty, or if a factor is NaN.
-
-        If the script has reduced some of the pass's losses by a collective, its other losses are
-        ignored, because the reduced ones may be made of them.
-        """
+        """Returns the loss in `losses` whose factor has the largest magnitude. Returns None if
+        `losses` is empty, or if a factor is NaN. If the script reduced a loss by a collective, only
+        reduced losses count."""
         losses = [one for one in self.losses if one.is_reduced] or self.losses
         if not losses or any(math.isnan(one.factor) for one in losses):
             return None
@@ -97,17 +86,15 @@ class Pass:
 
 class LossWatch:
     """Finds, for each backward pass, the losses of the script whose derivatives the pass computes.
-    For each loss that a function in LOSSES computes, adds a digest (hash) of its target tensor to
-    `targets`. `check` compares these digests between ranks, which should train on different
-    data."""
+    `targets`: the list to which hashes of the losses' target tensors are appended."""
 
     def __init__(self, targets: list[str]) -> None:
         self._targets = targets
         self._pass: Pass | None = None
 
     def begin_pass(self, roots: Any, scale: float, is_divided: bool) -> Pass:
-        """Returns a Pass for the backward pass that begins; its losses are complete when the pass
-        ends. `roots`: the tensors on which the script called backward()."""
+        """Returns a Pass for the backward pass that begins on the tensors `roots`. Pass.losses is
+        filled until end_pass() is called."""
         known = tensors_of(roots)
         is_number = len(known) == 1 and known[0].numel() == 1
         given = float(known[0].detach()) if is_number else math.nan
@@ -121,9 +108,7 @@ class LossWatch:
         self, own: Callable[..., Any], loss: torch.Tensor, args: tuple[Any, ...], kwargs: Any
     ) -> None:
         """Called when `own`, a loss function in LOSSES, has returned `loss` for `args` and
-        `kwargs`. From now on, each backward pass that runs through `loss` adds the loss to
-        Pass.losses. Ignores a loss that needs no gradient, or for which the deprecated argument
-        `size_average` or `reduce` is given."""
+        `kwargs`. Each later backward pass through `loss` usually adds a PassLoss to Pass.losses."""
         given = inspect.signature(own).bind(*args, **kwargs).arguments
         is_deprecated = any(given.get(name) is not None for name in ("size_average", "reduce"))
         if not loss.requires_grad or is_deprecated:
@@ -139,8 +124,8 @@ class LossWatch:
 
     def add_reduced(self, loss: torch.Tensor) -> None:
         """Called when the script is about to reduce `loss`, a tensor of one element that needs a
-        gradient, by a collective. From now on, each backward pass that runs through `loss` adds the
-        loss to Pass.losses."""
+        gradient, by a collective. Each later backward pass through `loss` adds a PassLoss to
+        Pass.losses."""
         eps = torch.finfo(loss.dtype).eps
         value = float(loss.detach().double().sum())
         self._watch(loss, _Loss(1, value, eps, is_mean=True, is_reduced=True))
@@ -155,8 +140,8 @@ class LossWatch:
 
 
 def _tokens_of(name: str, given: dict[str, Any]) -> int:
-    """Returns the number of terms whose mean or sum a loss is, such as tokens; ignored targets do
-    not count."""
+    """Returns the number of terms, such as tokens without ignored targets, whose mean or sum the
+    loss is."""
     inputs, target = given["input"], given["target"]
     if name not in OF_CLASSES:
         return int(cast("Any", torch).broadcast_tensors(inputs, target)[0].numel())

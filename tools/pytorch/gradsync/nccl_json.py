@@ -1,5 +1,5 @@
-"""Reads documents and tables that programs write to files: nccl-tests with -J, rccl-tests with -Z
-json or csv, and the structured output of Meta's nccl-tests."""
+"""Reads files that three programs write: nccl-tests with -J, rccl-tests with -Z json or csv, and
+Meta's nccl-tests."""
 
 from __future__ import annotations
 
@@ -33,16 +33,14 @@ class Measured:
     is_one_host: bool
 
     def run(self) -> Run:
-        """Returns a Run without rows of measurements. Its ranks are all on one host if
-        `is_one_host`; else their hosts are unknown."""
+        """Returns a Run of this collective, to which the caller adds rows of measurements."""
         host = "one host" if self.is_one_host else None
         places = {rank: RankPlace(None, host) for rank in range(min(self.ranks, MOST_GPUS))}
         return Run(program=self.collective, places=places, units=UNITS)
 
 
 def is_measurement(document: Any) -> bool:
-    """Returns whether the keys of a JSON document are those of one of the documents that this
-    module reads."""
+    """Returns whether a JSON document has the keys of a document that this module reads."""
     return isinstance(document, dict) and (
         {"args", "results"} <= set(document)
         or document.get("identifier") == STRUCTURED
@@ -51,13 +49,12 @@ def is_measurement(document: Any) -> bool:
 
 
 def runs_of_documents(documents: Iterable[Any], lines: Iterable[str]) -> list[Run]:
-    """Returns a Run for each program of nccl-tests or rccl-tests that has written at least one row
-    of measurements. The rows are read from JSON documents for which is_measurement() is True, and
-    from comma-separated tables in `lines`.
+    """Returns a Run for each program of nccl-tests or rccl-tests that has written a row of
+    measurements. `documents`: JSON documents for which is_measurement() is True. `lines`: text with
+    comma-separated tables of rccl-tests.
 
-    Raises LookupError, TypeError, AttributeError or ValueError if a document lacks a field that
-    nccl-tests or rccl-tests write.
-    """
+    Raises LookupError, TypeError, AttributeError or ValueError if a document lacks a required
+    field."""
     runs = []
     rows: list[Mapping[str, Any]] = []
     for document in documents:
@@ -95,8 +92,8 @@ def _run_of(document: Any) -> Run:
 
 
 def _places_of(config: Any) -> dict[int, RankPlace]:
-    """Returns, by rank number, each rank's host and the group of ranks with which it measures.
-    `config` lists processes, of which each may have several GPUs; each GPU is a rank."""
+    """Returns, by rank number, each rank's host and the group of ranks with which it runs
+    collectives."""
     each = int(config["nthreads"]) * int(config["ngpus"])
     return {
         each * process + gpu: RankPlace(device.get("group"), device.get("hostname"))
@@ -106,10 +103,8 @@ def _places_of(config: Any) -> dict[int, RankPlace]:
 
 
 def _structured_run_of(document: Any) -> Run:
-    """Returns the measurements in a JSON document of Meta's nccl-tests, which names neither the
-    collective nor the ranks. Uses a size's time in place (input and output are one buffer) if there
-    is one, else its time out of place (they are two buffers).
-    """
+    """Returns the measurements in a JSON document of Meta's nccl-tests. For each size, uses the
+    time with one buffer for input and output or, without it, the time with two buffers."""
     run = Run(units=UNITS)
     for one in document["benchmark"]:
         for size, numbers in one.items():
@@ -137,11 +132,8 @@ def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def _runs_of_rccl(rows: Sequence[Mapping[str, Any]]) -> list[Run]:
-    """Divides `rows` among the programs of rccl-tests that printed them, and returns a Run for each
-    program. Consecutive rows with one collective and one number of ranks count as one program. If
-    any of `rows` was measured in place (input and output are one buffer, as in DDP), leaves out all
-    rows that were measured out of place.
-    """
+    """Returns a Run for each program of rccl-tests that printed some of `rows`. If any row was
+    measured in place (with one buffer for input and output), drops rows that were not."""
     runs: list[Run] = []
     last: Measured | None = None
     is_in_place = any(str(row["inplace"]) == "1" for row in rows)
@@ -186,7 +178,5 @@ def _add_rccl(run: Run, row: Mapping[str, Any]) -> None:
 
 
 def _printed(number: Any) -> str:
-    """Returns a number as the measuring program has printed it: without .0 at its end, which
-    programs that processed the file may have appended to whole numbers.
-    """
+    """Returns the number as text, without ".0" at its end."""
     return str(number).removesuffix(".0")

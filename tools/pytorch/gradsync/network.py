@@ -1,9 +1,8 @@
-"""Computes costs of collectives that were not measured: over a link of which only the rate and the
-latency are known, or between another number of ranks than was measured.
+"""Computes the time and CPU use of collectives over a link, or between a number of ranks, that was
+not measured.
 
-Each host has one link (a Wire) to other hosts, and the ranks of the host share this link. Each rank
-also has a link of its own to the other ranks of its host.
-"""
+Each host has one link (a Wire) to other hosts, which the ranks of the host share. Each rank has a
+link of its own to the other ranks of its host."""
 
 from __future__ import annotations
 
@@ -23,13 +22,12 @@ LARGE = float(64 << 20)  # bytes, of which latency is a small part
 
 
 class Algorithm(str, Enum):
-    """The algorithm, such as a ring or a tree, by which ranks run all-reduces and all-gathers.
+    """The algorithm by which ranks run an all-reduce or an all-gather.
 
-    A ring passes data from rank to rank. A tree sends data up to one rank and down again; with
-    TREE, all-gathers use a ring. HIERARCHICAL runs a ring within each host, and then rings that
-    each have one rank of every host. BEST uses, for each collective, the one of RING, TREE and
-    HIERARCHICAL that is the fastest for its number of bytes.
-    """
+    RING passes data from rank to rank. TREE sends data up to one rank and down again; all-gathers
+    use a ring. HIERARCHICAL runs a ring within each host, and then rings that each have one rank of
+    every host. BEST is the fastest of RING, TREE and HIERARCHICAL for the collective's number of
+    bytes."""
 
     BEST = "best"
     RING = "ring"
@@ -38,17 +36,15 @@ class Algorithm(str, Enum):
 
 
 def algorithm_of(backend: str) -> Algorithm:
-    """Returns the algorithm of a backend's collectives. The algorithm is RING for gloo, whose
-    all-reduces use a ring by default (gloo's allreduce.cc). For other backends, such as NCCL, the
-    algorithm is BEST: these backends are assumed to choose the fastest algorithm.
-    """
+    """Returns RING for gloo, whose all-reduces use a ring by default (gloo's allreduce.cc). Returns
+    BEST for other backends, such as NCCL, which are assumed to choose the fastest algorithm."""
     return Algorithm.RING if backend == "gloo" else Algorithm.BEST
 
 
 @dataclass(frozen=True)
 class Wire:
-    """A link between hosts, or between ranks of one host. The rate (in bytes per second) and the
-    latency of a link are those of one direction."""
+    """A link between hosts, or between ranks of one host, with its rate and latency in one
+    direction."""
 
     bytes_per_second: float
     latency_s: float
@@ -68,9 +64,8 @@ class Network:
 
 
 def parse_wire(text: str) -> Wire | None:
-    """Returns the link that a text such as "100Gbit,5us" describes; None for another text. If the
-    text has no latency, the link's latency is DEFAULT_LATENCY_US.
-    """
+    """Returns the link that a text such as "100Gbit,5us" describes; None if the text describes no
+    link. A text without a latency gets DEFAULT_LATENCY_US, 5 microseconds."""
     match = re.fullmatch(r"(\d+\.?\d*)(G|M)bit(?:,(\d+\.?\d*)(u|m)s)?", text)
     if not match:
         return None
@@ -83,10 +78,8 @@ def collective_seconds(network: Network, kind: Operation, size: float) -> float:
     """Returns the seconds that a collective on a vector of `size` bytes takes with the network's
     algorithm.
 
-    In a ring, each transfer from rank to rank costs the latency and the time of its bytes, as in
-    Thakur, Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH,
-    2005.
-    """
+    Source of the formula for rings: Thakur, Rabenseifner and Gropp, Optimization of Collective
+    Communication Operations in MPICH, 2005."""
     times = {
         Algorithm.RING: _ring_seconds(network, kind, size),
         Algorithm.HIERARCHICAL: _hierarchical_seconds(network, kind, size),
@@ -102,22 +95,15 @@ def collective_seconds(network: Network, kind: Operation, size: float) -> float:
 
 def sent_part(kind: Operation, world_size: int) -> float:
     """Returns the bytes that a rank sends for each byte of the vector that a collective reduces or
-    gathers.
-
-    In the output of nccl-tests, this number is the bus bandwidth divided by the algorithm
-    bandwidth.
-    """
+    gathers. For an all-reduce, the number is 2 (n - 1) / n with n ranks, as in the documentation of
+    nccl-tests."""
     return _halves(kind) * (world_size - 1) / world_size
 
 
 def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
-    """Computes the times of all-reduces and all-gathers over `network` by formulas, and their CPU
-    times from `recorded`.
-
-    `recorded`: the costs that were measured in a recording, or None. With `recorded`, each byte
-    that a rank sends uses as much CPU time as in the recording, but a collective's CPU time is at
-    most its duration. Without `recorded`, collectives use no CPU time.
-    """
+    """Returns the time and CPU use of all-reduces and all-gathers over `network`, computed by
+    formulas. `recorded`: measured costs, from which the CPU time per sent byte is taken; None for
+    no CPU use."""
     processor_s = _processor_s(recorded)
     network = _as_used(network, processor_s)
     costs = []
@@ -130,8 +116,8 @@ def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
 
 
 def _processor_s(recorded: MeasuredLink | None) -> float:
-    """Returns the CPU time of a recorded all-reduce of LARGE bytes, in seconds for each byte that a
-    rank sends; 0 if no all-reduce was recorded, or if CPUs do not move the data."""
+    """Returns the CPU seconds that a rank used per sent byte in a recorded all-reduce; 0 without a
+    recording."""
     if not recorded:
         return 0
     used_s = recorded.costs.seconds(LARGE) * recorded.costs.processor(LARGE, 1)
@@ -145,10 +131,8 @@ def _as_used(network: Network, processor_s: float) -> Network:
 
 
 def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
-    """Returns the costs of collectives between `wanted` ranks, computed from the costs that `link`
-    has for link.world_size ranks. The costs are computed as for a ring, in which each transfer
-    between two ranks carries the bytes of the vector divided by the number of ranks.
-    """
+    """Returns the costs of collectives between `wanted` ranks, computed from costs measured between
+    link.world_size ranks. All ranks are assumed to form one ring."""
     costs = link.costs
     measured = link.world_size
     if measured == wanted:
@@ -171,13 +155,8 @@ def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
 
 def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
     """Returns a copy of `costs` to which costs of FSDP2's collectives are added if `recorded` has
-    such costs. `recorded`: the costs that were measured in a recording.
-
-    If FSDP2's collectives took longer in `recorded` than other collectives, the difference is
-    assumed to be the time of FSDP2's copies. The copies are assumed to take the same time over
-    every link. Apart from the copies, FSDP2's reduce-scatter is assumed to take as long as an
-    all-reduce if the backend is gloo, else as long as an all-gather.
-    """
+    them. `recorded`: the costs that were measured in a recording, of which the time of FSDP2's
+    copies is used. `is_gloo`: whether the backend is gloo."""
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
     more = {}
     for kind, plain in (
@@ -205,16 +184,12 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
 
 
 def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None = None) -> LinkCosts:
-    """Returns the costs of collectives with HSDP, which shards the parameters among the `sharing`
-    ranks of each group. `sharing` must divide the number of all ranks. `recorded`: the costs that
-    were measured in a recording, or None; they tell how far CPUs that move data lower the link's
-    rate. The returned costs have no CPU time, so collectives do not slow computation.
+    """Returns the costs of collectives with HSDP, which shards parameters within groups of
+    `sharing` ranks. `sharing` must divide network.world_size. `recorded`: measured costs, whose CPU
+    time per sent byte lowers the link's rate; None to keep the rate.
 
-    With HSDP, a rank gathers parameters only from the ranks of its own group. Gradients are summed
-    within each group, and then all-reduced between the ranks that have the same shard in different
-    groups. If there are several hosts, this all-reduce goes over the hosts' links, and the link of
-    each host carries the gradients of all its ranks.
-    """
+    Gradients are summed within each group, and then all-reduced between the ranks that hold the
+    same shard in different groups."""
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
     wire = network.between if network.world_size > network.ranks_per_host else network.within
@@ -233,14 +208,14 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
 
 
 def _halves(kind: Operation) -> int:
-    """Returns 2 for an all-reduce, which is a reduce-scatter and an all-gather, and else 1."""
+    """Returns 2 for an all-reduce (a reduce-scatter and an all-gather), and 1 for any other
+    collective."""
     return 2 if kind == Operation.ALL_REDUCE else 1
 
 
 def _half_ring_seconds(ranks: int, wire: Wire, size: float) -> float:
-    """Returns the seconds of a reduce-scatter or an all-gather in a ring, in which each rank sends
-    (ranks - 1) parts of `size` / `ranks` bytes each.
-    """
+    """Returns the seconds of a reduce-scatter or an all-gather in a ring. Each rank sends (ranks -
+    1) parts of `size` / `ranks` bytes."""
     return (ranks - 1) * (wire.latency_s + size / ranks / wire.bytes_per_second)
 
 
@@ -261,18 +236,15 @@ def _ring_seconds(network: Network, kind: Operation, size: float) -> float:
 
 
 def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> float:
-    """Returns the seconds of a ring within each host, and then of rings between hosts. There are as
-    many rings between hosts as a host has ranks. The rings between hosts share the bandwidth of
-    each host's link.
-    """
+    """Returns the seconds of a collective that runs in a ring within each host, and then in rings
+    between hosts."""
     within_s = _half_ring_seconds(_ranks_on_host(network), network.within, size)
     between_s = _half_ring_seconds(_hosts(network), network.between, size)
     return _halves(kind) * (within_s + between_s)
 
 
 def _tree_seconds(network: Network, size: float) -> float:
-    """Returns the seconds of an all-reduce whose data go up and down a tree once, in many small
-    pieces, so that in each direction the bytes take only the time of the slowest link."""
+    """Returns the seconds of an all-reduce whose data go up and down a tree of ranks once."""
     latency_s = (
         math.log2(_hosts(network)) * network.between.latency_s
         + math.log2(_ranks_on_host(network)) * network.within.latency_s
@@ -281,9 +253,7 @@ def _tree_seconds(network: Network, size: float) -> float:
 
 
 def _tcp(wire: Wire, processor_s: float) -> Wire:
-    """Returns a copy of `wire` with the lower rate that TCP reaches when CPUs sum or copy the data.
-    The headers of packets use a part of the link's rate. While a rank sums or copies data, for
-    `processor_s` seconds per byte, it does not send.
-    """
+    """Returns a copy of `wire` with the lower rate of TCP. Packet headers and `processor_s`, the
+    CPU seconds per byte, lower the rate."""
     seconds = ETHERNET_BYTES_PER_TCP_BYTE / wire.bytes_per_second + processor_s
     return replace(wire, bytes_per_second=1 / seconds)

@@ -1,7 +1,5 @@
-"""Defines the interface of objects that a Recorder, which times the steps of a training script,
-informs about its progress. The command `record` gives an object with this interface to its
-Recorder.
-"""
+"""Defines Observer, the interface by which a Recorder reports its progress. A Recorder times the
+steps of a training script."""
 
 from __future__ import annotations
 
@@ -14,19 +12,18 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """The methods by which a Recorder tells its progress."""
+    """The methods that a Recorder calls while it records a training script."""
 
     def refused(self, error: Refused) -> NoReturn:
-        """Called with the reason when the model or its script cannot be recorded. Must raise an
-        exception, or end the process."""
+        """Called with the reason if the script cannot be recorded. Must raise an exception or end
+        the process."""
 
     def started(self, recorder: Recorder) -> None:
-        """Called after the script's first step, when all ranks begin to record."""
+        """Called when the script's first step has ended; all ranks record from the next step on."""
 
     def warmed_up(self, recorder: Recorder) -> None:
-        """Called when the first round of steps has ended. The times of this round, the warm-up, are
-        not kept."""
+        """Called when the first round of steps has ended, whose times are not kept."""
 
     def finished(self, recorder: Recorder) -> None:
-        """Called when recording is done. On rank 0, the recorded steps of all ranks are then in the
-        file of the recording."""
+        """Called when recording is done. On rank 0, the recording's file has been written before
+        this call."""

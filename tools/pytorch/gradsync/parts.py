@@ -1,9 +1,5 @@
-"""Divides a predicted step into computation, copies and communication, and estimates how much time
-the step loses to communication and to slower ranks.
-
-All times are in seconds. The times come from simulations of steps, which take computation from
-recorded steps, and communication from the measured or computed times of collectives.
-"""
+"""Divides the time of a predicted step into computation, copies, communication and waiting for
+slower ranks. All times are in seconds."""
 
 from __future__ import annotations
 
@@ -19,17 +15,13 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class StepParts:
-    """The parts into which the time of a predicted step is divided, such as computation. The parts
-    add up to the step's time.
+    """The parts of a predicted step's time, which add up to the step's time.
 
-    `computation_s`: the rest of the step's time: the computation of the rank that computes longest.
-    If ranks wait for each other several times in a step, computation_s is a sum: for each part of
-    the step between two waits, the time of the rank that is slowest in this part. `copies_s`: the
-    time of copying gradients into and out of buckets, casting gradients, and adding them to those
-    of earlier passes. `slowed_s`: how much longer backward takes because of concurrent
-    communication. `exposed_s`: the time in which ranks only wait for gradients or weights to
-    arrive. `broadcasts_s`: the time of ZeroRedundancyOptimizer's broadcasts of updated weights.
-    """
+    `computation_s`: the step's time without the other four parts. `copies_s`: copying gradients
+    into and out of buckets, casting them, and adding them to earlier passes' gradients. `slowed_s`:
+    how much longer backward takes because of concurrent communication. `exposed_s`: waiting for
+    gradients or weights to arrive. `broadcasts_s`: ZeroRedundancyOptimizer's broadcasts of updated
+    weights."""
 
     computation_s: float
     copies_s: float
@@ -40,22 +32,15 @@ class StepParts:
 
 @dataclass(frozen=True)
 class Variation:
-    """Of the time in which a rank does not compute in a step: the fraction that is communication,
-    and the fraction that is waiting for slower ranks.
+    """How a rank spends the time of a step in which it does not compute.
 
-    `rank_s`: the mean time for which a rank computes in a step, without copies of gradients and
-    broadcasts of weights. `equal_step_s`: the time of a step if all ranks were equally fast: a mean
-    over simulated steps, in each of which all ranks take the same recorded step. `varying_step_s`:
-    the predicted time of a step of ranks whose computation varies like that of the recorded ranks.
-    Ranks that were not recorded are assumed to vary independently of all others. A rank does not
-    compute for varying_step_s - rank_s in a step. `communication_part` and `waiting_part`: the
-    fractions of this time that are communication and waiting. The two fractions add up to 1; both
-    are None if varying_step_s is at most rank_s. `communication_part` includes copies of gradients
-    and broadcasts of weights. `correlation`: how the computation times of two recorded ranks of one
-    host correlate in the same steps: the mean over pairs of ranks. If this mean is near 1, the
-    ranks were slow in the same steps. `correlation` is None if ranks ran on several hosts, if fewer
-    than two ranks or two steps were recorded, or if computation times do not vary between steps.
-    """
+    `rank_s`: the mean seconds for which a rank computes in a step. `equal_step_s`: the seconds of
+    the step if all ranks were equally fast. `varying_step_s`: the predicted seconds of the step. A
+    rank does not compute for varying_step_s - rank_s seconds. `communication_part`: the fraction of
+    these seconds that is communication or copying of gradients. `waiting_part`: the other fraction,
+    in which the rank waits for slower ranks. Both fractions are None if varying_step_s is at most
+    rank_s. `correlation`: how two ranks' computation times in the same steps correlate; None if
+    unknown."""
 
     rank_s: float
     equal_step_s: float
@@ -66,7 +51,7 @@ class Variation:
 
 
 def parts_of(prediction: Prediction) -> StepParts:
-    """Divides the time of a predicted step into its parts."""
+    """Returns the parts of the predicted step's time."""
     others_s = (
         prediction.copies_s,
         prediction.slowed_s,
@@ -83,9 +68,8 @@ def parts_of(prediction: Prediction) -> StepParts:
 
 
 def equal_step_of(prediction: Prediction) -> tuple[float, float]:
-    """Returns the seconds of the step if all ranks were equally fast, and the seconds of this step
-    that computation, copies of gradients and ZeroRedundancyOptimizer's broadcasts take.
-    """
+    """Returns two times in seconds, for a step whose ranks are all equally fast. The first is the
+    whole step; the second is computation, copies of gradients and broadcasts of weights."""
     steps_s, alone_s = [], []
     for replay in prediction.replays:
         rounds = equal_rounds(replay.scenario)
@@ -95,9 +79,8 @@ def equal_step_of(prediction: Prediction) -> tuple[float, float]:
 
 
 def variation_of(prediction: Prediction, launch: Launch) -> Variation:
-    """Returns how much time a step loses to communication, and to waiting for ranks that are
-    slower. `launch`: a recorded launch, which names the host of each rank.
-    """
+    """Returns how much time a step loses to communication and to waiting for slower ranks.
+    `launch`: the recorded launch, which names the host of each rank."""
     equal_s, alone_s = equal_step_of(prediction)
     step_s = prediction.step_s.value
     rank_s = alone_s - prediction.copies_s - prediction.broadcasts_s
@@ -117,9 +100,8 @@ def variation_of(prediction: Prediction, launch: Launch) -> Variation:
 
 
 def _correlation(prediction: Prediction) -> float | None:
-    """Returns how two ranks' computation times in the same steps correlate: the mean over all
-    launches and all pairs of ranks with consecutive numbers. Leaves out pairs with a rank whose
-    time does not vary; returns None if no pair is left."""
+    """Returns the correlation of two ranks' computation times in the same steps, as a mean over
+    pairs of ranks. Returns None if the times do not vary."""
     found = []
     for replay in prediction.replays:
         times = [

@@ -1,5 +1,4 @@
-"""Finds out how many processors (logical CPUs) a rank has. The rank's computation and communication
-share these processors."""
+"""Computes how many processors (logical CPUs) a rank has for its computation and communication."""
 
 from __future__ import annotations
 
@@ -11,26 +10,19 @@ from gradsync.schema import Launch
 
 @dataclass(frozen=True)
 class Processors:
-    """How many processors (logical CPUs) one rank has (`available`), and how many its computation
-    keeps busy (`computing`). `available` is the number of the host's processors divided by the
-    number of ranks on that host, but at least `computing`."""
+    """The number of logical CPUs that one rank has (`available`), and how many of them its
+    computation keeps busy (`computing`)."""
 
     available: float
     computing: float
 
     @classmethod
     def of(cls, launch: Launch) -> Processors:
-        """Returns the processors of a rank in a recorded launch (a start of the script). All ranks
-        whose host has the same name as rank 0's host are assumed to share the processors of that
-        host equally.
-
-        `computing`: the CPU-seconds that a rank needed per second of its steps without
-        synchronisation. Time for which the rank's main thread waited for a CPU is included. If the
-        recording has no CPU times, for example because the model was on a GPU, `computing` is rank
-        0's number of compute threads. If `computing` is more than the host's processors divided by
-        its ranks, `available` is set to `computing`. The lack of processors already slowed down the
-        measured computation, and simulations must not slow it down again.
-        """
+        """Returns the processors of a rank in a recorded launch (a start of the script).
+        `available` is the number of processors of rank 0's host divided by the ranks on that host,
+        but at least `computing`. `computing` is the CPU-seconds that a rank used or waited for, per
+        second of steps without synchronisation. Without CPU times, as on GPUs, `computing` is the
+        number of rank 0's compute threads."""
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [
             step.cpu_ns / step.step_ns
@@ -43,12 +35,9 @@ class Processors:
 
 
 def error_part(launch: Launch, used: float = 1) -> float:
-    """Returns the factor by which to multiply the assumed error of a prediction, which was fitted
-    to measured steps on CPUs. The factor is the fraction of a rank's processors that computation
-    uses, multiplied by `used` (how many processors communication uses) if `used` is below 1. So the
-    assumed error is smaller if computation leaves processors idle for communication, because such
-    steps are predicted better. For a launch on GPUs, where the error of predictions is unknown,
-    error_part() returns 1."""
+    """Returns the factor by which the assumed error of a prediction is multiplied. On GPUs, the
+    factor is 1. On CPUs, the factor is Processors.computing / Processors.available, times `used` if
+    `used` is below 1. `used`: how many processors communication uses."""
     if launch.device != "cpu":
         return 1
     processors = Processors.of(launch)

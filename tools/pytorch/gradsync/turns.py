@@ -1,4 +1,4 @@
-"""Defines the kinds of steps that the recorder of `gradsync record` takes, and their order."""
+"""Defines the kinds of training steps that `gradsync record` records, and their order."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)  # bytes
 
 @dataclass(frozen=True)
 class Probe:
-    """Collectives that the recorder runs after a backward, to measure their times. `kind`: which
-    collectives they are, such as all-reduces. `piece_bytes`: for all-reduces, the size in bytes of
-    each piece of the gradients but the last; each piece has its own all-reduce. `in_flight`: True
-    if one collective is in flight at a time, False if all are issued at once."""
+    """Collectives that the recorder runs and times after a backward pass. `kind`: which collectives
+    they are, such as all-reduces. `piece_bytes`: the bytes of the piece of the gradients that one
+    all-reduce sends. `in_flight`: True if collectives run one at a time, False if all are issued at
+    once."""
 
     kind: CollectiveKind
     piece_bytes: int
@@ -26,18 +26,17 @@ class Probe:
 
 @dataclass(frozen=True)
 class Turn:
-    """A kind of step; the recorder gives each training step of the script one kind. `mode`: what
-    happens to the step's gradients (see StepMode); None for the script's first step, which the
-    recorder does not change. `probe`: the collectives that the recorder measures in a step of the
-    mode PROBE; None for other modes, and if the script runs in only one process."""
+    """The kind of a training step. `mode`: what happens to the step's gradients (see StepMode);
+    None for the script's first step. `probe`: the collectives that the recorder times in the step;
+    None if it times none."""
 
     mode: StepMode | None
     probe: Probe | None = None
 
     @property
     def is_scripts_own(self) -> bool:
-        """Returns whether, in the steps of this Turn, the script and not the recorder synchronises
-        gradients, as in the script's first step."""
+        """Returns True if the script synchronises the step's gradients itself, and False if the
+        recorder does."""
         return self.mode in (None, StepMode.SCRIPT)
 
     @property
@@ -49,8 +48,8 @@ FIRST = Turn(None)
 
 
 def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
-    """Returns the probes (measured collectives) for a model whose gradients have `total_bytes`
-    bytes. `with_units`: whether to also probe the collectives of fully_shard."""
+    """Returns the collectives to time for a model whose gradients have `total_bytes` bytes.
+    `with_units`: whether to add the collectives of fully_shard."""
     kinds = CollectiveKind
     sizes = [size for size in PIECES if 2 * size <= total_bytes] + [total_bytes]
     probes = [Probe(kinds.ALL_REDUCE, size) for size in sizes]
@@ -63,10 +62,9 @@ def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
 
 
 def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
-    """Returns the kinds of the steps of the first round, in their order: a step without
-    synchronisation, steps with about half of the probes, another step without synchronisation, and
-    steps with the other probes. If `with_own_steps` is True, the last step is one in which the
-    script itself synchronises gradients."""
+    """Returns the kinds of the first round's steps, in order. The probes are divided into two
+    halves; one step without synchronisation comes before each half. If `with_own_steps` is True, a
+    last step is added, in which the script itself synchronises gradients."""
     turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
     half = len(turns) // 2
     alone = Turn(StepMode.UNSYNCHRONISED)
@@ -87,16 +85,13 @@ class Verdict(Enum):
 
 
 class Rounds:
-    """Determines the kind of each training step, such as a probe, and whether its times are kept.
-    There are `rounds` rounds, each with one training step for each Turn in `plan`. The script's
-    first step, which the recorder does not change, belongs to no round. The first round is warm-up:
-    its times are not kept. The steps of the first round decide how many backward passes later steps
-    must have. `taken`: how many steps have ended so far in all rounds together, without steps that
-    had to be repeated; -1 until the script's first step has ended.
+    """Determines the kind of each training step, and whether the step's times are kept. There are
+    `rounds` rounds, each with one step for each Turn in `plan`. The times of the first round are
+    not kept.
 
-    `expected`: the number of backward passes that a step must have for its times to be kept; None
-    before the script's first step has ended.
-    """
+    `taken`: the number of steps of all rounds so far, without repeated steps; -1 in the script's
+    first step. `expected`: the number of backward passes of a step whose times are kept; None in
+    the script's first step."""
 
     def __init__(self, plan: Sequence[Turn], rounds: int) -> None:
         self.plan = list(plan)
@@ -107,23 +102,19 @@ class Rounds:
         self._others = 0  # steps since the last one that was kept
 
     def start(self, passes: int) -> None:
-        """Called when the script's first step has ended. Sets `expected` to `passes`, the number of
-        backward passes in that first step. `expected` keeps this value until the first round has
-        ended."""
+        """Called when the script's first step has ended, with the number of backward passes in that
+        step."""
         self.taken = 0
         self.expected = passes
 
     def turn(self) -> Turn:
-        """Returns the kind of the next step: an element of `plan`. Each round takes the elements of
-        `plan` in cyclic order, and begins one element later than the round before it, so rounds do
-        not all begin with the same kind."""
+        """Returns the kind of the next step. Round r, counted from 0, begins with plan[r %
+        len(plan)] and takes the elements of `plan` in cyclic order."""
         length = len(self.plan)
         return self.plan[(self.taken + self.taken // length) % length]
 
     def end_step(self, passes: int, is_synchronised: bool) -> Verdict:
-        """Called when a step of a round has ended: returns what the recorder does with it (see
-        Verdict). If this is REPEAT, the next step has the same kind again; if it is WARM_UP or
-        KEEP, the next kind of the round."""
+        """Called when a step of a round has ended. Returns what the recorder does with the step."""
         if self.taken < len(self.plan):
             self._counts[passes] += 1
             self.taken += 1
@@ -139,8 +130,7 @@ class Rounds:
         return Verdict.REPEAT if self._others <= len(self.plan) else Verdict.REFUSE
 
     def are_warmed_up(self) -> bool:
-        """Returns whether the first round (one step for each Turn in `plan`) has ended, and no step
-        of the second round has been kept yet."""
+        """Returns True from the end of the first round until a step of the second round is kept."""
         return self.taken == len(self.plan)
 
     def are_over(self) -> bool:

@@ -1,16 +1,8 @@
-"""Finds each collective in the traces of several ranks, and computes which rank began it last, and
-how long the other ranks waited for this rank.
+"""Finds each collective in the traces of several ranks. Computes which rank began the collective
+last, and how long the other ranks waited for this rank.
 
-It is assumed that on each rank a collective lasts from the rank's own arrival (the moment at which
-it begins the collective) until all ranks have arrived and the data has been exchanged, so all ranks
-end together. If all ranks are on one host, they share a clock, so the latest beginning is the last
-arrival. Clocks of different hosts differ, so beginnings on different hosts cannot show the last
-arrival. With several hosts, the rank on which a collective takes the shortest time is assumed to
-arrive last. The time by which the collective takes longer on another rank is assumed to be that
-rank's waiting. To check that events of two hosts are one collective, the two hosts' clocks are
-assumed to differ by a constant time. If one clock is corrected by this time, the two hosts' events
-must end at almost the same time.
-"""
+On one host, ranks share a clock, so the rank with the latest beginning began last. With several
+hosts, the rank on which the collective takes the shortest time is assumed to have begun last."""
 
 from __future__ import annotations
 
@@ -35,12 +27,9 @@ LEAST_AGREEING = 0.5  # of all collectives: with fewer, order says nothing
 
 @dataclass(frozen=True)
 class Place:
-    """Identifies a collective, so that the same collective is found in the traces of several ranks.
-    `step`: the number of its step; None if the trace has no steps. `turn`: the index of the
-    collective among those of its kind, group and size in this step. `is_numbered`: whether every
-    collective in the traces has a sequence number: the number of its call in its process group. If
-    so, `turn` is 2**20 times the sequence number, plus the index of the collective among those with
-    this number."""
+    """Identifies a collective: parts of several ranks' traces with equal Places are one collective.
+    `step`: the number of its step; None if the trace has no steps. `turn`: a number that tells
+    apart collectives of one step, group, kind and size."""
 
     step: int | None
     group: Group
@@ -52,13 +41,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Aligned:
-    """One collective, as it ran on all ranks that took part. Times are seconds. `parts`: for each
-    rank that took part, the collective in its trace. `arrivals_s`: when each rank arrived, that is,
-    began the collective. If all ranks that took part are on one host, an arrival is a time of their
-    common clock. Otherwise, a rank's arrival is minus the seconds that the collective took on this
-    rank. `pure_s`: the time from the last arrival to the latest end. Without a common clock,
-    `pure_s` is the time on the rank on which the collective takes least time. `spread_s`: the time
-    between the earliest and the latest end of the collective on the ranks that took part."""
+    """One collective, as it ran on all ranks that took part. `parts`: the collective in each rank's
+    trace, by rank number. `arrivals_s`: the time at which each rank began the collective, in
+    seconds of a common clock. Without a common clock, the value is minus the seconds that the
+    collective took on the rank. `pure_s`: the seconds of the collective after the last rank has
+    begun. `spread_s`: the seconds between the earliest and the latest end on any rank."""
 
     place: Place
     parts: Mapping[int, Collective]
@@ -68,32 +55,28 @@ class Aligned:
 
     @property
     def last_rank(self) -> int:
-        """Returns the rank that began the collective last, for which the other ranks wait."""
+        """Returns the number of the rank that began the collective last."""
         return max(self.arrivals_s, key=self.arrivals_s.__getitem__)
 
     def waiting_s(self, rank: int) -> float:
-        """Returns the seconds for which this rank waits in the collective for the last rank."""
+        """Returns the seconds between this rank's beginning of the collective and that of the last
+        rank."""
         return max(self.arrivals_s.values()) - self.arrivals_s[rank]
 
     @property
     def is_sure(self) -> bool:
-        """Returns whether the collective ends on all ranks at almost the same time, as it must if
-        the traces' collectives were matched correctly. The ends may differ by up to 1 ms plus a
-        quarter of `pure_s`, the collective's time without waiting."""
+        """Returns whether all ranks end the collective at almost the same time: within 1 ms plus a
+        quarter of `pure_s`. `pure_s` is the collective's time without waiting for the last rank."""
         return self.spread_s <= AGREEING_S + AGREEING_PART * self.pure_s
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """The result of align(): which collectives of several ranks' traces are the same. `sure`:
-    collectives that end at almost the same time on all ranks that took part (Aligned.is_sure). The
-    list begins with the collectives in which the first rank took part, in the order of its calls.
-    `unsure`: the number of matched collectives that are not in `sure`, because their ends on
-    different ranks lie too far apart. `unmatched`: the number of collectives that some ranks'
-    traces have, but not the trace of every rank that belongs, or may belong, to the collective's
-    process group. An unmatched collective is counted once for each trace that has it. `is_usable`:
-    whether at least half of the matched collectives end at almost the same time on all ranks; else
-    the matching is not credible. `offsets_s`: for each rank, the seconds to add to its times, to
+    """The collectives that align() has found in several ranks' traces. `sure`: collectives that end
+    at almost the same time on all ranks that took part. `unsure`: the number of collectives whose
+    ends lie too far apart. `unmatched`: the number of collectives that another rank of their
+    process group lacks, counted in each trace that has them. `is_usable`: whether at least half of
+    the matched collectives are in `sure`. `offsets_s`: the seconds to add to each rank's times to
     get times of the first rank's clock."""
 
     sure: list[Aligned]
@@ -109,8 +92,8 @@ class Alignment:
 @dataclass(frozen=True)
 class RankCollectives:
     """The collectives and steps in one rank's trace. `host`: the name of the rank's host; empty if
-    unknown. `origin_s`: the time of the host's clock at which this rank's times are 0, in seconds
-    after the time at which those of the earliest rank are 0."""
+    unknown. `origin_s`: by how many seconds this trace's time 0 is later than that of the earliest
+    trace."""
 
     rank: int
     host: str
@@ -120,16 +103,15 @@ class RankCollectives:
 
 
 def step_of(called: float, windows: Sequence[Window]) -> int | None:
-    """Returns the index in `windows` of the step in which the host made a call at the moment
-    `called`; None if it was in no step."""
+    """Returns the index in `windows` of the step in which the host was at the moment `called`; None
+    outside of all steps."""
     i = bisect.bisect_right(windows, called, key=lambda window: window.host[0]) - 1
     return i if i >= 0 and called <= windows[i].host[1] else None
 
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
-    """Matches collectives in the traces of several ranks: those with equal Places are one
-    collective. Leaves out a collective that only one trace has. Also leaves out a collective that
-    is missing in the trace of a rank that may be in the collective's process group."""
+    """Matches the collectives in the traces of several ranks. Leaves out a collective that is in
+    one trace only, or that a rank of its process group lacks."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():
@@ -168,8 +150,7 @@ def _are_numbered(ranks: Sequence[RankCollectives]) -> bool:
 
 
 def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]:
-    """Returns a rank's collectives by the Place that identifies each one. Collectives that were
-    called outside of steps are left out."""
+    """Returns a rank's collectives by Place, without those that were called outside of steps."""
     turns: defaultdict[tuple[object, ...], int] = defaultdict(int)
     result: dict[Place, Collective] = {}
     for part in own.collectives:
@@ -191,10 +172,7 @@ def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]
 def _offsets(
     ranks: Sequence[RankCollectives], found: Sequence[Mapping[int, Collective]]
 ) -> dict[int, float]:
-    """Returns the seconds to add to each rank's times, to get times of the first rank's clock. For
-    a rank on another host, returns the median, over the collectives of both ranks, of the end on
-    the first rank minus the end on the other rank. For a rank on the first rank's host, or without
-    a common collective, returns its `origin_s` minus the first rank's."""
+    """Returns the seconds to add to each rank's times, to get times of the first rank's clock."""
     first = ranks[0]
     offsets = {first.rank: 0.0}
     for own in ranks[1:]:

@@ -18,9 +18,7 @@ SOON_S = 50e-6  # a kernel that waits for another stream begins so soon after it
 class Window:
     """A step in one rank's trace. `number`: the number that the profiler gives the step; None for a
     trace without steps. `host`: when the step begins and ends on the host. `begin` and `end`: when
-    the step begins and ends on the GPU, if there is one, or else on the host. On a GPU, a step
-    begins (or ends) when it has begun (or ended) on the host and the GPU has done all work that was
-    launched before this moment of the host."""
+    the step begins and ends on the GPU; on the host if there is no GPU."""
 
     number: int | None
     host: Span
@@ -36,16 +34,12 @@ class Window:
 class StepTimes:
     """The parts of one step of one rank, in seconds.
 
-    `computation_s`, `communication_s` and `uncovered_s` (communication without concurrent
-    computation) count a moment once, even if several kernels run at it. The time in which nothing
-    is computed is divided into `lengthens_s`, `between_s`, `idle_s` and `rest_s`. `lengthens_s`:
-    the time in which communication runs and the next computation waits for it. `between_s`: on a
-    GPU, the time in which gradients are copied out of DDP's buckets, or the host starts these
-    copies. On a CPU, the time of copies into and out of buckets and of calls of collectives.
-    `idle_s`: time in which a GPU has no work, because the host has not launched the next kernel; 0
-    on a CPU. `rest_s`: time without computation that is in none of `lengthens_s`, `between_s` and
-    `idle_s`. `lengthens_s`, `between_s`, `idle_s`, `rest_s` and `computation_s` add up to `step_s`.
-    """
+    `uncovered_s`: communication without concurrent computation. `lengthens_s`, `between_s`,
+    `idle_s` and `rest_s` divide the time without computation. `lengthens_s`: communication for
+    which the next computation waits. `between_s`: on a GPU, copies of gradients out of DDP's
+    buckets, and their launches. On a CPU, `between_s` is copies into or out of buckets, and calls
+    of collectives. `idle_s`: time in which the host has not launched the next computing kernel of a
+    GPU; 0 on a CPU. `rest_s`: the remaining time without computation."""
 
     step_s: float
     computation_s: float
@@ -71,16 +65,15 @@ class DeviceClock:
         self._ends = list(accumulate((one.end for one in own), max))
 
     def done(self, moment: float) -> float:
-        """Returns the later of two moments: `moment`, and the moment at which the GPU has done all
-        work that was launched before `moment`."""
+        """Returns `moment` or, if it is later, the moment at which the GPU has done all work
+        launched before `moment`."""
         i = bisect.bisect_left(self._launched, moment)
         return max(moment, self._ends[i - 1]) if i else moment
 
 
 def windows_of(trace: Trace) -> list[Window]:
-    """Returns when each step of a trace begins and ends. A trace without steps counts as one step.
-    This step lasts from the beginning of the first to the end of the last of two sorts of events:
-    the GPU's events, and the main thread's operators."""
+    """Returns when each step of a trace begins and ends. A trace without steps counts as one step
+    with all events of the GPU and all operators of the main thread."""
     clock = DeviceClock(trace.device)
     main = trace.main_thread()
     result = []
@@ -99,9 +92,9 @@ def windows_of(trace: Trace) -> list[Window]:
 
 
 def computation_of(trace: Trace) -> Spans:
-    """Returns the spans of time in which a rank computes. With a GPU, a rank computes while a
-    kernel runs that does not communicate. Without a GPU, a rank computes while its main thread is
-    in an operator other than those of c10d and of DDP's reducer."""
+    """Returns the spans of time in which a rank computes. On a GPU, these are the spans of kernels
+    that do not communicate. On a CPU, these are the main thread's operators, without those of c10d
+    and of DDP's reducer."""
     if trace.has_gpu:
         return union(one.span for one in trace.device if one.work is Work.COMPUTATION)
     operators = trace.operators.get(trace.main_thread(), [])
@@ -109,8 +102,8 @@ def computation_of(trace: Trace) -> Spans:
 
 
 def _transport_of_cpu(trace: Trace) -> Spans:
-    """Returns when the main thread copies gradients into or out of DDP's buckets, or calls
-    collectives."""
+    """Returns the spans in which the main thread copies gradients into or out of DDP's buckets, or
+    calls collectives."""
     main = trace.main_thread()
     own = (trace.calls, trace.records, trace.into_buckets, trace.out_of_buckets)
     return union(one.span for events in own for one in events if one.thread == main)
@@ -150,22 +143,20 @@ class Accountant:
         )
 
     def waits(self, window: Window) -> Spans:
-        """Returns when the computation of a step waits for communication."""
+        """Returns the spans of a step in which computation waits for communication."""
         computation = clipped(self._computation, window.span)
         return self._shares(window, without([window.span], computation))[0]
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Returns three parts of `gaps`, the spans in which nothing is computed in a step. In the
-        first part, computation waits for communication. In the second part, gradients are copied
-        (on a CPU, also collectives are called). In the third part, a GPU is idle; on a CPU, this
-        part is empty."""
+        """Returns three parts of `gaps`, the spans of a step in which nothing is computed. The
+        parts are waiting for communication, copying of gradients, and idleness of the GPU."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
         return self._gaps_of_cpu(window, gaps)
 
     def _gaps_of_gpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """For a GPU, returns three parts of `gaps`: in them, computation waits for communication,
-        gradients are copied, and the GPU is idle, respectively."""
+        """Returns three parts of `gaps`: waiting for communication, copying of gradients, and
+        idleness of the GPU."""
         last_gradient = self._last_gradient(window)
         held: Spans = []
         unlaunched: Spans = []
@@ -187,17 +178,16 @@ class Accountant:
 
     def _next_launch(self, moment: float, window: Window) -> float | None:
         """Returns when the host launched the first computing kernel that begins at or after
-        `moment`; None if there is none, or if `moment` is the step's end."""
+        `moment`. Returns None if there is no such kernel, or if `moment` is the step's end."""
         i = bisect.bisect_left(self._begins, moment)
         if moment >= window.end or i == len(self._begins):
             return None
         return self._kernels[i].launched
 
     def _last_gradient(self, window: Window) -> float:
-        """Returns the moment on the host at which the last of a step's autograd nodes,
-        accumulations of gradients and copies into buckets ends. If the step has none of these
-        events, returns the moment at which the optimizer begins or, without an optimizer, the end
-        of the step."""
+        """Returns the moment on the host at which the step's last gradient is computed or copied
+        into a bucket. Without such events in the trace, returns when the optimizer begins, or else
+        when the step ends."""
         ends = [
             one.end
             for events in (self._trace.nodes, self._trace.accumulations, self._trace.into_buckets)
@@ -217,8 +207,8 @@ class Accountant:
         return hull([*on_host, *(one.span for one in self._device_copies[first:last])])
 
     def _gaps_of_cpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """For a CPU, returns the part of `gaps` in which computation waits for communication, the
-        part in which gradients are copied or collectives called, and an empty list."""
+        """Returns three parts of `gaps`: waiting for communication, copying of gradients or calling
+        of collectives, and an empty list."""
         between = both(clipped(self._transport, window.span), gaps)
         waited = [span for gap in gaps for span in self._until_a_collective_ended(*gap)]
         communication = clipped(self._communication, window.span)
@@ -226,9 +216,8 @@ class Accountant:
         return lengthens, between, []
 
     def _until_a_collective_ended(self, begin: float, end: float) -> Spans:
-        """Returns the part of a gap in computation in which the next computation may have waited
-        for a collective: from `begin` until the end of the last collective that ended by `end`;
-        empty if no collective ended in the gap."""
+        """Returns the span from `begin` to the end of the last collective that ended by `end`, if
+        there is one."""
         i = bisect.bisect_right(self._ends, end) - 1
         return [(begin, self._ends[i])] if i >= 0 and self._ends[i] > begin else []
 
@@ -242,8 +231,7 @@ def within(events: Sequence[Host], span: Span) -> list[Host]:
 
 
 def launched_within(device: Sequence[Device], spans: Spans) -> list[Device]:
-    """Returns those events of `device` that the host launched during these spans, in the same
-    order. Leaves out events whose launch the trace lacks."""
+    """Returns those events of `device` that the host launched during these spans."""
     begins = [begin for begin, _ in spans]
     result = []
     for one in device:
