@@ -37,7 +37,7 @@ struct Tested {
   friend void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.name(); }
 };
 
-// Returns all strategies that communicate and average gradients exactly (Agreement::kExact).
+// Returns the strategies that communicate and average gradients exactly (Agreement::kExact).
 inline std::vector<Tested> AveragingStrategies() {
   std::vector<Tested> all;
   for (const std::string& name : StrategyNames()) {
@@ -136,8 +136,8 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
 }
 
 // Returns groups of parameters that strategies with sharded weights gather together (StrategyContext::units).
-// A group has at most `bytes` bytes, or one parameter. Forward reads the groups in the returned order;
-// parameters that any rank reads out of this order are in no group.
+// A group has at most `bytes` bytes, or one parameter. Forward reads the groups in the returned order. A
+// parameter that any rank reads out of this order is in no group.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);

@@ -15,12 +15,12 @@
 #include "model/tensor/tensor_ops.h"
 
 // A model for tests of strategies for gradient synchronisation, whose gradients are exactly known. The
-// model's loss may use each parameter once, several times or not at all. Each use adds x + 15 floor(w / 16)
-// to each element of the parameter's gradient. Here w is the element of the parameter, and x is the number
-// that DataAt returns for the element. If the element's index is even, w is the value that forward reads; if
-// odd, the value that backward reads. So a test notices wrong weights in forward and in backward. The
-// gradients are small multiples of 15, so their f32 sums, and their means over 1, 2, 3, 4, 5, 6 or 8 ranks,
-// have no rounding error.
+// model's loss may use each parameter once, several times or not at all. A use usually adds x + 15 floor(w /
+// 16) to each element of the parameter's gradient. Here w is the element of the parameter, and x is the
+// number that DataAt returns for the element. If the element's index is even, w is the value that forward
+// reads; if odd, the value that backward reads. So a test notices wrong weights in forward and in backward.
+// Without Scaled, all gradients are small multiples of 15. So their f32 sums, and means over 1, 2, 3, 4, 5, 6
+// or 8 ranks, have no rounding error.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -51,14 +51,14 @@ class TestModel {
   const std::vector<model::Parameter*>& params() const { return params_; }
   const model::DevicePtr& device() const { return device_; }
 
-  // Returns the part x of the gradient x + 15 floor(w / 16) of element i of the parameter `param`. Here w is
-  // the value of the element; x does not depend on w.
+  // Returns x, the part of a gradient that does not depend on the weights: the gradient of element i of
+  // parameter `param` is x + 15 floor(w / 16), where w is the element.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // Returns what one use of the parameter `param` adds to element i of its gradient, if the loss was not
-  // scaled (Scaled). `weight` is the value of element i of the parameter that this use reads.
+  // Returns what one use of parameter `param` adds to element i of its gradient, before a multiplication by
+  // Scaled. `weight` is the value of the parameter's element i that the use reads.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
@@ -83,8 +83,9 @@ class TestModel {
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
-  // Returns a loss that uses the parameters with the indices `uses`, in this order. If rows(i) returns rows,
-  // the parameter uses[i] must have one column, and use i adds zero to all other rows of its gradient.
+  // Returns a loss that uses the parameters with the indices `uses`, in this order. If rows(i) returns row
+  // numbers, use i adds zero to the gradient in all other rows. The parameter uses[i] must then have one
+  // column.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));

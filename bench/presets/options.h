@@ -12,8 +12,7 @@ namespace gradsync::bench {
 
 enum class Preset { kSmoke, kQuick, kReference };
 std::string_view Name(Preset preset);
-// Returns the approximate duration of //bench:suite with `preset` as a text, such as "6 minutes on two
-// cores".
+// Returns the approximate duration of //bench:suite as a text, such as "6 minutes on two cores" for kQuick.
 std::string_view Length(Preset preset);
 
 // The flags of //bench:suite, a program that runs several benchmarks one after the other.
@@ -35,10 +34,11 @@ struct Experiment {
 };
 
 // Versions of one benchmark run; each version needs less memory than the version before it. The suite starts
-// the next version only if a version ends with the exit status kLacking (too little memory).
+// the first version, and the next one only after the exit status kLacking (too little memory).
 using Alternatives = std::vector<Experiment>;
 
-// Returns the benchmark runs of `options.preset`, each as a list of its versions, in the order of execution.
+// Returns the benchmark runs of `options.preset` in the order of execution; each element lists the versions
+// of one run.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

@@ -43,22 +43,24 @@ class PeerClosed : public PeerError {
 // Finds the rank that failed first when several ranks fail, and the cause of its failure.
 //
 // A rank on which a collective fails usually closes its connections, so that collectives of other ranks fail
-// later. Therefore each rank whose collective fails writes a note into the store that all ranks of the job
-// share. The note says which other rank caused the failure (the blamed rank), and why. Read goes from this
-// rank's note to the note of the blamed rank, and so on. The last note usually has the first cause.
+// later. Each rank whose collective fails writes a note into the store that all ranks of the job share. The
+// note says which rank the writer blames for the failure, if any, and why. Read goes from this rank's note to
+// the note of the blamed rank, and so on. The last of these notes usually tells which rank failed first, and
+// why.
 //
 // Thread-safe. On each rank, the three process groups of backend hierarchical share one FirstCause object.
 class FirstCause {
  public:
   // `patience` is added to the longest time for which Read waits for the notes of other ranks.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
-  // Writes the note of this rank: which rank caused `failure`, and why. Returns after at most six seconds,
-  // even if the note could not be written. Only the first call on this object writes a note.
+  // Writes the note of this rank into the job's store: which rank this rank blames for `failure`, and why.
+  // Returns after at most six seconds, even if the note could not be written. Only the first call on this
+  // object writes a note.
   void Write(const std::exception& failure);
   // Returns the cause of the failure that came first, as far as the ranks' notes tell it. Call Write with
-  // this rank's failure before Read. Read waits at most two seconds plus the constructor's `patience` for the
-  // notes of other ranks. On rank 0, Read usually also calls Store::Fail with the cause, which makes the job
-  // fail. If World::job is null, Read returns the failure of this rank.
+  // this rank's failure before Read. Read waits for the notes of other ranks: at most two seconds plus the
+  // constructor's `patience`. On rank 0, Read usually also makes the job fail with the returned cause
+  // (Store::Fail). If World::job is null, Read returns the failure of this rank.
   std::string Read();
 
  private:
@@ -71,8 +73,8 @@ class FirstCause {
   // first_ is then the cause in this rank's own note.
   bool Follow(Deadline deadline);
   // Sets first_ if this rank blames another rank whose number is unknown. Reads the notes of all other ranks.
-  // If rank N's note blames no rank, first_ becomes "rank N failed: " and the cause in the note. If every
-  // note blames a rank, FindSilent may write the number of a rank without a note into first_.
+  // If rank N's note blames no rank, first_ becomes "rank N failed: " and the cause in the note. Otherwise
+  // FindSilent may write the number of a rank without a note into first_.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

@@ -25,12 +25,12 @@ class CarriedWeights {
   // Makes the value of every parameter a view of this object's memory, without copying its elements. Until
   // Complete is called, each read of a parameter waits for the latest all-gather of the parameter's bucket.
   void Place();
-  // Begins one all-gather of parts() for each bucket, the first layers' bucket first. Call Wait before
-  // parts() are written again.
+  // Begins one all-gather of parts() for each bucket, the bucket of the first layers first. Call Wait before
+  // the next change of parts().
   void Gather();
   // Waits for all all-gathers that Gather has begun.
   void Wait();
-  // Waits for all all-gathers that Gather has begun. Later reads of parameters no longer wait.
+  // Waits for all all-gathers that Gather has begun, and ends the waits of later reads (see Place).
   void Complete();
 
  private:

@@ -9,9 +9,9 @@
 namespace gradsync::ddp {
 
 // The buckets of sharded weights; one all-gather gives every rank the whole weights of one bucket. Each of
-// the first `num_in_turn` buckets has parameters of one unit (a group, such as a layer). The last unit of
-// forward is in the first bucket. All other parameters, if any, are in one more bucket, AtAnyTime(). Forward
-// may read these parameters at any time. Each bucket is padded to parts of equal size, one for each rank.
+// the first `num_in_turn` buckets has parameters of one unit (a group, such as a layer). The first bucket has
+// the unit that forward reads last. All other parameters, if any, are in one more bucket, AtAnyTime(). Each
+// bucket is padded to parts of equal size, one for each rank.
 struct PlanOfUnits {
   BucketPlan plan;
   size_t num_in_turn = 0;
@@ -29,10 +29,10 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 // The weights of a strategy that shards them, as in "ZeRO", stage 3 (arXiv:1910.02054, section 5.3). Each
 // rank keeps one part of every bucket.
 //
-// Before forward or backward reads a unit (a group of parameters, such as a layer), all-gathers give every
-// rank the unit's whole weights. The whole weights of any `window` consecutive units can be in memory at
-// once. While forward or backward reads a unit, the ranks already gather the `window` - 1 units that are read
-// next. If parameters have bf16 copies, units are gathered in bf16, but each rank keeps its own parts in f32.
+// A unit is a group of parameters, such as a layer. All-gathers give every rank a unit's whole weights before
+// forward or backward reads the unit. The whole weights of any `window` consecutive units can be in memory at
+// once. While a unit is read, the ranks already gather the `window` - 1 units that are read next. If
+// parameters have bf16 copies, units are gathered in bf16, but each rank keeps its own parts in f32.
 class GatheredWeights {
  public:
   // If `spoils` is true, a unit's gathered weights are overwritten with NaN before their memory is reused.
@@ -57,8 +57,8 @@ class GatheredWeights {
   // BeginPass until Enter(0).
   void BeginPass();
   // For n units, call Enter(0) when forward ends, and then Enter(1), ..., Enter(n) in backward. Enter(i) says
-  // that backward has computed the gradients of unit i - 1, and will read unit i next. For i > 0, Enter(i)
-  // frees the memory of unit i - 1, and starts to gather unit i + window - 1, if any.
+  // that backward has computed the gradients of unit i - 1, and will read unit i next. The memory of unit i -
+  // 1 may then be used for the gather of a later unit.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 
@@ -72,9 +72,9 @@ class GatheredWeights {
   BucketPlan PlanWith(const BucketPlan& reductions, size_t num_passes) const;
 
  private:
-  // Waits until bucket i, which has the parameter `param`, is gathered. If bucket i is a unit, Read first
-  // starts all pending gathers of this unit and of the next `window` - 1 units. Throws std::logic_error
-  // outside of forward, or if forward goes back to an earlier unit.
+  // Waits until bucket i, which has the parameter `param`, is gathered. For a unit, Read first starts all
+  // missing gathers of this unit and of the next `window` - 1 units. Throws std::logic_error outside of
+  // forward, or if forward goes back to an earlier unit.
   void Read(size_t i, const model::Parameter& param);
   void GatherThrough(size_t i);
   // Lets the memory of unit `left` be reused, and starts the gather of unit `next`. The value num_units_ of

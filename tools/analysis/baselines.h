@@ -5,8 +5,8 @@
 // The names of two strategies with which other strategies are compared.
 namespace gradsync::tools {
 
-// Step times are compared with the step time of this strategy, unless the flag --baseline_row names another
-// strategy, or this strategy was not measured.
+// Step times are usually compared with the step time of this strategy. The flag --baseline_row can name
+// another strategy.
 inline constexpr std::string_view kDefaultBaseline = "core";
 // Training losses are compared with the training losses of this strategy.
 inline constexpr std::string_view kLossBaseline = "naive";

@@ -17,15 +17,15 @@ struct Shown {
 struct Section {
   std::string title{};  // may be empty
   std::vector<std::string> headers{};
-  std::vector<bool> is_text{};  // for each column: false if it has numbers
+  std::vector<bool> is_text{};  // for each column: true if it has texts
   std::vector<std::vector<Shown>> rows{};
 };
 
 bool IsShown(const Table& table, bool with_details);
 
-// Divides `table` into sections: one for each number above 0 in Column::section. A column with the number 0
-// is in all sections. Leaves out columns that users do not see, for example those with Audience::kMachines.
-// If `with_details` is false, returns only the first section.
+// Divides the columns of `table` into sections. A column with Column::section 2 is in section 2, and a column
+// with 0 is in every section. Leaves out columns with Audience::kMachines, which only CSV and JSON show. If
+// `with_details` is false, returns only the first section.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
 // Returns the text that is printed above `table`: "batch_size 2, warnings one-launch". The text has values

@@ -31,25 +31,26 @@ class Draws {
   uint64_t state_;
 };
 
-// TinyResiduals() and SmallResiduals() return measured noise: deviations of step times from their medians, in
-// thousandths of a step. Each round has kMeasuredVariants consecutive numbers, one for each strategy.
+// TinyResiduals() and SmallResiduals() return the noise of step times measured with the models `tiny` and
+// `small`. The number 10 stands for a step that took 1 % more time than usual. kMeasuredVariants consecutive
+// numbers are of one round, one number for each strategy.
 inline constexpr size_t kMeasuredVariants = 13;
-std::span<const int> TinyResiduals();   // of the model `tiny`, 26 rounds
-std::span<const int> SmallResiduals();  // of the model `small`, 10 rounds
+std::span<const int> TinyResiduals();   // 26 rounds
+std::span<const int> SmallResiduals();  // 10 rounds
 
 // A simulated step takes 1000 units of time, to which Simulate adds drift, noise and the effects of
 // strategies.
 inline constexpr double kSimulatedStep = 1000;
 struct Run {
   std::vector<Values> steps{};  // step times of each strategy
-  double mean = 0;              // mean of kSimulatedStep plus drift over all rounds
+  double mean = 0;              // mean over all rounds of kSimulatedStep plus drift
 };
 
-// Simulates a run with launches[i] rounds in launch i; in each round, each strategy takes one step. The time
-// of a step of strategy k is kSimulatedStep plus effects[k], drift, noise and a launch effect. The drift,
-// equal for all strategies in a round, is a random walk plus a sine wave. The noise is a number of
-// `residuals` that is drawn at random. The launch effect is drawn for each launch and strategy from a normal
-// distribution with mean 0 and standard deviation `launch_std`.
+// Simulates a benchmark run of several launches (program starts), with launches[i] rounds in launch i. In
+// each round, each strategy takes one step. Strategy k's step takes kSimulatedStep plus effects[k], drift,
+// noise and a launch effect. The drift is equal for all strategies in a round: a random walk plus a sine
+// wave. The noise is drawn from `residuals`. The launch effect is drawn for each launch and strategy from a
+// normal distribution with standard deviation `launch_std`.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

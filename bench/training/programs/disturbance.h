@@ -31,14 +31,16 @@ class Disturbance {
   // Returns the names, such as "cpu0", of all CPUs that at least one rank of this host may use.
   const std::set<std::string>& cpus() const { return cpus_; }
 
-  // On the first rank of a host, returns the busy time of cpus() since boot minus the CPU time of this
-  // process, in ns. On every other rank, returns minus the CPU time of this process. The sum over the ranks
-  // of a host is the CPU time that all other programs have used on cpus().
+  // On the first rank of a host, returns the busy time of cpus() since boot minus this process's CPU time, in
+  // ns. On the host's other ranks, returns minus this process's CPU time. The sum over a host's ranks is the
+  // CPU time on cpus() of programs other than the ranks. If /proc/stat cannot be read, the busy time counts
+  // as 0.
   int64_t ReadNs();
 
-  // Returns, for each step, the CPU time in ns that other programs used on cpus(). `terms_ns` has one number
-  // per step: this rank's ReadNs() after the step minus ReadNs() before the step. All ranks must call
-  // GatherOthersNs, with `terms_ns` of equal length. Returns an empty vector if /proc/stat could not be read.
+  // Returns, for each step, the CPU time in ns that programs other than the ranks used on cpus(). `terms_ns`
+  // has one number per step: this rank's ReadNs() after the step minus ReadNs() before the step. All ranks
+  // must call GatherOthersNs, with `terms_ns` of equal length. Returns an empty vector if /proc/stat could
+  // not be read.
   std::vector<int64_t> GatherOthersNs(const std::vector<int64_t>& terms_ns);
 
  private:

@@ -11,9 +11,8 @@
 // Functions that compute the values of a table's columns from a row of results.
 namespace gradsync::tools {
 
-// A Row (the results of one variant, such as "core@gloo") and its setting: all results with the same model,
-// batch size and other configuration. If a table has several lines for one Row, `part` is the number of the
-// line, from 0.
+// A Row (the results of one variant, such as "core@gloo") and its setting: all results with the same model
+// and configuration. If a table has several lines for one Row, `part` is the number of the line, from 0.
 struct View {
   const NamedSetting& at;
   const Row& row;
@@ -35,9 +34,9 @@ struct View {
   double step_s() const { return row.step_s; }
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
-  // Returns the result of the checks of gradients and weights as a text, such as "not checked". "yes" means:
-  // within a tolerance, gradients and weights are equal to those of a single process. "no (1.2e-03)" gives
-  // the relative error of wrong gradients.
+  // Returns the result of the checks of gradients and weights as a text, such as "not checked". The text
+  // "yes" means: within a tolerance, gradients and weights are equal to those of a single process. The text
+  // "no (1.2e-03)" means that gradients are wrong, with a relative error of 1.2e-03.
   std::string equality() const;
   // Returns the number of collectives in a step; NaN if unknown.
   double num_collectives() const;
@@ -83,7 +82,7 @@ inline Field<View> ConfigField(bench::ConfigName name, int section = 0) {
 // comm_threads, steps, launches and run (the run id).
 std::vector<Field<View>> RunFields(int section = 0);
 
-// Returns the settings in which training was measured; leaves out those of single collectives.
+// Returns those of `settings` in which training was measured, and not single collectives.
 Settings SelectTraining(const Settings& settings);
 // The training results of one run of a benchmark: a Setting for each model, batch size and so on. All figures
 // that others published count together as one run.
