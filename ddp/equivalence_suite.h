@@ -95,8 +95,8 @@ struct Graph {
   // rows. `use` is the layer's position in the list that `uses` returns. If no function is set, layers read
   // all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // Backward calls `visit` just before it computes the gradient of the parameter with the index `use`. `step`
-  // is the number of the pass, from 0 over all steps. May be null.
+  // If set, backward calls `visit` just before it computes the gradient of the parameter with the index
+  // `use`. `step` is the number of the pass, from 0 over all steps.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;
   int num_passes = 1;  // forward and backward passes per step; a power of two
@@ -136,8 +136,8 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
 }
 
 // Returns groups of parameters that strategies with sharded weights gather together (StrategyContext::units).
-// A group has at most `bytes` bytes, or one parameter. Forward reads the groups in the returned order. A
-// parameter that any rank reads out of this order is in no group.
+// A group has at most `bytes` bytes, or one parameter. A parameter that any rank reads out of the groups'
+// order is in no group.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);

@@ -18,14 +18,13 @@
 // model's loss may use each parameter once, several times or not at all. A use usually adds x + 15 floor(w /
 // 16) to each element of the parameter's gradient. Here w is the element of the parameter, and x is the
 // number that DataAt returns for the element. If the element's index is even, w is the value that forward
-// reads; if odd, the value that backward reads. So a test notices wrong weights in forward and in backward.
-// Without Scaled, all gradients are small multiples of 15. So their f32 sums, and means over 1, 2, 3, 4, 5, 6
-// or 8 ranks, have no rounding error.
+// reads; if odd, the value that backward reads. Without Scaled, all gradients are small multiples of 15, so
+// f32 sums of them have no rounding error.
 namespace gradsync::ddp {
 
 class TestModel {
  public:
-  // A function that returns the rows of the parameter uses[use] that the loss reads, or nullopt for all rows.
+  // A function that returns which rows of the parameter uses[use] the loss reads; nullopt means all rows.
   // `uses` is the argument of Loss().
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
@@ -51,14 +50,14 @@ class TestModel {
   const std::vector<model::Parameter*>& params() const { return params_; }
   const model::DevicePtr& device() const { return device_; }
 
-  // Returns x, the part of a gradient that does not depend on the weights: the gradient of element i of
-  // parameter `param` is x + 15 floor(w / 16), where w is the element.
+  // Returns x, the part of element i of the gradient of parameter `param` that does not depend on the
+  // weights.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
   // Returns what one use of parameter `param` adds to element i of its gradient, before a multiplication by
-  // Scaled. `weight` is the value of the parameter's element i that the use reads.
+  // Scaled. The use reads `weight` as element i of the parameter.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }

@@ -22,7 +22,7 @@ struct PlanOfUnits {
  private:
   ptrdiff_t Index() const { return static_cast<ptrdiff_t>(num_in_turn); }
 };
-// Returns the buckets for context.params: one for each unit in context.units, and one for the other
+// Returns the buckets for context.params: at most one for each unit in context.units, and one for all other
 // parameters. If `as_one` is true, all units are merged into one unit.
 PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 
@@ -31,12 +31,11 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 //
 // A unit is a group of parameters, such as a layer. All-gathers give every rank a unit's whole weights before
 // forward or backward reads the unit. The whole weights of any `window` consecutive units can be in memory at
-// once. While a unit is read, the ranks already gather the `window` - 1 units that are read next. If
-// parameters have bf16 copies, units are gathered in bf16, but each rank keeps its own parts in f32.
+// once. While a unit is read, the ranks already gather the `window` - 1 units that are read next.
 class GatheredWeights {
  public:
-  // If `spoils` is true, a unit's gathered weights are overwritten with NaN before their memory is reused.
-  // Only tests on the CPU set `spoils`.
+  // `spoils` is for tests: if true, a unit's gathered weights are overwritten with NaN before their memory is
+  // reused.
   GatheredWeights(const PlanOfUnits& units, size_t window, bool spoils, comm::ProcessGroup& group);
   // If Complete was called after the last BeginStep, the destructor copies the weights to the parameters' own
   // memory. Otherwise the trained weights are lost.
@@ -46,8 +45,8 @@ class GatheredWeights {
 
   // Returns this rank's parts of the weights, one for each bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
-  // Call PublishParts after each update of parts(). If units are gathered in bf16, PublishParts rounds
-  // parts() to bf16 for the next gathers.
+  // Call PublishParts after each update of parts(). If units are gathered in bf16, PublishParts rounds the
+  // f32 parts() to bf16 for the next gathers.
   void PublishParts();
 
   // Begins a step, and starts the gather of the parameters outside all units. After BeginStep, each read of a
@@ -56,9 +55,8 @@ class GatheredWeights {
   // Begins a pass (forward and backward). In a step, Parameter::ForwardValue may be called only from
   // BeginPass until Enter(0).
   void BeginPass();
-  // For n units, call Enter(0) when forward ends, and then Enter(1), ..., Enter(n) in backward. Enter(i) says
-  // that backward has computed the gradients of unit i - 1, and will read unit i next. The memory of unit i -
-  // 1 may then be used for the gather of a later unit.
+  // For n units, call Enter(0) at the end of forward. Call Enter(i) for i = 1, ..., n in backward, after the
+  // gradients of unit i - 1 are computed. Enter(i) may give the memory of unit i - 1 to a later unit.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 

@@ -2,7 +2,6 @@
 
 #include <string_view>
 
-// The names of two strategies with which other strategies are compared.
 namespace gradsync::tools {
 
 // Step times are usually compared with the step time of this strategy. The flag --baseline_row can name

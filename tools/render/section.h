@@ -28,8 +28,7 @@ bool IsShown(const Table& table, bool with_details);
 // `with_details` is false, returns only the first section.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
-// Returns the text that is printed above `table`: "batch_size 2, warnings one-launch". The text has values
-// and warnings that are equal in all rows.
+// Returns values and warnings that all rows of `table` have, as a text: "batch_size 2, warnings one-launch".
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);

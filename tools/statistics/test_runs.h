@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-// Simulates runs of a benchmark in which the differences between strategies are known. Tests count how often
-// confidence intervals contain the known differences.
+// Simulates runs of a benchmark in which the differences between strategies are known, for tests of
+// confidence intervals.
 namespace gradsync::tools {
 
 using Values = std::vector<double>;
@@ -31,12 +31,11 @@ class Draws {
   uint64_t state_;
 };
 
-// TinyResiduals() and SmallResiduals() return the noise of step times measured with the models `tiny` and
-// `small`. The number 10 stands for a step that took 1 % more time than usual. kMeasuredVariants consecutive
-// numbers are of one round, one number for each strategy.
+// TinyResiduals() and SmallResiduals() return the noise of measured step times, in thousandths of a step.
+// kMeasuredVariants consecutive numbers are of one round, one number for each strategy.
 inline constexpr size_t kMeasuredVariants = 13;
-std::span<const int> TinyResiduals();   // 26 rounds
-std::span<const int> SmallResiduals();  // 10 rounds
+std::span<const int> TinyResiduals();   // of the model `tiny`, 26 rounds
+std::span<const int> SmallResiduals();  // of the model `small`, 10 rounds
 
 // A simulated step takes 1000 units of time, to which Simulate adds drift, noise and the effects of
 // strategies.

@@ -33,8 +33,7 @@ class Disturbance {
 
   // On the first rank of a host, returns the busy time of cpus() since boot minus this process's CPU time, in
   // ns. On the host's other ranks, returns minus this process's CPU time. The sum over a host's ranks is the
-  // CPU time on cpus() of programs other than the ranks. If /proc/stat cannot be read, the busy time counts
-  // as 0.
+  // CPU time on cpus() of programs other than the ranks, if /proc/stat can be read.
   int64_t ReadNs();
 
   // Returns, for each step, the CPU time in ns that programs other than the ranks used on cpus(). `terms_ns`

@@ -21,12 +21,11 @@ struct View {
   const Measurement& measured() const { return *row.measured; }
   Comparison comparison() const { return at.setting->ComparisonOf(row); }
   Cost cost() const { return at.setting->CostOf(row); }
-  // Returns the variant's name, such as "core@gloo". If the table has several settings, the setting's name
-  // comes first: "tiny b2 s64: core@gloo".
+  // Returns the variant's name, such as "core@gloo" or, if the table has several settings, "tiny b2 s64:
+  // core@gloo".
   std::string name() const { return Join(Brief(at.name), at.name.empty() ? "" : ": ", row.variant()); }
   const Row* base() const { return comparison().base; }
 
-  // Values of columns:
   std::string variant() const { return row.variant(); }
   std::string backend() const { return row.backend(); }
   std::string strategy() const { return row.strategy(); }
@@ -34,9 +33,8 @@ struct View {
   double step_s() const { return row.step_s; }
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
-  // Returns the result of the checks of gradients and weights as a text, such as "not checked". The text
-  // "yes" means: within a tolerance, gradients and weights are equal to those of a single process. The text
-  // "no (1.2e-03)" means that gradients are wrong, with a relative error of 1.2e-03.
+  // Returns the result of the checks of gradients and weights as a text, such as "yes", "not checked" or "no
+  // (1.2e-03)". The number is the relative error of wrong gradients.
   std::string equality() const;
   // Returns the number of collectives in a step; NaN if unknown.
   double num_collectives() const;
@@ -47,8 +45,8 @@ struct View {
 // Each function from Text to TimePercentile returns a function that computes a column's value from a View.
 // Text and Number take the value from the record's configuration, for example the batch size. Fact and
 // Million take the value from the record's facts, for example the number of parameters. The other functions
-// compute a statistic of measured times, in seconds. If the value is missing, Text gives an empty text, and
-// all other functions give NaN.
+// compute a statistic of measured times, in seconds. A missing value is NaN; for Text, a missing value is an
+// empty text.
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
