@@ -104,7 +104,7 @@ struct Graph {
   bool adamw = false;     // if true, the optimizer is AdamW
   bool muon = false;      // if true, the optimizer is Muon
   double grad_scale = 1;  // factor of the gradients in each update; must be 1 with gradient descent
-  model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // the kind of copy that forward reads
+  model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // kBF16 if forward reads bf16 copies
   std::vector<size_t> without_copy = {};                        // indices of parameters without a copy
 };
 
@@ -136,8 +136,8 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
 }
 
 // Returns groups of parameters that strategies with sharded weights gather together (StrategyContext::units).
-// A group has at most `bytes` bytes, or one parameter. A parameter that any rank reads out of the groups'
-// order is in no group.
+// A group has at most `bytes` bytes, or one parameter. A parameter is in no group if any rank reads it after
+// parameters of a later group.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);
@@ -170,8 +170,8 @@ inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, c
   return std::make_unique<model::AdamW>(model.params(), model::AdamW::Options{kRate});
 }
 
-// Gradient descent for SingleProcess: subtracts kRate times the gradient from each unfrozen parameter. Does
-// not call model::Sgd, because tests compare model::Sgd with Descend.
+// Gradient descent for SingleProcess: subtracts kRate times the gradient from each unfrozen parameter.
+// Descend does not call model::Sgd, because tests compare model::Sgd with Descend.
 inline void Descend(const TestModel& model) {
   for (model::Parameter* param : model::Trained(model.params())) {
     const model::Tensor update = param->grad().Clone();

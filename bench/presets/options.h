@@ -30,11 +30,11 @@ struct Experiment {
   std::string title;
   std::string program;                 // "all_reduce", "ddp" or "compare"
   std::vector<std::string> arguments;  // the program's flags, without --out
-  std::string subdirectory;            // of the results, below the suite's output directory; may be empty
+  std::string subdirectory;            // of the suite's output directory, for the results; may be empty
 };
 
 // Versions of one benchmark run; each version needs less memory than the version before it. The suite starts
-// the first version, and the next one only after the exit status kLacking (too little memory).
+// one version after another until a version ends with an exit status other than kLacking (too little memory).
 using Alternatives = std::vector<Experiment>;
 
 // Returns the benchmark runs of `options.preset` in the order of execution; each element lists the versions

@@ -18,7 +18,7 @@ namespace gradsync::comm {
 inline constexpr int kNobody = -1;
 // The value of PeerError::suspect() if another rank caused the failure, but its number is unknown.
 inline constexpr int kSomebody = -2;
-// FirstCause may replace these words at the start of an error message by the number of a rank: "rank 3".
+// FirstCause may replace the words "another rank" at the start of an error message by "rank 3", for example.
 inline constexpr char kAnotherRank[] = "another rank";
 
 // The error that a backend throws if this rank's communication with other ranks fails.

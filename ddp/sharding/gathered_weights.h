@@ -71,7 +71,7 @@ class GatheredWeights {
 
  private:
   // Waits until bucket i, which has the parameter `param`, is gathered. For a unit, Read first starts all
-  // missing gathers of this unit and of the next `window` - 1 units. Throws std::logic_error outside of
+  // missing gathers of the unit and of the next `window` - 1 units. Throws std::logic_error outside of
   // forward, or if forward goes back to an earlier unit.
   void Read(size_t i, const model::Parameter& param);
   void GatherThrough(size_t i);

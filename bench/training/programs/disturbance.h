@@ -32,8 +32,8 @@ class Disturbance {
   const std::set<std::string>& cpus() const { return cpus_; }
 
   // On the first rank of a host, returns the busy time of cpus() since boot minus this process's CPU time, in
-  // ns. On the host's other ranks, returns minus this process's CPU time. The sum over a host's ranks is the
-  // CPU time on cpus() of programs other than the ranks, if /proc/stat can be read.
+  // ns. On the host's other ranks, returns minus this process's CPU time. If /proc/stat can be read, the sum
+  // over a host's ranks is the CPU time that programs other than the ranks have used on cpus().
   int64_t ReadNs();
 
   // Returns, for each step, the CPU time in ns that programs other than the ranks used on cpus(). `terms_ns`
