@@ -91,8 +91,8 @@ struct Graph {
   // A pass is one forward and one backward; passes are numbered over all steps, from 0. If no function is
   // set, each rank uses every parameter once in each pass.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  // Returns the indices of the rows that a layer reads of its parameter in pass `step`; nullopt means all
-  // rows. `use` is the layer's position in the list that `uses` returns. If no function is set, layers read
+  // Returns the indices of the rows that a layer reads of its parameter in pass `step`. `use` is the layer's
+  // position in the list that `uses` returns. If no function is set, or `rows` returns nullopt, layers read
   // all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
   // If set, backward calls `visit` just before it computes the gradient of the parameter with the index

@@ -25,7 +25,7 @@ inline constexpr char kAnotherRank[] = "another rank";
 class PeerError : public std::runtime_error {
  public:
   // `suspect` is the number of the rank that probably caused the failure, or kSomebody or kNobody. Ranks are
-  // numbered from 0 over all ranks of the job. `what` is the cause of the failure.
+  // numbered from 0 over all ranks of the job.
   PeerError(int suspect, const std::string& what) : runtime_error(what), suspect_(suspect) {}
   int suspect() const { return suspect_; }
 
@@ -71,9 +71,9 @@ class FirstCause {
   // so on. The cause in the last note becomes first_. Returns false if ranks blame each other in a circle;
   // first_ is then the cause in this rank's own note.
   bool Follow(Deadline deadline);
-  // Sets first_ if this rank blames another rank whose number is unknown. Reads the notes of all other ranks.
-  // If rank N's note blames no rank, first_ becomes "rank N failed: " and the cause in the note. Otherwise
-  // FindSilent may write the number of a rank without a note into first_.
+  // Sets first_ if this rank blames another rank whose number is unknown. If the note of a rank N blames no
+  // rank, first_ becomes "rank N failed: " and the cause in the note. Otherwise FindSilent may write the
+  // number of a rank without a note into first_.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

@@ -82,8 +82,7 @@ std::vector<Field<View>> RunFields(int section = 0);
 
 // Returns those of `settings` in which training was measured, and not single collectives.
 Settings SelectTraining(const Settings& settings);
-// The training results of one run of a benchmark: a Setting for each model, batch size and so on. All figures
-// that others published count together as one run.
+// The training results of one run of a benchmark: a Setting for each model, batch size and so on.
 struct Run {
   std::string name{};   // empty if there is only one run
   Settings settings{};  // with names that are unique within the run
