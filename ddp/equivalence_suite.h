@@ -17,9 +17,8 @@
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
-// Functions with which tests check strategies that average exactly: training must be bitwise equal to
-// training by a single process on the data of all ranks (CheckEquivalence). The data are chosen so that sums
-// and means of gradients over 1, 2, 3, 4, 5, 6 or 8 ranks have no rounding error.
+// Functions for tests of strategies that average gradients exactly. CheckEquivalence compares training on
+// several ranks with training by a single process on the data of all ranks.
 namespace gradsync::ddp {
 
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};
@@ -38,7 +37,7 @@ struct Tested {
   friend void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.name(); }
 };
 
-// Returns all strategies with Agreement::kExact: their gradients must equal those of a single process.
+// Returns the strategies that communicate and average gradients exactly (Agreement::kExact).
 inline std::vector<Tested> AveragingStrategies() {
   std::vector<Tested> all;
   for (const std::string& name : StrategyNames()) {
@@ -48,9 +47,7 @@ inline std::vector<Tested> AveragingStrategies() {
   return all;
 }
 
-// Returns the strategies of AveragingStrategies() that can train with the optimizer Muon. Muon can update a
-// parameter matrix only on a rank that has the whole matrix. The list has the strategy `owned` twice: with
-// its default options, and with the option gather=1.
+// Returns the strategies of AveragingStrategies() that can train with the optimizer Muon.
 inline std::vector<Tested> StrategiesOfMatrices() {
   std::vector<Tested> all = AveragingStrategies();
   std::erase_if(all, [](const Tested& tested) {
@@ -60,7 +57,7 @@ inline std::vector<Tested> StrategiesOfMatrices() {
   return all;
 }
 
-// Returns the names of the strategy's options whose only values are 0 and 1.
+// Returns the names of the options of the strategy `tested` whose only values are 0 and 1.
 inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   std::vector<std::string> switches;
   for (const Option& option : tested.traits().options) {
@@ -69,8 +66,8 @@ inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   return switches;
 }
 
-// For every strategy of AveragingStrategies() that has switches (options whose only values are 0 and 1),
-// returns one Tested (a strategy and values of options) for each combination of their values.
+// Returns each strategy of AveragingStrategies() that has options in SwitchesOf, once for every combination
+// of their values.
 inline std::vector<Tested> EveryCombination() {
   std::vector<Tested> all;
   for (const Tested& tested : AveragingStrategies()) {
@@ -84,45 +81,39 @@ inline std::vector<Tested> EveryCombination() {
   return all;
 }
 
-// A description of the model that a test trains (its parameters, and which of them each rank uses in a step)
-// and of the training.
+// The model that a test trains, and how the test trains it.
 struct Graph {
   std::vector<int64_t> numels = kNumels;  // number of elements of each parameter
-  std::vector<model::Shape> shapes = {};  // shapes of the parameters, as for TestModel
-  std::vector<size_t> tables = {};        // indices of parameters that Muon leaves to AdamW
-  std::vector<size_t> frozen = {};        // indices of parameters that do not train
-  // Returns the indices of the parameters that the model's layers use on rank `rank` in one pass (forward and
-  // backward), in the order of use. `step` counts the passes of all steps, from 0. If an index occurs twice
-  // in the list that `uses` returns, two layers share the parameter. If `uses` holds no function, each rank
-  // uses every parameter once in each pass.
+  std::vector<model::Shape> shapes = {};  // the argument `shapes` of TestModel
+  std::vector<size_t> tables = {};        // indices of parameters that AdamW updates if `muon` is true
+  std::vector<size_t> frozen = {};        // indices of parameters that are not trained
+  // Returns the indices of the parameters that layers use on rank `rank` in pass `step`, in the order of use.
+  // A pass is one forward and one backward; passes are numbered over all steps, from 0. If no function is
+  // set, each rank uses every parameter once in each pass.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  // For a layer that looks up rows, such as an embedding, returns the indices of the rows that it reads on
-  // rank `rank` in pass `step`. `use` is the layer's position in the list that `uses` returns. If `rows`
-  // returns nullopt or holds no function, the layer reads all rows of its parameter.
+  // Returns the indices of the rows that a layer reads of its parameter in pass `step`. `use` is the layer's
+  // position in the list that `uses` returns. If no function is set, or `rows` returns nullopt, layers read
+  // all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // If `visit` holds a function, backward calls it on each rank just before it computes a parameter's
-  // gradient. `step` counts the passes (forward and backward) of all steps, from 0. `use` is the index of the
-  // parameter.
+  // If set, backward calls `visit` just before it computes the gradient of the parameter with the index
+  // `use`. `step` is the number of the pass, from 0 over all steps.
   std::function<void(int rank, int step, int use)> visit = {};
-  int num_steps = 3;   // three, because a strategy may change its layout after the first step
-  int num_passes = 1;  // passes per step, each with new data; a power of two
-  // If `adamw` is true, the test trains with AdamW; if `muon` is true, with Muon; else with gradient descent.
-  // Gradient descent causes no rounding error with the data of these tests.
-  bool adamw = false;
-  bool muon = false;                                            // if true, the optimizer is Muon
-  double grad_scale = 1;                                        // must be 1 with gradient descent
-  model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // the copy that forward reads
+  int num_steps = 3;
+  int num_passes = 1;  // forward and backward passes per step; a power of two
+  // If both `adamw` and `muon` are false, the optimizer is gradient descent.
+  bool adamw = false;     // if true, the optimizer is AdamW
+  bool muon = false;      // if true, the optimizer is Muon
+  double grad_scale = 1;  // factor of the gradients in each update; must be 1 with gradient descent
+  model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // kBF16 if forward reads bf16 copies
   std::vector<size_t> without_copy = {};                        // indices of parameters without a copy
 };
 
 using Values = std::vector<std::vector<float>>;
 
-// The result of training: the parameters' values (`params`), the values or bf16 copies that one more forward
-// would read (`read`), and the gradients of the last step (`grads`).
 struct Result {
-  Values params;
-  Values read;
-  Values grads;
+  Values params;  // values of each parameter after training
+  Values read;    // values or bf16 copies that one more forward would read
+  Values grads;   // gradients of each parameter in the last step
 
   bool operator==(const Result&) const = default;
 };
@@ -144,10 +135,9 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
   return model.Loss(rank, step, graph.uses ? graph.uses(rank, step) : model.Once(), visit, rows);
 }
 
-// Returns units (StrategyContext::units): groups of parameters, each of which strategies with sharded weights
-// gather together. A unit has at most `bytes` bytes, or only one parameter. Forward must read the units in
-// the order of the returned list. So a parameter is in no unit if any rank, in any pass, reads it after a
-// parameter of a unit that comes later in this list.
+// Returns groups of parameters that strategies with sharded weights gather together (StrategyContext::units).
+// A group has at most `bytes` bytes, or one parameter. A parameter is in no group if any rank reads it after
+// parameters of a later group.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);
@@ -181,8 +171,7 @@ inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, c
 }
 
 // Gradient descent for SingleProcess: subtracts kRate times the gradient from each unfrozen parameter.
-// Strategies train with model::Sgd, not with Descend, so the comparison with SingleProcess also checks
-// model::Sgd.
+// Descend does not call model::Sgd, because tests compare model::Sgd with Descend.
 inline void Descend(const TestModel& model) {
   for (model::Parameter* param : model::Trained(model.params())) {
     const model::Tensor update = param->grad().Clone();
@@ -211,7 +200,7 @@ inline Values GradsOf(const TestModel& model) {
 }
 
 // Trains the model of `graph` in one process on the data of all ranks. The loss of a step is the mean of the
-// losses of all ranks in all passes (Graph::num_passes) of the step.
+// losses of all ranks and all passes.
 inline Result SingleProcess(int world_size, const Graph& graph) {
   Graph unseen = graph;
   unseen.visit = {};
@@ -242,8 +231,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   StrategyContext context = {.params = model->params(), .group = group, .options = {}};
   context.options.bucket_bytes = bucket_bytes;
   context.options.spoil_weights = device->is_cpu();
-  // With is_alone, the caller promises that only this strategy trains the parameters. Tests set is_alone if
-  // the number of ranks is odd, so there are tests with and without it.
+  // is_alone says that no other strategy trains the parameters; tests with an odd number of ranks set it.
   context.options.is_alone = group.size() % 2 == 1;
   if (context.options.is_alone) context.optimizer = optimizer.get();
   context.options.values = tested.values;
@@ -274,18 +262,15 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     }
     strategy->Update(*optimizer, graph.grad_scale);
   }
-  // When the strategy is destroyed, the parameters' own memory must hold the weights. If ranks keep only
-  // parts of the weights, CompleteValues must be called before the strategy is destroyed. For other
-  // strategies CompleteValues is optional: tests call it only if the number of ranks is odd, so they cover
-  // training with and without the call.
+  // Only strategies that shard the weights need this call; other strategies are tested with and without it.
   if (TraitsOf(tested.strategy).shards_values || group.size() % 2 == 1) strategy->CompleteValues();
   strategy.reset();
   return {ValuesOf(*model), ReadFrom(*model), grads};
 }
 
-// Trains the model that `graph` describes with the strategy that `tested` describes. There are devices.size()
-// ranks, and rank r uses devices[r]. Fails unless the weights and the last gradients of all ranks equal those
-// of SingleProcess bit for bit.
+// Trains the model of `graph` with the strategy `tested` on devices.size() ranks; rank r uses devices[r].
+// Fails unless the weights and the last gradients of every rank are equal to those of SingleProcess, without
+// a tolerance.
 inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const std::string& backend,
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());

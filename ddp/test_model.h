@@ -14,30 +14,23 @@
 #include "model/autograd.h"
 #include "model/tensor/tensor_ops.h"
 
-// Defines a model with exactly known gradients, for tests of strategies for gradient synchronisation. The
-// model's loss may use a parameter once, several times or not at all. For each use, Backward adds x + 15
-// floor(w / 16) to each element of the parameter's gradient. Here w is the value of the same element of the
-// parameter, and x is a number that DataAt computes from the rank, the step, the parameter and the element's
-// index. If the function Scaled has multiplied the loss by a factor, Backward adds factor * (x + 15 floor(w /
-// 16)). For elements with an even index, w is the parameter's value that forward reads; for elements with an
-// odd index, w is the value that backward reads. So if forward has read wrong weights, gradient elements with
-// even indices are wrong; if backward has read wrong weights, those with odd indices are wrong. Unless Scaled
-// has multiplied the loss, all gradient elements are multiples of 15, and their magnitudes are far below
-// 2^24. So f32 sums of gradients, and their means over 1, 2, 3, 4, 5, 6 or 8 ranks, have no rounding error.
-// Under gradient descent with a learning rate of 0.5, the weights w stay small, and so do the gradients.
+// A model for tests of strategies for gradient synchronisation, whose gradients are exactly known. The
+// model's loss may use each parameter once, several times or not at all. A use usually adds x + 15 floor(w /
+// 16) to each element of the parameter's gradient. Here w is the element of the parameter, and x is the
+// number that DataAt returns for the element. If the element's index is even, w is the value that forward
+// reads; if odd, the value that backward reads. Without Scaled, all gradients are small multiples of 15, so
+// f32 sums of them have no rounding error.
 namespace gradsync::ddp {
 
 class TestModel {
  public:
-  // The type of a function that tells Loss() which rows of a parameter the loss reads. Loss() calls the
-  // function with each index `use` into the list `uses`, an argument of Loss(). The function returns the row
-  // numbers of the parameter uses[use] that are read, or nullopt if all rows are read.
+  // A function that returns which rows of a parameter the loss reads; nullopt means all rows. The parameter
+  // is uses[use], where `uses` is an argument of Loss().
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
-  // Makes one parameter for each entry of `numels`, in forward order: a matrix with this number of rows and
-  // one column. If `shapes` is not empty, parameter i has the shape shapes[i] instead, which must have
-  // numels[i] elements. If `copy` is kBF16, all parameters except those with the indices `without_copy` also
-  // have a copy in bf16, which forward reads instead of the f32 value.
+  // Makes one parameter for each entry of `numels`, in forward order. Parameter i has the shape shapes[i] or,
+  // if `shapes` is empty, numels[i] rows and one column. If `copy` is kBF16, forward reads bf16 copies of all
+  // parameters except those with the indices `without_copy`.
   explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice(),
                      model::Parameter::Copy copy = model::Parameter::Copy::kNone,
                      const std::vector<size_t>& without_copy = {},
@@ -57,15 +50,14 @@ class TestModel {
   const std::vector<model::Parameter*>& params() const { return params_; }
   const model::DevicePtr& device() const { return device_; }
 
-  // One use of the parameter with the index `param` adds x + 15 floor(w / 16) to element i of its gradient,
-  // where w is element i of the parameter. DataAt returns x, which does not depend on w.
+  // Returns x, the part of element i of the gradient of parameter `param` that does not depend on the
+  // weights.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // Returns the number that Backward adds to element i of the gradient of parameter `param` for one use of
-  // this parameter. `weight` is the value of the parameter's element i that this use reads. If the function
-  // Scaled has multiplied the loss, Backward multiplies the number by Scaled's factor.
+  // Returns what one use of parameter `param` adds to element i of its gradient, before a multiplication by
+  // Scaled. The use reads `weight` as element i of the parameter.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
@@ -78,21 +70,21 @@ class TestModel {
     return floats.ToVector<float>();
   }
 
-  // Returns the indices of all parameters of this TestModel: 0, 1, ..., params().size() - 1.
+  // Returns the indices of all parameters: 0, 1, ..., params().size() - 1.
   std::vector<size_t> Once() const {
     std::vector<size_t> uses(params_.size());
     std::iota(uses.begin(), uses.end(), size_t{0});
     return uses;
   }
 
-  // Returns the loss of a graph that uses every parameter once, in forward order. If `visit` is given,
-  // Backward calls visit(i) just before it computes the gradient of parameter i.
+  // Returns a loss that uses every parameter once, in forward order. If `visit` is given, Backward calls
+  // visit(i) just before it computes the gradient of parameter i.
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
-  // Reads the parameters with the indices `uses`, in this order, and returns a loss for Backward. If rows(i)
-  // returns row numbers, the parameter uses[i] must have one column. For use i, Backward then adds zero to
-  // all rows of the parameter's gradient except rows(i), and passes rows(i) to OpGradient::Contribute.
+  // Returns a loss that uses the parameters with the indices `uses`, in this order. If rows(i) returns row
+  // numbers, use i adds zero to the gradient in all other rows. The parameter uses[i] must then have one
+  // column.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));
@@ -128,6 +120,7 @@ class TestModel {
     return loss;
   }
 
+  // Returns a loss whose gradients are `factor` times the gradients of `loss`.
   static model::Var Scaled(const model::Var& loss, double factor) {
     return model::Var::FromOp("scale", loss.value(), {loss}, [factor](model::OpGradient& op) {
       op.Contribute(0, [&](const model::Destination<model::Tensor>& grad) {

@@ -10,9 +10,9 @@ namespace gradsync::model {
 
 using ReferenceMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Returns a matrix with the left and right singular vectors of `u`, but with singular values nearer to 1. To
-// compute these, each singular value of `u` is divided by the Frobenius norm of `u`. The polynomial of Muon's
-// Newton-Schulz iteration is then applied to the quotient five times, each time to the previous result.
+// Returns a matrix with the singular vectors of `u`, but with new singular values. To compute them, the
+// singular values of `u` are divided by the Frobenius norm of `u`. The function f(x) = 3.4445 x - 4.7750 x^3
+// + 2.0315 x^5 is then applied to each quotient five times in a row.
 inline ReferenceMatrix Orthogonalized(const ReferenceMatrix& u) {
   const Eigen::JacobiSVD<ReferenceMatrix> svd(u, Eigen::ComputeThinU | Eigen::ComputeThinV);
   Eigen::VectorXd s = svd.singularValues() / (u.norm() + 1e-7);
@@ -27,8 +27,8 @@ struct MuonReference {
   double rate, decay;
   ReferenceMatrix mean = {};
 
-  // Returns the factor of the orthogonalized momentum in Muon's update of the parameter `value`: the learning
-  // rate times a number that depends on the shape of `value`.
+  // Returns the factor by which Next multiplies the orthogonalized momentum: 0.2 rate sqrt(max(rows,
+  // columns)).
   double SizeOf(const ReferenceMatrix& value) const {
     return rate * 0.2 * std::sqrt(static_cast<double>(std::max(value.rows(), value.cols())));
   }

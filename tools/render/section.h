@@ -8,36 +8,32 @@
 namespace gradsync::tools {
 
 struct Shown {
-  std::string text{};      // empty without a value
-  bool is_strong = false;  // true for text that Table::MarkLast has marked
-  Warnings warnings{};     // the warnings in `text`; those that all rows have are left out
+  std::string text{};      // empty if the cell has no value
+  bool is_strong = false;  // true if the text is printed in bold
+  Warnings warnings{};     // the warnings that `text` names
 };
 
-// A part of a table as people see it: some of its columns, with the texts of their cells in all rows.
+// A part of a table as users see it: some of the columns, with the texts of the cells in all rows.
 struct Section {
-  std::string title{};  // title; may be empty
+  std::string title{};  // may be empty
   std::vector<std::string> headers{};
-  std::vector<bool> is_text{};  // whether a column has text, by column
+  std::vector<bool> is_text{};  // for each column: true if it has texts
   std::vector<std::vector<Shown>> rows{};
 };
 
 bool IsShown(const Table& table, bool with_details);
 
-// Returns a section for each value of Column::section above 0, with the columns that have this value or 0. If
-// `with_details` is false, returns only the section with the smallest number. Leaves out columns with
-// Audience::kMachines (only CSV and JSON show them), columns whose value ConstantsOf returns because all rows
-// share it, and columns of numbers that are missing in all rows. Leaves out a column of warnings if each of
-// its warnings is in the text of ConstantsOf, or is shown by an asterisk behind a number in another column.
+// Divides the columns of `table` into sections. A column with Column::section 2 is in section 2, and a column
+// with 0 is in every section. Leaves out columns with Audience::kMachines, which only CSV and JSON show. If
+// `with_details` is false, returns only the first section.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
-// Returns the text that Markdown and LaTeX show above `table`: "batch_size 2, warnings one-launch". For each
-// column with Column::said_once in which all rows have the same value, the text has this value. If the table
-// has at least two rows, the text also has the warnings that all rows have.
+// Returns values and warnings that all rows of `table` have, as a text: "batch_size 2, warnings one-launch".
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);
-// Returns Markdown lines with the command and time of each run, and with its machine unless the previous run
-// was on the same machine. For more than six runs, returns one line with the number of runs.
+// Returns Markdown lines with the command, the time and the machine of each run. For more than six runs,
+// returns one line with the number of runs.
 std::vector<std::string> RunLines(const std::vector<RunText>& runs);
 
 }  // namespace gradsync::tools

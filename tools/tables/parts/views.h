@@ -8,14 +8,11 @@
 #include "tools/analysis/words.h"
 #include "tools/tables/parts/fields.h"
 
-// Functions that compute the values of a table's columns from a View, which is a row of results with its
-// setting.
+// Functions that compute the values of a table's columns from a row of results.
 namespace gradsync::tools {
 
-// A Row (the results of one variant) and its setting (all results with the same model, batch size and other
-// configuration), from which the cells of one line of a table are computed. If a table has several lines for
-// a Row, such as one for each phase of a step (forward, backward, ...), `part` is the number of the line,
-// from 0 for each Row.
+// A Row (the results of one variant, such as "core@gloo") and its setting: all results with the same model
+// and configuration. If a table has several lines for one Row, `part` is the number of the line, from 0.
 struct View {
   const NamedSetting& at;
   const Row& row;
@@ -24,12 +21,11 @@ struct View {
   const Measurement& measured() const { return *row.measured; }
   Comparison comparison() const { return at.setting->ComparisonOf(row); }
   Cost cost() const { return at.setting->CostOf(row); }
-  // Returns the name of the variant, such as "core@gloo"; if the table has several settings, the name of the
-  // setting comes first: "tiny b2 s64: core@gloo".
+  // Returns the variant's name, such as "core@gloo" or, if the table has several settings, "tiny b2 s64:
+  // core@gloo".
   std::string name() const { return Join(Brief(at.name), at.name.empty() ? "" : ": ", row.variant()); }
   const Row* base() const { return comparison().base; }
 
-  // Values of columns:
   std::string variant() const { return row.variant(); }
   std::string backend() const { return row.backend(); }
   std::string strategy() const { return row.strategy(); }
@@ -37,26 +33,20 @@ struct View {
   double step_s() const { return row.step_s; }
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
-  // Returns the result of the checks of gradients and weights as a text, such as "not checked". The text "no
-  // (1.2e-03)" means that gradients are wrong, with a relative error of 1.2e-03. The text "yes" means that
-  // gradients and weights are equal, within a tolerance, to those of a single process. For a strategy that by
-  // design does not average gradients exactly, "as its equation" means that gradients and weights are equal,
-  // within a tolerance, to those that the strategy's own equation gives.
+  // Returns the result of the checks of gradients and weights as a text, such as "yes", "not checked" or "no
+  // (1.2e-03)". The number is the relative error of wrong gradients.
   std::string equality() const;
-  // Returns the number of collectives in a step; NaN if their times were not measured, as for strategies of
-  // PyTorch and published figures.
+  // Returns the number of collectives in a step; NaN if unknown.
   double num_collectives() const;
-  // Returns the peak memory on the device in the variant's steps (for a strategy of PyTorch, in the steps of
-  // all variants), in bytes per parameter of the model; NaN if unknown.
+  // Returns the peak of the device memory in use, in bytes per parameter of the model; NaN if unknown.
   double peak_bytes_per_parameter() const;
 };
 
-// Each of the functions from Text to TimePercentile below returns a function that computes a column's value
-// from a View (a row of results with its setting). With Text and Number, the value is an entry of the
-// record's configuration, such as the batch size. With Fact and Million, the value is one of the record's
-// facts, such as the number of parameters (in millions with Million). With the other functions, the value is
-// a statistic, such as the mean, of a measured time, in seconds. If the record lacks the value, a function
-// returned by Text gives an empty text; a function returned by Number, Fact or another one gives NaN.
+// Each function from Text to TimePercentile returns a function that computes a column's value from a View.
+// Text and Number take the value from the record's configuration, for example the batch size. Fact and
+// Million take the value from the record's facts, for example the number of parameters. The other functions
+// compute a statistic of measured times, in seconds. A missing value is NaN; for Text, a missing value is an
+// empty text.
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
@@ -87,15 +77,12 @@ inline Field<View> ConfigField(bench::ConfigName name, int section = 0) {
 }
 
 // Returns columns that tell how each row was measured: device, dtype, world_size, threads_per_rank,
-// comm_threads, steps, launches and run (the run id of the first launch). If all rows share the value of such
-// a column, it is printed once, above the table.
+// comm_threads, steps, launches and run (the run id).
 std::vector<Field<View>> RunFields(int section = 0);
 
-// Returns those of `settings` in which training was measured, and leaves out measurements of single
-// collectives.
+// Returns those of `settings` in which training was measured, and not single collectives.
 Settings SelectTraining(const Settings& settings);
-// The training results of all launches (starts of the program) of one run: a Setting for each model, batch
-// size and so on. All figures that others published (Measurement::is_published) together count as one run.
+// The training results of one run of a benchmark: a Setting for each model, batch size and so on.
 struct Run {
   std::string name{};   // empty if there is only one run
   Settings settings{};  // with names that are unique within the run
