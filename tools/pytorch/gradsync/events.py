@@ -282,8 +282,8 @@ def _replace_names() -> None:
 
 
 def listen(listener: Listener) -> None:
-    """Registers a Listener, which gets each event after the Listeners that were registered earlier.
-    """
+    """Registers a Listener, which gets each event after the Listeners that were registered
+    earlier."""
     if not listeners:
         _replace_names()
     listeners.append(listener)

@@ -60,8 +60,8 @@ class LossFactor:
     is_whole: bool = False
 
     def is_any(self, factor: float) -> bool:
-        """Returns whether the backward passes multiply the mean loss by `factor`, up to rounding.
-        """
+        """Returns whether the backward passes multiply the mean loss by `factor`, up to
+        rounding."""
         return any(
             known is not None and abs(known / factor - 1) <= self.rounding
             for known in (self.of_means, self.of_tokens)

@@ -144,8 +144,8 @@ def is_header(line: str) -> bool:
 
 
 def _columns_of(line: str) -> Sequence[str]:
-    """Returns the names of the columns if `line` is the header of a table of nccl-tests, else ().
-    """
+    """Returns the names of the columns if `line` is the header of a table of nccl-tests, else
+    ()."""
     begin = HEADER.search(line)
     if not begin or not RATES.search(line, begin.end()):
         return ()

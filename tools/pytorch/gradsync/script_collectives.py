@@ -137,8 +137,8 @@ class ScriptCollectives:
 
 
 def _is_called_by_torch() -> bool:
-    """Returns whether a function of PyTorch, not the script, has called the collective that begins.
-    """
+    """Returns whether a function of PyTorch, not the script, has called the collective that
+    begins."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_OWN) and frame.f_back:
         frame = frame.f_back
