@@ -1,6 +1,5 @@
 """Ends child processes of a recorded script before they make a process group or an optimizer. The
-recorder can record only the processes that torchrun starts. A child that is no fork is ended only
-if it imports PyTorch before its target function runs."""
+recorder can record only the processes that torchrun starts."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ class Children:
         self._sender: Connection | None = None  # by which children tell; made for the first one
 
     def watch(self, patches: Patches) -> None:
-        """Watches the children that this process starts, until `patches` are undone. A child
-        usually ends when it is about to make a process group or an optimizer."""
+        """Begins to watch the children that this process starts, until `patches` are undone."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 
@@ -47,8 +45,8 @@ class Children:
             delattr(process, _GUARD)
 
     def refuse_in_child(self) -> None:
-        """Ends this process with an error if it was forked from the process that runs the script.
-        Called before this process makes a process group or an optimizer."""
+        """Ends this process with an error if it was forked from the process that runs the
+        script."""
         if os.getpid() != self._parent:
             tell_parent(self._sender)
 
@@ -65,8 +63,7 @@ class _Guard:
 
 def arm(sender: Connection) -> None:
     """Makes this child process end when it is about to make a process group or an optimizer. Does
-    nothing if the process has not imported PyTorch yet. `sender`: the pipe by which the child sends
-    its error to the parent."""
+    nothing if the process has not imported PyTorch yet."""
     if "torch" in sys.modules:
         watch_training(Patches(), lambda: tell_parent(sender))
 
@@ -87,9 +84,8 @@ def watch_training(patches: Patches, refuse: Callable[[], None]) -> None:
 
 
 def tell_parent(sender: Connection | None) -> NoReturn:
-    """Ends this child process with exit status 1. With a `sender`, sends the text of the error to
-    the parent, which prints the text and ends with exit status 1. Without a `sender`, the child
-    prints the text to stderr."""
+    """Sends the text of an error to the parent by `sender`, or prints the text if `sender` is None.
+    Ends this child process with exit status 1."""
     from gradsync.events import place
 
     text = (
@@ -103,9 +99,8 @@ def tell_parent(sender: Connection | None) -> NoReturn:
 
 
 def _end_when_told(receiver: Connection) -> None:
-    """Waits until a child sends the text of its error by the pipe `receiver`. After that,
-    terminates all children that multiprocessing has started, prints the text, and ends this
-    process."""
+    """Waits for the text of a child's error, terminates all children of multiprocessing, prints the
+    text, and ends this process."""
     text = receiver.recv()
     for child in multiprocessing.active_children():
         child.terminate()

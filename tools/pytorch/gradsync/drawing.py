@@ -1,6 +1,5 @@
-"""Draws the random numbers from which the 95 % intervals of predicted times are computed. All seeds
-are fixed, so every run of gradsync draws the same numbers. Only Random.random() is used, because
-other functions of Random may change between releases of Python."""
+"""Draws the random numbers for the 95 % intervals of predicted times, the same in every run. Only
+Random.random() is used, because other functions of Random may change between releases of Python."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ class Deviations:
 @cache
 def deviations() -> list[Deviations]:
     """Returns one Deviations for each of the 1000 repetitions of the bootstrap. Every call returns
-    the same list, so all predictions have the same errors."""
+    the same list."""
     random, normal = Random(ERROR_SEED), NormalDist()
 
     def draw() -> float:
@@ -42,17 +41,16 @@ def deviations() -> list[Deviations]:
 
 @cache
 def row_deviations(sent: str) -> list[float]:
-    """Returns 1000 random numbers from the standard normal distribution, one for each repetition of
-    the bootstrap. Each number is an error of the simulated cost of synchronisation in a step.
-    `sent`: a text that lists the sizes and kinds of the step's collectives. Calls with the same
-    `sent` return the same numbers."""
+    """Returns 1000 numbers from the standard normal distribution: errors of the simulated cost of
+    synchronisation in a step. `sent`: a text that lists the sizes and kinds of the step's
+    collectives."""
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
 
 
 @cache
 def resamples(count: int) -> list[list[int]]:
-    """Returns, for each of the 1000 repetitions of the bootstrap, `count` indices into a list of
-    `count` values. The indices are drawn with replacement."""
+    """Returns 1000 lists of `count` random indices from 0 to `count` - 1, drawn with
+    replacement."""
     random = Random(RESAMPLING_SEED)
     return [[int(count * random.random()) for _ in range(count)] for _ in range(REPLICATES)]

@@ -1,6 +1,5 @@
 """Calls methods of Listeners when the script calls a model, backward() or an optimizer's step().
-Functions of PyTorch are replaced while at least one Listener is registered by listen(). No model or
-optimizer object of the script is changed."""
+Functions of PyTorch are replaced while at least one Listener is registered by listen()."""
 
 from __future__ import annotations
 
@@ -51,9 +50,7 @@ class Listener:
     def on_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Called after on_forward() for a call of a module of a class given to watch_calls(). Not
-        called while another module of the class is running. `args` and `kwargs`: the arguments of
-        the module's call."""
+        """Called after on_forward() for a call of a module of a class given to watch_calls()."""
 
     def on_called(self, module: torch.nn.Module) -> None:
         """Called after on_call(), when the module has returned or has raised an exception."""
@@ -65,9 +62,8 @@ class Listener:
         return True
 
     def on_losses(self, tensors: Any, gradients: Any = None) -> None:
-        """Called when the script calls torch.autograd.backward() or Tensor.backward(). `tensors`
-        and `gradients`: the first two arguments of torch.autograd.backward(). Not called for a
-        backward pass that runs within another one, such as that of a checkpoint."""
+        """Called when the script calls torch.autograd.backward() or Tensor.backward(). Not called
+        for a backward pass that runs within another one, such as that of a checkpoint."""
 
     def on_backward(self) -> None:
         """Called after on_losses(), when a backward pass begins that does not run within another
@@ -103,8 +99,7 @@ def script_lines(error: BaseException | None = None) -> list[str]:
 
 
 def script_calls() -> str:
-    """Returns a text that identifies the current call stack, without frames in libraries. Two calls
-    in one line of the script have different texts."""
+    """Returns a text that identifies the current call stack, without frames in libraries."""
     frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(1)) if _is_scripts(frame)]
     return " ".join(
         f"{one.f_code.co_filename}:{one.f_lineno}@{one.f_lasti}" for one in frames[::-1]
@@ -121,9 +116,9 @@ def _is_scripts(frame: FrameType) -> bool:
 
 
 def place(error: BaseException | None = None, otherwise: str = "") -> str:
-    """Returns FILE:LINE of the innermost line of the current call stack that is not in a library.
-    With `error`, searches the traceback of `error` instead. If all lines are in libraries, returns
-    `otherwise` or, by default, the script's name."""
+    """Returns FILE:LINE of the innermost line of the current call stack, or of the traceback of
+    `error`, outside of libraries. If all lines are in libraries, returns `otherwise` or, by
+    default, the script's name."""
     lines = script_lines(error)
     return lines[0] if lines else otherwise or sys.argv[0]
 
@@ -141,9 +136,9 @@ def _tell_forward(model: torch.nn.Module) -> None:
 
 
 def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
-    """From now on, calls of modules of the class `kind` are reported to all registered Listeners. A
-    call is not reported if another module of the class is running. Calls in code that torch.compile
-    has compiled are not reported. The reports end when `patches` are undone."""
+    """Reports calls of modules of the class `kind` to all registered Listeners, until `patches` are
+    undone. Calls while another module of the class is running are left out, and calls in code that
+    torch.compile has compiled."""
     inside = False
 
     def told_call(
@@ -168,8 +163,7 @@ def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
 
 class _Backward:
     """Tells Listeners when a backward pass begins, and when it ends without an exception. Backward
-    passes within another one, such as that of a checkpoint, are not reported. `depth`: the number
-    of backward passes that are running, each within the previous one."""
+    passes within another one, such as that of a checkpoint, are not reported."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -195,9 +189,8 @@ class _Backward:
 
 
 class _StepHook:
-    """A hook that PyTorch calls before or after each step() of any optimizer. `register`: the
-    function that registers the hook with PyTorch. `tell`: the function that the hook calls to tell
-    the Listeners. After remove(), the hook may stay registered, but it does nothing."""
+    """A hook that PyTorch calls before or after each step() of any optimizer. After remove(), the
+    hook may stay registered, but it does nothing."""
 
     def __init__(self, register: Callable[[StepHook], RemovableHandle], tell: StepHook) -> None:
         self._tell = tell
@@ -290,8 +283,7 @@ def listen(listener: Listener) -> None:
 
 
 def stop_listening(listener: Listener) -> None:
-    """Removes a Listener, which gets no further events. Does nothing if the Listener is not
-    registered."""
+    """Removes a Listener, which gets no further events."""
     if listener not in listeners:
         return
     listeners.remove(listener)
@@ -300,8 +292,8 @@ def stop_listening(listener: Listener) -> None:
 
 
 def in_backward() -> bool:
-    """Returns whether torch.autograd.backward() is running. Ignores a backward() that began while
-    no Listener was registered."""
+    """Returns whether a torch.autograd.backward() is running that began while any Listener was
+    registered."""
     return _backward.depth > 0
 
 

@@ -14,17 +14,14 @@ ROUNDINGS_OF_A_LOSS = 8  # to its dtype, that may stand between a loss and what 
 
 @dataclasses.dataclass(frozen=True)
 class PassLoss:
-    """The loss whose derivative one backward pass computes.
-
-    `factor`: the derivative of the tensor given to backward() with respect to `mean`, divided by a
-    GradScaler's scale. `tokens`: the number of terms, such as tokens, of which the loss is the mean
-    or the sum. `mean`: the mean of these terms. `eps`: the machine epsilon of the loss's dtype.
-    `calls`: a text that identifies the script's call stack at the begin of the pass. `is_reduced`:
-    whether the script reduced the loss over ranks by a collective before backward(). `is_alone`:
-    False if this loss was chosen from several losses of the pass as the one with the largest
-    factor. `is_whole`: whether the tensor given to backward(), without a GradScaler's scale, is
-    `factor` times `mean`. If not, the tensor usually has another term, such as a penalty.
-    """
+    """The loss whose derivative one backward pass computes. `factor`: the derivative of the tensor
+    given to backward() with respect to `mean`, divided by a GradScaler's scale. `tokens`: the
+    number of terms, such as tokens, of which the loss is the mean or the sum. `mean`: the mean of
+    these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text that identifies the
+    script's call stack at the begin of the pass. `is_reduced`: whether the script reduced the loss
+    over ranks by a collective before backward(). `is_alone`: False if this loss was chosen from
+    several losses of the pass as the one with the largest factor. `is_whole`: whether the tensor
+    given to backward(), without a GradScaler's scale, is `factor` times `mean`."""
 
     factor: float
     tokens: int
@@ -39,17 +36,14 @@ class PassLoss:
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
     """The factor by which the backward passes of a step multiply the mean loss; 1 is right.
-
     `of_means`: this factor if the mean loss is the mean of the mean losses of all passes.
-    `of_tokens`: this factor if the mean loss is the mean over the tokens of all passes. Both are
-    None if the loss of a pass is unknown. `of_means` or `of_tokens` is None if its value differs
-    between passes or is 0. `rounding`: the largest relative error of both factors by rounding.
-    `is_repeated`: whether all passes of a rank began with the same call stack of the script, as in
-    a loop. `is_reduced`: whether the script reduced the loss of every pass over ranks by a
-    collective. `is_alone`: False if in any pass one of several losses had to be chosen. `is_whole`:
-    whether every pass called backward() on a multiple of one loss, without another term such as a
-    penalty.
-    """
+    `of_tokens`: this factor if the mean loss is the mean over the tokens of all passes. Either
+    factor is None if it differs between passes, is 0 or is unknown. `rounding`: the largest
+    relative error of both factors by rounding. `is_repeated`: whether all passes of a rank began
+    with the same call stack of the script, as in a loop. `is_reduced`: whether the script reduced
+    the loss of every pass over ranks by a collective. `is_alone`: False if a pass had several
+    losses, from which one was chosen. `is_whole`: whether every pass called backward() on a
+    multiple of one loss, without another term such as a penalty."""
 
     of_means: float | None = None
     of_tokens: float | None = None
@@ -68,29 +62,27 @@ class LossFactor:
         )
 
     def makes_up_for(self, factor: float | None, passes: int, is_divided_by_all: bool) -> bool:
-        """Returns whether the script multiplies the mean loss by 1 / `factor`. This corrects
-        gradients that are `factor` times the mean over ranks. `passes`: the number of backward
-        passes in the step. `is_divided_by_all`: whether the script divides each loss by a number
-        that it has summed over ranks. The result is usually False if a penalty or another term is
-        added to the loss."""
+        """Returns whether the script multiplies the mean loss by 1 / `factor`, so that gradients of
+        `factor` times the mean are right. `is_divided_by_all`: whether the script divides each loss
+        by a number that it has summed over ranks. The result is usually False if a penalty or
+        another term is added to the loss."""
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
     def shown(self, factor: float | None = None) -> float:
-        """Returns the factor of the mean loss that the command `check` prints. The result is
-        `of_means` or, if that is None, `of_tokens`. If both are known and `factor` is given,
-        returns the one that is nearer to 1 / `factor`. If both are None, returns 1."""
+        """Returns the factor of the mean loss that the command `check` prints: `of_means` or, if it
+        is None, `of_tokens` or 1. If both fields are known and `factor` is given, returns the field
+        that is nearer to 1 / `factor`."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))
         return known[0] if known else 1.0
 
     def mistake(self, world_size: int, passes: int, is_divided_by_all: bool) -> str:
-        """Returns the name of the mistake in the script by which the factor of the mean loss is not
-        1. Returns "" if the factor is 1 or unknown, or if no known mistake explains the factor.
-        `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
-        divides each loss by a number that it has summed over ranks."""
+        """Returns the name of the script's mistake that makes the factor of the mean loss differ
+        from 1. Returns "" if the factor is 1 or unknown, or if no known mistake explains the
+        factor."""
         if (self.of_means is None and self.of_tokens is None) or self.is_any(1):
             return ""
         suspects: list[float] = []
@@ -137,8 +129,8 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
 
 
 def _common(factors: Iterable[float], rounding: float) -> float | None:
-    """Returns the first of `factors` if all others equal it up to the relative error `rounding`,
-    else None. Returns None if the first of `factors` is 0."""
+    """Returns the first of `factors` if it is not 0 and all others equal it up to `rounding`; else
+    None."""
     first, *others = factors
     if not first or any(not abs(other / first - 1) <= rounding for other in others):
         return None

@@ -28,13 +28,11 @@ PRINTING_S = 60.0  # that the rank that speaks has to print what it has found
 @dataclasses.dataclass(frozen=True)
 class Progress:
     """What a rank has done since it last waited for all ranks before an optimizer's step().
-
-    `meetings`: the number of these waits since the script began. `calls`: the number of forward
-    passes begun since the last wait. `passes`: the number of backward passes begun since the last
-    wait. `skipped`: the number of calls of step() that a GradScaler has skipped since the last
-    wait. `place`: FILE:LINE of the latest forward pass, backward pass or skipped step(). `ended`: a
-    text about how the script has ended; empty while the script runs.
-    """
+    `meetings`: the number of these waits since the script began. `calls` and `passes`: the numbers
+    of forward and of backward passes begun since the last wait. `skipped`: the number of calls of
+    step() that a GradScaler has skipped since the last wait. `place`: FILE:LINE of the latest
+    forward pass, backward pass or skipped step(). `ended`: a text about how the script has ended;
+    empty while the script runs."""
 
     meetings: int = 0
     calls: int = 0
@@ -67,9 +65,8 @@ class Absence:
 
 
 class _Stalls:
-    """Measures for how long other ranks have made no progress while this rank waits for them.
-    Progress is a new forward or backward pass, a skipped step() of an optimizer, or the script's
-    end."""
+    """Measures for how many seconds another rank's Progress has not changed while this rank
+    waits."""
 
     def __init__(self) -> None:
         self._since: dict[int, tuple[Progress, float]] = {}
@@ -85,8 +82,7 @@ class _Stalls:
 
 @contextlib.contextmanager
 def _refusing_lost_store() -> Iterator[None]:
-    """Turns a RuntimeError of the process group's store into Refused. Usually the process that
-    holds the store has ended."""
+    """Turns a RuntimeError of the process group's key-value store into Refused."""
     try:
         yield
     except RuntimeError as error:
@@ -96,8 +92,8 @@ def _refusing_lost_store() -> Iterator[None]:
 
 class Meetings:
     """Makes this rank wait for all other ranks before each optimizer's step() that `check`
-    compares. If the script has no process group of several ranks, this rank does not wait. All
-    methods raise Refused if the store of the process group cannot be reached."""
+    compares. All methods raise Refused if the key-value store of the script's process group cannot
+    be reached."""
 
     def __init__(self) -> None:
         self._own = Progress()
@@ -109,14 +105,14 @@ class Meetings:
         self._size = 1
 
     def begin_call(self, place: str) -> None:
-        """Called when a forward pass of the script begins with gradients enabled. `place`:
-        FILE:LINE of the call."""
+        """Called when a forward pass of the script begins at `place` (FILE:LINE) with gradients
+        enabled."""
         self._begin()
         self._say(calls=self._own.calls + 1, place=place)
 
     def begin_pass(self, place: str) -> None:
-        """Called when a backward pass of the script begins that does not run within another one.
-        `place`: FILE:LINE of the call of backward()."""
+        """Called when a backward pass of the script begins at `place` (FILE:LINE), outside of any
+        other backward pass."""
         self._begin()
         self._say(passes=self._own.passes + 1, place=place)
 
@@ -125,8 +121,7 @@ class Meetings:
             self._began_s = time.monotonic()
 
     def skip(self, place: str) -> None:
-        """Called when a GradScaler skips an optimizer's step(). `place`: FILE:LINE of the skipped
-        call."""
+        """Called when a GradScaler skips an optimizer's step() at `place` (FILE:LINE)."""
         self._say(skipped=self._own.skipped + 1, place=place)
 
     def end(self, how: str) -> None:
@@ -176,7 +171,7 @@ class Meetings:
     ) -> Absence | None:
         """Waits until missing() returns no ranks, and returns None. Returns an Absence if why()
         says why a rank will not come. Returns an Absence if a rank has ended the check, or after
-        the timeout of the process group. The Absence names the lowest of several absent ranks."""
+        the timeout of the process group."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
@@ -216,8 +211,8 @@ class Meetings:
         return self._why_stalled(rank, other, stalls)
 
     def _who_skipped(self) -> Absence | None:
-        """Returns an Absence for the rank whose GradScaler has skipped most calls of step().
-        Returns None if all ranks have skipped equally many."""
+        """Returns an Absence for the rank whose GradScaler has skipped most calls of step(); None
+        if all ranks skipped equally many."""
         keys = [self._place_of(rank) for rank in range(self._size)]
         skipped = [self._get(key) for key in keys]
         if min(skipped) == max(skipped):
@@ -240,7 +235,7 @@ class Meetings:
         """Returns why waiting for rank `rank` is useless, or None if the rank may still come.
         Waiting is useless if the rank has begun more forward or backward passes than this rank and
         stands still. A rank stands still if it makes no progress for 2 seconds plus the time of
-        this rank's step. `other`: the progress of rank `rank`."""
+        this rank's step."""
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes
         if other.meetings < own.meetings or not has_more:
@@ -252,8 +247,8 @@ class Meetings:
     # The store
 
     def _join(self) -> bool:
-        """Connects to the store of the script's process group, and returns True. Returns False if
-        the script has no process group of several ranks."""
+        """Connects to the store of the script's process group. Returns whether the script has a
+        process group of several ranks."""
         if self._store is None and dist.is_initialized() and dist.get_world_size() > 1:
             store = default_store()
             self._store = store_within(store, PREFIX)
@@ -289,8 +284,8 @@ class Meetings:
 
 
 def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
-    """Waits until is_so() returns True, but for at most about `seconds` seconds. Returns whether
-    is_so() has returned True."""
+    """Waits for at most about `seconds` seconds until is_so() returns True, and returns whether
+    is_so() did."""
     for waited_s in _looks():
         if is_so():
             return True
@@ -300,9 +295,8 @@ def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
 
 
 def _looks() -> Iterator[float]:
-    """Yields, without end, the number of seconds that this function has slept so far. Between two
-    values it sleeps for 1 ms at first, and later for up to 0.1 s. Time in which the whole process
-    was stopped is not counted."""
+    """Yields, without end, the seconds slept so far, and sleeps for at most 0.1 s between two
+    values. Time in which the whole process was stopped is not counted."""
     pause_s = 0.001
     waited_s = 0.0
     while True:

@@ -35,13 +35,11 @@ class Explanation:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """How a gradient that this rank's optimizer gets differs from the mean over ranks.
-
-    `factor`: the gradient divided by the mean; None if the gradient is no multiple of the mean.
-    `tolerance`: the largest relative error of `factor` by rounding. `mask`: a hash of the positions
-    of the gradient's zeros; empty if any other element differs from the mean. `kept`: the number of
-    the gradient's elements that are not 0. `elements`: the number of all its elements.
-    """
+    """How a gradient that this rank's optimizer gets differs from the mean over ranks. `factor`:
+    the gradient divided by the mean; None if the gradient is no multiple of the mean. `tolerance`:
+    the largest relative error of `factor` by rounding. `mask`: a hash of the positions of the
+    gradient's zeros; empty if any other element differs from the mean. `kept`: the number of the
+    gradient's elements that are not 0. `elements`: the number of all its elements."""
 
     factor: float | None
     tolerance: float
@@ -83,12 +81,10 @@ def say_of_changes(
 ) -> str:
     """Usually returns a text if all ranks have masked or clipped their gradients alike, else "".
     Masked gradients are 0 at the same positions on all ranks. Clipped gradients are the mean times
-    one factor between 0 and 1 that no known mistake explains.
-
-    `changes`: for each rank, one Change for each gradient that differs from the mean over ranks.
-    `are_all`: whether all other compared gradients have a mean of 0. `has_others`: whether some
-    gradients have no Change because they were compared before clipping.
-    """
+    one factor between 0 and 1 that no known mistake explains. `changes`: for each rank, one Change
+    for each gradient that differs from the mean over ranks. `are_all`: whether all other compared
+    gradients have a mean of 0. `has_others`: whether some gradients have no Change because they
+    were compared before clipping."""
     first, *others = changes
     if all(change.mask for change in first) and all(
         [change.mask for change in rank] == [change.mask for change in first] for rank in others
@@ -105,9 +101,8 @@ def say_of_changes(
 
 
 def _common_factor(changes: Sequence[Change]) -> _Factor | None:
-    """Returns the factor by which every gradient in `changes` differs from the mean; None if there
-    is no common factor. Among factors that differ only by rounding, returns the one with the
-    smallest tolerance."""
+    """Returns the factor by which every gradient in `changes` is a multiple of the mean; None if
+    the factors differ by more than rounding."""
     factors = [_Factor(one.factor, one.tolerance) for one in changes if one.factor is not None]
     if not factors or len(factors) < len(changes):
         return None
@@ -120,12 +115,9 @@ def explain(
     one: Comparison, rank: int, pass_means: Sequence[torch.Tensor], passes: int, ranks: Ranks
 ) -> Explanation:
     """Explains why the gradient that the optimizer of rank `rank` gets is not the mean of all
-    ranks' gradients. All ranks must call explain(), because it runs all-reduces.
-
-    `one`: the comparison of this rank's gradient with the mean. `pass_means`: for each backward
-    pass, the mean over ranks of the gradient that the pass computed; empty if unknown. `passes`:
-    the number of backward passes in the step.
-    """
+    ranks' gradients. All ranks must call explain(), because it runs all-reduces. `pass_means`: for
+    each backward pass, the mean over ranks of the gradient that the pass computed; empty if
+    unknown."""
     handed = ranks.total(one.handed * (ranks.rank == rank))
     rounding = float(one.bound.norm())
     norm = one.mean.norm().clamp(min=SMALLEST_NORM)
@@ -144,9 +136,8 @@ def explain(
 
 
 def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str:
-    """Returns a text if `handed` looks like a mean of gradients that each rank had clipped on its
-    own, else "". `handed`: the optimizer's gradient, of which the first 4096 elements are compared.
-    """
+    """Returns a text if `handed`, the optimizer's gradient, looks like the mean of gradients that
+    each rank had clipped on its own."""
     part = handed.flatten()[:MOST_EXCHANGED, None]
     own = one.own.flatten()[: len(part)]
     by_rank = torch.stack([own * (rank == ranks.rank) for rank in range(ranks.size)])
@@ -167,9 +158,9 @@ def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str
 def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
-    """Returns a text if `handed` is close to the sum of the polar factors of `pass_means`, else "".
-    `handed`: the gradient that the optimizer gets. Close means a cosine similarity above 0.95, and
-    above that with the polar factor of `mean`."""
+    """Returns a text if `handed`, the optimizer's gradient, is close to the sum of the polar
+    factors of `pass_means`. Close means a cosine similarity above 0.95, and above that with the
+    polar factor of `mean`."""
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""
     of_sum = torch.cosine_similarity(handed.flatten(), _polar_factor(mean).flatten(), 0)
@@ -181,7 +172,6 @@ def _muon_by_pass(
 
 
 def _polar_factor(matrix: torch.Tensor) -> torch.Tensor:
-    """Returns the polar factor of `matrix`: the nearest matrix with orthonormal rows or columns.
-    Dimensions after the first are flattened into columns."""
+    """Returns the polar factor of `matrix`: the nearest matrix with orthonormal rows or columns."""
     u, _, v = torch.linalg.svd(matrix.flatten(1), full_matrices=False)
     return torch.matmul(u, v)

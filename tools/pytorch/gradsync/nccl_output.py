@@ -33,8 +33,8 @@ CONCLUDED = "concluded"  # of a program: a line at its end
 
 
 class OutputReader:
-    """Reads printed lines of nccl-tests or rccl-tests. `runs`: a Run for each program whose lines
-    were read, in the order of the lines."""
+    """Reads lines printed by programs of nccl-tests or rccl-tests, and adds a Run to `runs` for
+    each program."""
 
     def __init__(self) -> None:
         self.runs = [Run()]
@@ -45,8 +45,8 @@ class OutputReader:
         return self.runs[-1]
 
     def read(self, line: str) -> None:
-        """Reads the next line of the output. Raises Refused if the line is the header of a table
-        without a column of data types, times or bandwidths."""
+        """Reads one line. Raises Refused if the line is the header of a table without a column of
+        data types, times or bandwidths."""
         if self._begins_next(line):
             self.runs.append(Run())
         readers = (
@@ -62,9 +62,7 @@ class OutputReader:
         any(reader(line) for reader in readers)  # until one has read it
 
     def _begins_next(self, line: str) -> bool:
-        """Returns whether `line` is the first line that another program has printed. The line must
-        come after rows of measurements. The line must be a table's header, or name a rank, a
-        program or a program's options."""
+        """Returns whether `line` is the first line that another program has printed."""
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False
         return is_header(line) or any(pattern.search(line) for pattern in (RANK, PROGRAM, BEGIN))
@@ -116,8 +114,8 @@ class OutputReader:
         return True
 
     def _order(self, line: str) -> bool:
-        """Returns whether this line has the titles out-of-place and in-place. Stores in the current
-        Run whether the title in-place comes last."""
+        """Stores in the current Run whether `line` has the title in-place after the title
+        out-of-place."""
         if "out-of-place" not in line or "in-place" not in line:
             return False
         self._run.is_in_place_last = line.index("in-place") > line.index("out-of-place")
@@ -154,8 +152,8 @@ def _columns_of(line: str) -> Sequence[str]:
 
 def program_of(line: str) -> str | None:
     """Returns the name of a collective, such as all_reduce, if the line names its program, such as
-    all_reduce_perf. Of several names, returns the last that is in PROGRAMS, or else the last one.
-    Returns None if the line names no program."""
+    all_reduce_perf; else None. Of several names, returns the last that is in PROGRAMS, or else the
+    last one."""
     names: list[str] = PROGRAM.findall(line)
     known = [name for name in names if name in PROGRAMS]
     return known[-1] if known else names[-1] if names else None

@@ -1,7 +1,7 @@
 """Keeps and checks the rows of measurements that one program of nccl-tests or rccl-tests has
 printed. A row is rejected if its size is not its time times its algorithm bandwidth, within
-rounding. A row is rejected if its bus bandwidth is wrong for the collective and the number of
-ranks. The right bus bandwidth is defined in doc/PERFORMANCE.md of nccl-tests."""
+rounding. A row is rejected if its bus bandwidth differs from the formula in doc/PERFORMANCE.md of
+nccl-tests."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MOST_RANKS = 16384
 
 @dataclass(frozen=True)
 class Units:
-    """The printed units of a row's time and bandwidths. `time`: "us", "ms" or "s". `rate`: a key of
-    BYTES, such as "MB/s"; any other text counts as GB/s."""
+    """The printed units of a row's time ("us", "ms" or "s") and bandwidths (such as "MB/s"). A
+    `rate` that is no key of BYTES counts as GB/s."""
 
     time: str
     rate: str
@@ -56,8 +56,7 @@ class PrintedRow:
 @dataclass(frozen=True)
 class Row:
     """The numbers of one printed row, a measurement of a collective on `size_bytes` bytes. `algbw`
-    and `busbw`: the algorithm bandwidth and the bus bandwidth in bytes per second. Each Interval
-    has the smallest and the largest number that may have been rounded to the printed digits."""
+    and `busbw`: the algorithm bandwidth and the bus bandwidth in bytes per second."""
 
     size_bytes: int
     time_s: Interval
@@ -66,8 +65,8 @@ class Row:
     is_wrong: bool
 
     def bus_factors(self) -> Interval:
-        """Returns the smallest and the largest possible bus bandwidth divided by the algorithm
-        bandwidth. `algbw` must not contain 0."""
+        """Returns the bus bandwidth divided by the algorithm bandwidth, with the error by
+        rounding."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
     def has_bus_factor(self, factor: float) -> bool:
@@ -79,9 +78,8 @@ class Row:
 
 @dataclass(frozen=True)
 class RankPlace:
-    """Where one rank runs. `group`: the printed number of the group of ranks that run collectives
-    together. `host`: the name of the rank's host. A field is None if the program does not print it.
-    """
+    """The printed host and group of a rank; None for a field that is not printed. The ranks of one
+    group run collectives together."""
 
     group: str | None
     host: str | None
@@ -89,9 +87,8 @@ class RankPlace:
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """The results of one program after its rows were checked. `ranks`: the number of ranks of each
-    collective. `costs`: the size and the time of each measured collective. `says`: lines for the
-    user, such as the number of rejected rows."""
+    """The results of one program after its rows were checked. `costs`: the size and the time of
+    each measured collective. `says`: lines for the user, such as the number of rejected rows."""
 
     ranks: int
     costs: list[Cost]
@@ -100,8 +97,7 @@ class CheckedRun:
 
 def halves_of(columns: Sequence[str]) -> list[slice]:
     """Returns a slice of `columns` for each time that is followed by both bandwidths. A table
-    usually has two of these slices: one measured out of place and one in place. In place means that
-    input and output of the collective are one buffer."""
+    usually has two of these slices: one measured out of place and one in place."""
     begins = [place for place, name in enumerate(columns) if name == "time"]
     ends = [*begins[1:], len(columns)]  # one more than begins, if there are none
     halves = [slice(begin, end) for begin, end in zip(begins, ends, strict=False)]
@@ -109,23 +105,20 @@ def halves_of(columns: Sequence[str]) -> list[slice]:
 
 
 def is_wrong(text: str) -> bool:
-    """Returns whether the printed count of wrong elements is above 0. Returns False for N/A, which
-    means that the results were not checked."""
+    """Returns whether the printed count of wrong elements is above 0; False for N/A."""
     count = interval_of(text)
     return count is not None and count.low > 0
 
 
 @dataclass
 class Run:
-    """What one program of nccl-tests or rccl-tests has printed about one collective.
-
-    `program`: the printed name of the collective, such as all_reduce; None if no name is printed.
-    `places`: for each listed rank, its host and its group. `is_elided`: whether only a part of the
-    list of ranks is printed. `failed`: whether the program says that its own check of results
-    failed. `is_in_place_last`: whether the last time in a row was measured in place (with one
-    buffer for input and output). `units`: the printed units of times and bandwidths; None if no
-    units are printed. `unread`: the number of rows without a readable time and bandwidths.
-    """
+    """What one program of nccl-tests or rccl-tests has printed about one collective. `program`: the
+    printed name of the collective, such as all_reduce; None if no name is printed. `places`: for
+    each listed rank, its host and its group. `is_elided`: whether only a part of the list of ranks
+    is printed. `failed`: whether the program says that its own check of results failed.
+    `is_in_place_last`: whether the last time in a row was measured in place (with one buffer for
+    input and output). `units`: the printed units of times and bandwidths; None if no units are
+    printed. `unread`: the number of rows without a readable time and bandwidths."""
 
     program: str | None = None
     places: dict[int, RankPlace] = field(default_factory=dict)
@@ -138,9 +131,8 @@ class Run:
     rows: list[PrintedRow] = field(default_factory=list)
 
     def add(self, words: Sequence[str]) -> bool:
-        """Adds a row of measurements to `rows`. `words`: the words of the printed line. Of two
-        measurements in the line, adds the one in place (with one buffer for input and output).
-        Returns False and adds no row if the line has no time with both bandwidths."""
+        """Adds a row from the words of a printed line, preferably with the numbers measured in
+        place. Returns False and adds no row if the line has no time with both bandwidths."""
         halves = halves_of(self.columns)
         if self.is_in_place_last:
             halves.reverse()
@@ -176,8 +168,7 @@ class Run:
 
     def checked(self, kind: Operation) -> CheckedRun:
         """Returns the costs of collectives of this kind, computed from the rows that pass all
-        checks. Raises Refused if too few rows pass. Raises Refused if the number of ranks is 1 or
-        unknown, or if all printed bandwidths have fewer than two digits."""
+        checks. Raises Refused if too few rows pass, or if the number of ranks is 1 or unknown."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -220,9 +211,8 @@ class Run:
         return CheckedRun(ranks, costs, says)
 
     def _rows_of_one_type(self) -> list[PrintedRow]:
-        """Returns the rows of one data type and one reduction. The data type is float if a row has
-        it, else that of the first row. The reduction is sum if a row of this data type has it, else
-        that of the first one."""
+        """Returns the rows of one data type, preferably float, and of one reduction, preferably
+        sum."""
         types = [row.dtype for row in self.rows]
         dtype = "float" if "float" in types else types[0]
         rows = [row for row in self.rows if row.dtype == dtype]
@@ -242,8 +232,7 @@ class Run:
 
     def _ranks(self, told: BusFactor) -> tuple[int, list[str]]:
         """Returns the number of ranks of each collective, and lines about this number for the user.
-        If the output does not list all ranks, the number is computed from `told`. Raises Refused if
-        the number stays unknown, or if groups of ranks have different sizes."""
+        If the output does not list all ranks, the number is computed from `told`."""
         is_whole = sorted(self.places) == list(range(len(self.places)))
         if not self.places or self.is_elided or not is_whole:
             require(
@@ -268,8 +257,8 @@ class Run:
 
 
 class BusFactor:
-    """The bus bandwidth of `row` divided by its algorithm bandwidth. `fitting`: each number of
-    ranks, up to 16384, for which a collective of this `kind` has this quotient, within rounding."""
+    """The bus bandwidth of `row` divided by its algorithm bandwidth. `fitting`: the numbers of
+    ranks, up to 16384, for which collectives of this kind have this quotient, within rounding."""
 
     def __init__(self, row: Row, kind: Operation) -> None:
         self._factors = row.bus_factors()
@@ -292,8 +281,7 @@ def _imprecision_of_busbw(row: Row) -> float:
 
 def agreeing(rows: Sequence[PrintedRow], units: Units) -> tuple[list[Row], list[str]]:
     """Returns the rows whose size is the time times the algorithm bandwidth, and a text about each
-    row with another size. `units`: the units of the numbers in `rows`. A row whose size or
-    bandwidth is 0 is usually in neither list."""
+    row with another size. A row whose size or bandwidth is 0 is usually in neither list."""
     good = []
     bad = []
     for printed in rows:

@@ -25,9 +25,8 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 class Prober:
     """Runs and times the collectives of probes. Most probes send `buffer`, which holds all
-    gradients of the model. Probes of FSDP2 send new parameters with the shapes of the model's.
-    `units`: for each module that FSDP2 would gather as a whole, the indices of its parameters in
-    `buffer.params`."""
+    gradients of the model. `units`: for each module that FSDP2 would gather as a whole, the indices
+    of its parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
@@ -51,9 +50,8 @@ class Prober:
         return sent
 
     def _way(self, probe: Probe, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that runs the collectives of `probe`. This function usually adds the
-        begin and end of each collective to `sent`. _way() itself splits the buffer into pieces, so
-        that run() does not time the splitting."""
+        """Returns a function that runs the collectives of `probe`, and usually adds the begin and
+        end of each collective to `sent`."""
         if probe.kind is CollectiveKind.FULLY_SHARD:
             return self._gather_and_reduce_units(sent)
         if probe.kind is CollectiveKind.ZERO1:
@@ -109,9 +107,9 @@ class Prober:
         return broadcast
 
     def _gather_and_reduce_units(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that runs FSDP2's collectives for one unit after the other. For each
-        unit, the function all-gathers the parameters, and then reduce-scatters the gradients. The
-        units' parameters are new ones with the shapes of the model's."""
+        """Returns a function that, for one FSDP2 unit after the other, all-gathers parameters and
+        then reduce-scatters gradients. The units have new parameters with the shapes of the
+        model's."""
         params = self._buffer.params
         if not self._groups:
             self._groups = [group_like([params[i] for i in own]) for own in self._units]

@@ -28,12 +28,10 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 class ScriptCollectives:
     """Collects the results of the sums over ranks that the script's own collectives compute in a
     step. Collectives of tensors that PyTorch calls, such as those of DDP, are ignored.
-
     `on_reduced`: a function that is called with each loss before the script reduces it over ranks.
     A loss is one number that needs a gradient. `in_forward`: NAME at FILE:LINE of the script's
     first collective within a model's forward; empty if there was none. A collective on several
-    numbers that need a gradient counts as one within a forward.
-    """
+    numbers that need a gradient counts as one within a forward."""
 
     def __init__(self, on_reduced: Callable[[torch.Tensor], None]) -> None:
         self.in_forward = ""
@@ -43,9 +41,9 @@ class ScriptCollectives:
         self._is_forward = False
 
     def start(self, around: Callable[[Any, str, Callable[..., Any]], None]) -> None:
-        """Begins to watch collectives. For each watched function owner.name of PyTorch, such as
-        torch.distributed.all_reduce, calls around(owner, name, call). around() must replace the
-        function `own` by one that calls call(own, ...)."""
+        """Calls around(owner, name, call) for each function owner.name that is watched, such as
+        torch.distributed.all_reduce. around() must replace the function `own` by one that calls
+        call(own, ...)."""
         for name in (*REDUCTIONS, *GATHERS):
             around(dist, name, self._on_call)
         around(dist, "all_gather_object", self._on_objects)
@@ -59,14 +57,13 @@ class ScriptCollectives:
         self._is_forward = False
 
     def begin_step(self) -> None:
-        """Called when a step begins. Forgets the sums over ranks of the previous step."""
+        """Called when a step begins; forgets the sums over ranks of the previous step."""
         self._sums.clear()
         self._unread.clear()
 
     def divides(self, roots: Any) -> bool:
-        """Returns whether each loss in `roots` was divided by a number that the script has summed
-        over ranks in this step. The number must be above 1. The divisions are read from autograd's
-        graph of the loss."""
+        """Returns whether each loss in `roots` was divided by a number above 1 that the script has
+        summed over ranks in this step."""
         sums = {abs(number) for number in self._read() if abs(number) > 1}
         found = [_divisors(root) for root in tensors_of(roots)]
         return bool(sums and found) and all(
@@ -127,8 +124,8 @@ class ScriptCollectives:
             self._unread.append((torch.cat([one.flatten() for one in made]), is_gather))
 
     def _read(self) -> list[float]:
-        """Returns the sums over ranks that the script's collectives have computed in this step.
-        Results of more than 16 numbers are left out."""
+        """Returns the sums over ranks that the script's collectives have computed in this step,
+        except results of more than 16 numbers."""
         unread, self._unread = self._unread, []
         for numbers, is_gather in unread:
             own = [float(number) for number in numbers.tolist()]
@@ -166,8 +163,7 @@ def _divisors(root: torch.Tensor) -> list[float]:
 
 def _factor_of(node: Any) -> float | None:
     """Returns the number by which the operation of `node`, a node of autograd's graph, multiplied
-    its input. A division by a number x counts as a factor of 1 / x. Returns None for all other
-    operations, and for a factor of 0."""
+    its input. A division by a number x counts as a factor of 1 / x; other operations as None."""
     name = type(node).__name__
     if name not in ("MulBackward0", "DivBackward0"):
         return None

@@ -35,8 +35,7 @@ class Moments:
 
 class DeviceMoments(Moments):
     """The Moments of a GPU, which executes work some time after the host has started it. Only
-    kernels in one CUDA stream count: the stream with the most kernels that compute. `device`: the
-    GPU's events in the trace."""
+    kernels in one CUDA stream count: the stream with the most kernels that compute."""
 
     is_of_gpu = True
 
