@@ -1,5 +1,5 @@
-"""Ends child processes of a recorded script before they make a process group or an optimizer. The
-recorder can record only the processes that torchrun starts."""
+"""Usually ends a child process of a recorded script before the child makes a process group or an
+optimizer. The recorder cannot record the steps of child processes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 
 class Children:
-    """Ends children of the recorded script's process before they make a process group or an
-    optimizer. If multiprocessing started the child, the parent prints the child's error and ends
-    with exit status 1."""
+    """Usually ends a child of the recorded script's process before the child makes a process group
+    or an optimizer. If multiprocessing started the child, the parent prints the child's error and
+    ends with exit status 1."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
         self._sender: Connection | None = None  # by which children tell; made for the first one
 
     def watch(self, patches: Patches) -> None:
-        """Begins to watch the children that this process starts, until `patches` are undone."""
+        """Begins to watch whether children of this process make a process group or an optimizer,
+        until `patches` are undone."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 

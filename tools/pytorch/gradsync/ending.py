@@ -12,7 +12,8 @@ SECONDS_TO_BE_ENDED = 10  # torchrun needs less to end the others when one rank 
 
 def end_rank(text: str, status: int, first_rank: int = 0) -> NoReturn:
     """Prints `gradsync: TEXT` to stderr, and ends this process with the exit status `status`. A
-    rank other than `first_rank` sleeps for 10 seconds before, in which torchrun usually ends it."""
+    rank other than `first_rank` first sleeps for 10 seconds, in which torchrun usually ends the
+    rank."""
     if os.environ.get("RANK", "0") != str(first_rank):
         time.sleep(SECONDS_TO_BE_ENDED)
     print(f"gradsync: {text}", file=sys.stderr)

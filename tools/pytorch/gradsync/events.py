@@ -40,7 +40,7 @@ LIBRARIES = tuple(
 
 
 class Listener:
-    """Base class of objects with one method for each event of a script, such as the begin of a
+    """Base class of objects with one method for each event of a script, such as the beginning of a
     backward pass. A method that a subclass does not override does nothing."""
 
     def on_forward(self, model: torch.nn.Module) -> None:
@@ -137,7 +137,7 @@ def _tell_forward(model: torch.nn.Module) -> None:
 
 def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
     """Reports calls of modules of the class `kind` to all registered Listeners, until `patches` are
-    undone. Calls while another module of the class is running are left out, and calls in code that
+    undone. Calls are left out while another module of the class is running, and in code that
     torch.compile has compiled."""
     inside = False
 

@@ -18,10 +18,10 @@ class PassLoss:
     given to backward() with respect to `mean`, divided by a GradScaler's scale. `tokens`: the
     number of terms, such as tokens, of which the loss is the mean or the sum. `mean`: the mean of
     these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text that identifies the
-    script's call stack at the begin of the pass. `is_reduced`: whether the script reduced the loss
-    over ranks by a collective before backward(). `is_alone`: False if this loss was chosen from
-    several losses of the pass as the one with the largest factor. `is_whole`: whether the tensor
-    given to backward(), without a GradScaler's scale, is `factor` times `mean`."""
+    script's call stack when the pass began. `is_reduced`: whether the script reduced the loss over
+    ranks by a collective before backward(). `is_alone`: False if this loss was chosen from several
+    losses of the pass as the one with the largest factor. `is_whole`: whether the tensor given to
+    backward(), without a GradScaler's scale, is `factor` times `mean`."""
 
     factor: float
     tokens: int
@@ -62,10 +62,10 @@ class LossFactor:
         )
 
     def makes_up_for(self, factor: float | None, passes: int, is_divided_by_all: bool) -> bool:
-        """Returns whether the script multiplies the mean loss by 1 / `factor`, so that gradients of
-        `factor` times the mean are right. `is_divided_by_all`: whether the script divides each loss
-        by a number that it has summed over ranks. The result is usually False if a penalty or
-        another term is added to the loss."""
+        """Returns whether the script multiplies the mean loss by 1 / `factor`, which corrects
+        gradients of `factor` times the mean over ranks. `is_divided_by_all`: whether the script
+        divides each loss by a number that it has summed over ranks. The result is usually False if
+        a penalty or another term is added to the loss."""
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
@@ -102,8 +102,7 @@ class LossFactor:
 def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings) -> LossFactor:
     """Returns the factor by which the backward passes of all ranks in a step multiply the mean
     loss. `ranks`: for each rank, the losses of its passes; None for a pass whose loss is unknown.
-    Adds a note to `findings` if equal weights of passes with different numbers of tokens change the
-    mean loss."""
+    Usually adds a note to `findings` if the mean over passes differs from the mean over tokens."""
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):
         return LossFactor()

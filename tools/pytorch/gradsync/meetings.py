@@ -1,6 +1,5 @@
 """Makes all ranks wait for each other before each optimizer's step() whose gradients the command
-`check` compares. Each waiting rank writes a value to the key-value store of the script's process
-group. No collective is used, so a rank that never comes can be named in an error."""
+`check` compares. No collective is used, so a rank that never comes can be named in an error."""
 
 from __future__ import annotations
 
@@ -131,8 +130,8 @@ class Meetings:
 
     def meet(self) -> Absence | None:
         """Waits until all ranks have called meet() before the same step() of an optimizer, and
-        returns None. Returns an Absence if a rank does not come, has ended the check, or has
-        skipped more calls of step()."""
+        returns None. Returns an Absence if a rank does not come, has called close(), or has skipped
+        more calls of step()."""
         if not self._join():
             return None
         self._set(self._place_of(self._rank), self._own.skipped)
@@ -142,12 +141,12 @@ class Meetings:
 
     def meet_at_end(self) -> Absence | None:
         """Waits, after end(), until the scripts of all ranks have ended, and returns None. Returns
-        an Absence if another rank trains on, does not end in time, or has ended the check."""
+        an Absence if another rank trains on, does not end in time, or has called close()."""
         return self._wait(self._running, self._why_running) if self._join() else None
 
     def close(self) -> None:
         """Tells all ranks that this rank has printed the result of the check. Waits for about one
-        second at most until all other ranks have noticed the end in is_closed()."""
+        second at most until all other ranks have called is_closed()."""
         if not self._join():
             return
         self._set(OVER, "")
@@ -170,8 +169,8 @@ class Meetings:
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
         """Waits until missing() returns no ranks, and returns None. Returns an Absence if why()
-        says why a rank will not come. Returns an Absence if a rank has ended the check, or after
-        the timeout of the process group."""
+        says why a rank will not come, if a rank has called close(), or after the process group's
+        timeout."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
@@ -266,8 +265,7 @@ class Meetings:
         return Progress(**self._get(key)) if self._has(key) else Progress()
 
     def _place_of(self, rank: int) -> str:
-        """Returns the key that rank `rank` writes to the store when it comes to the current
-        meeting."""
+        """Returns the key that rank `rank` writes to the store when that rank calls meet()."""
         return f"{self._own.meetings}/{rank}"
 
     def _set(self, key: str, value: Any) -> None:
@@ -284,8 +282,8 @@ class Meetings:
 
 
 def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
-    """Waits for at most about `seconds` seconds until is_so() returns True, and returns whether
-    is_so() did."""
+    """Waits until is_so() returns True, but for about `seconds` seconds at most. Returns the last
+    result of is_so()."""
     for waited_s in _looks():
         if is_so():
             return True
@@ -295,8 +293,8 @@ def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
 
 
 def _looks() -> Iterator[float]:
-    """Yields, without end, the seconds slept so far, and sleeps for at most 0.1 s between two
-    values. Time in which the whole process was stopped is not counted."""
+    """Yields the number of seconds slept so far, without end, and sleeps for 0.1 s at most between
+    two values. Time in which the whole process was stopped is not counted."""
     pause_s = 0.001
     waited_s = 0.0
     while True:

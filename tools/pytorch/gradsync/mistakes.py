@@ -38,8 +38,9 @@ class Change:
     """How a gradient that this rank's optimizer gets differs from the mean over ranks. `factor`:
     the gradient divided by the mean; None if the gradient is no multiple of the mean. `tolerance`:
     the largest relative error of `factor` by rounding. `mask`: a hash of the positions of the
-    gradient's zeros; empty if any other element differs from the mean. `kept`: the number of the
-    gradient's elements that are not 0. `elements`: the number of all its elements."""
+    gradient's zeros; empty if any other element differs from the mean by more than rounding.
+    `kept`: the number of the gradient's elements that are not 0. `elements`: the number of all its
+    elements."""
 
     factor: float | None
     tolerance: float
@@ -82,9 +83,9 @@ def say_of_changes(
     """Usually returns a text if all ranks have masked or clipped their gradients alike, else "".
     Masked gradients are 0 at the same positions on all ranks. Clipped gradients are the mean times
     one factor between 0 and 1 that no known mistake explains. `changes`: for each rank, one Change
-    for each gradient that differs from the mean over ranks. `are_all`: whether all other compared
-    gradients have a mean of 0. `has_others`: whether some gradients have no Change because they
-    were compared before clipping."""
+    for each gradient that differs from the mean over ranks. `are_all`: whether all compared
+    gradients without a Change have a mean of 0. `has_others`: whether some gradients have no Change
+    because they were compared before clipping."""
     first, *others = changes
     if all(change.mask for change in first) and all(
         [change.mask for change in rank] == [change.mask for change in first] for rank in others
@@ -137,7 +138,7 @@ def explain(
 
 def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str:
     """Returns a text if `handed`, the optimizer's gradient, looks like the mean of gradients that
-    each rank had clipped on its own."""
+    each rank clipped before the averaging."""
     part = handed.flatten()[:MOST_EXCHANGED, None]
     own = one.own.flatten()[: len(part)]
     by_rank = torch.stack([own * (rank == ranks.rank) for rank in range(ranks.size)])
@@ -159,8 +160,7 @@ def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
     """Returns a text if `handed`, the optimizer's gradient, is close to the sum of the polar
-    factors of `pass_means`. Close means a cosine similarity above 0.95, and above that with the
-    polar factor of `mean`."""
+    factors of `pass_means`."""
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""
     of_sum = torch.cosine_similarity(handed.flatten(), _polar_factor(mean).flatten(), 0)

@@ -65,7 +65,7 @@ class Row:
     is_wrong: bool
 
     def bus_factors(self) -> Interval:
-        """Returns the bus bandwidth divided by the algorithm bandwidth, with the error by
+        """Returns the range of the bus bandwidth divided by the algorithm bandwidth, given their
         rounding."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
@@ -87,8 +87,9 @@ class RankPlace:
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """The results of one program after its rows were checked. `costs`: the size and the time of
-    each measured collective. `says`: lines for the user, such as the number of rejected rows."""
+    """The results of one program of nccl-tests or rccl-tests, without the rows that contradict
+    themselves. `costs`: the size and the time of each measured collective. `says`: lines for the
+    user, such as the number of rejected rows."""
 
     ranks: int
     costs: list[Cost]
@@ -167,8 +168,9 @@ class Run:
         return first.redop != NO_REDUCTION and not first.root.isdecimal()
 
     def checked(self, kind: Operation) -> CheckedRun:
-        """Returns the costs of collectives of this kind, computed from the rows that pass all
-        checks. Raises Refused if too few rows pass, or if the number of ranks is 1 or unknown."""
+        """Returns the costs of collectives of this kind, computed from the rows whose size, time
+        and bandwidths agree. Raises Refused if too few rows agree, or if the number of ranks is 1
+        or unknown."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -223,7 +225,7 @@ class Run:
     def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
         """Returns the rows whose size is the time times the algorithm bandwidth, and a text about
         each row with another size. If no units are printed, assumes GB/s and the unit of time that
-        rejects fewest rows."""
+        keeps most rows."""
         rows = self._rows_of_one_type()
         if self.units:
             return agreeing(rows, self.units)
@@ -232,7 +234,8 @@ class Run:
 
     def _ranks(self, told: BusFactor) -> tuple[int, list[str]]:
         """Returns the number of ranks of each collective, and lines about this number for the user.
-        If the output does not list all ranks, the number is computed from `told`."""
+        If the output does not list all ranks, the number is computed from a row's two bandwidths
+        (`told`)."""
         is_whole = sorted(self.places) == list(range(len(self.places)))
         if not self.places or self.is_elided or not is_whole:
             require(

@@ -24,9 +24,9 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 
 class Prober:
-    """Runs and times the collectives of probes. Most probes send `buffer`, which holds all
-    gradients of the model. `units`: for each module that FSDP2 would gather as a whole, the indices
-    of its parameters."""
+    """Runs the collectives of probes, such as all-reduces like those of DDP, and measures their
+    times. Most probes send the gradients of the model, which `buffer` holds. `units`: for each
+    module that FSDP2 would gather as one unit, the indices of its parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
@@ -38,8 +38,8 @@ class Prober:
         self._groups: list[ShardedGroup] = []  # FSDP2's, like blocks of the model
 
     def run(self, probe: Probe) -> CollectiveMarks:
-        """Runs the collectives of `probe`, and returns the clock's marks of their begin and end.
-        The caller must first call World.meet(), by which all ranks wait for each other."""
+        """Runs the collectives of `probe`, and returns the clock's marks of when they begin and
+        end. The caller must first call World.meet(), by which all ranks wait for each other."""
         sent = CollectiveMarks(probe.kind, probe.in_flight)
         way = self._way(probe, sent)
         cpu_ns = time.process_time_ns()
@@ -50,8 +50,8 @@ class Prober:
         return sent
 
     def _way(self, probe: Probe, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that runs the collectives of `probe`, and usually adds the begin and
-        end of each collective to `sent`."""
+        """Returns a function that runs the collectives of `probe`, and usually marks in `sent` when
+        each begins and ends."""
         if probe.kind is CollectiveKind.FULLY_SHARD:
             return self._gather_and_reduce_units(sent)
         if probe.kind is CollectiveKind.ZERO1:
@@ -76,9 +76,9 @@ class Prober:
         _wait_for([dist.all_reduce(piece, async_op=True) for piece in pieces])
 
     def _all_reduce_as_bf16(self, pieces: Pieces, sent: CollectiveMarks) -> None:
-        """Casts each piece to bfloat16, divides it, all-reduces it and copies it back, as DDP's
-        bf16_compress_hook does. The divisor is 1, because the gradients in the buffer are already
-        divided by the number of ranks."""
+        """Casts each piece of the gradients to bfloat16, divides it, all-reduces it and copies it
+        back, like DDP's bf16_compress_hook. The divisor is 1, because the gradients in the buffer
+        are already divided by the number of ranks."""
         for piece in pieces:
             begin = self._clock.mark()
             narrow = piece.to(torch.bfloat16).div_(1)

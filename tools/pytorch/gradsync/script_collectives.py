@@ -26,12 +26,12 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
 class ScriptCollectives:
-    """Collects the results of the sums over ranks that the script's own collectives compute in a
-    step. Collectives of tensors that PyTorch calls, such as those of DDP, are ignored.
-    `on_reduced`: a function that is called with each loss before the script reduces it over ranks.
-    A loss is one number that needs a gradient. `in_forward`: NAME at FILE:LINE of the script's
-    first collective within a model's forward; empty if there was none. A collective on several
-    numbers that need a gradient counts as one within a forward."""
+    """Collects the sums over ranks that the script's own collectives compute in a step. Collectives
+    of tensors that PyTorch calls, such as those of DDP, are ignored. `on_reduced`: a function that
+    is called with each loss before the script reduces it over ranks. A loss is one number that
+    needs a gradient. `in_forward`: NAME at FILE:LINE of the script's first collective within a
+    model's forward; empty if there was none. A collective on several numbers that need a gradient
+    counts as a collective within a forward."""
 
     def __init__(self, on_reduced: Callable[[torch.Tensor], None]) -> None:
         self.in_forward = ""
@@ -42,8 +42,8 @@ class ScriptCollectives:
 
     def start(self, around: Callable[[Any, str, Callable[..., Any]], None]) -> None:
         """Calls around(owner, name, call) for each function owner.name that is watched, such as
-        torch.distributed.all_reduce. around() must replace the function `own` by one that calls
-        call(own, ...)."""
+        torch.distributed.all_reduce. around() must replace owner.name by a function that calls
+        call(own, ...) with the replaced function `own`."""
         for name in (*REDUCTIONS, *GATHERS):
             around(dist, name, self._on_call)
         around(dist, "all_gather_object", self._on_objects)
@@ -115,9 +115,9 @@ class ScriptCollectives:
             self.in_forward = f"{name} at {place()}"
 
     def _keep(self, tensors: Any, is_gather: bool) -> None:
-        """Keeps the result of a collective for _read(), if it has at most 16 real numbers.
-        `is_gather`: whether the result was all-gathered, so that _read() must add up the ranks'
-        numbers."""
+        """Keeps the result of a collective for _read(), unless the result is complex or has more
+        than 16 numbers. `is_gather`: whether the result was all-gathered, so that _read() must add
+        up the ranks' numbers."""
         made = [one.detach() for one in tensors_of(tensors)]
         numbers = sum(one.numel() for one in made)
         if 0 < numbers <= MOST_NUMBERS and not made[0].is_complex():
@@ -145,8 +145,7 @@ def _is_called_by_torch() -> bool:
 def _divisors(root: torch.Tensor) -> list[float]:
     """Returns one divisor for each operation in autograd's graph of the tensor `root`. The divisor
     is the absolute number by which later operations divided the operation's result; 1 if none did.
-    Operations that multiply or divide by a single number have no divisor in the list. At most 200
-    operations are visited."""
+    Operations that multiply or divide by a single number have no divisor in the list."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):
@@ -163,7 +162,7 @@ def _divisors(root: torch.Tensor) -> list[float]:
 
 def _factor_of(node: Any) -> float | None:
     """Returns the number by which the operation of `node`, a node of autograd's graph, multiplied
-    its input. A division by a number x counts as a factor of 1 / x; other operations as None."""
+    its input; None if unknown. A division by a number x counts as a factor of 1 / x."""
     name = type(node).__name__
     if name not in ("MulBackward0", "DivBackward0"):
         return None

@@ -12,8 +12,8 @@ from gradsync.trace.steps import launched_within
 
 class Moments:
     """Converts times at which the host starts work to times at which the device executes the work.
-    This base class is for a CPU, which executes work as soon as it is started. All times are
-    seconds after the begin of the trace."""
+    This base class is for a CPU, which executes work as soon as it is started. All times are in
+    seconds."""
 
     is_of_gpu = False
 
