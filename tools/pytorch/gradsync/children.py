@@ -1,14 +1,5 @@
-"""This module ends child processes that a recorded script starts by multiprocessing or os.fork(),
-if they begin to train. The recorder cannot record steps in child processes.
-
-A process begins to train when it makes a process group or an optimizer. A process that
-multiprocessing starts without forking is not noticed, and so not ended, if it imports PyTorch only
-in its target function. A child of multiprocessing that begins to train sends one line of error to
-its parent, and ends. The parent prints this line of error, and ends too. A fork made by os.fork()
-that begins to train ends, too. The fork sends its line of error to its parent only if the script
-had started a process by multiprocessing before. Otherwise the fork itself prints the line of error,
-and its parent runs on.
-"""
+"""Usually ends a child process of a recorded script before the child makes a process group or an
+optimizer. The recorder cannot record the steps of child processes."""
 
 from __future__ import annotations
 
@@ -29,19 +20,17 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 
 class Children:
-    """Ends children of the process that runs the recorded script, their parent. A child that begins
-    to train is ended if it is a fork or has imported PyTorch before its target function runs. If
-    multiprocessing started the ended child, the parent prints the child's error, and ends too."""
+    """Usually ends a child of the recorded script's process before the child makes a process group
+    or an optimizer. If multiprocessing started the child, the parent prints the child's error and
+    ends with exit status 1."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
         self._sender: Connection | None = None  # by which children tell; made for the first one
 
     def watch(self, patches: Patches) -> None:
-        """From now on, until `patches` are undone, a process that multiprocessing starts without
-        forking calls arm(). If the started process has already imported PyTorch, arm() makes it end
-        when it makes a process group or an optimizer. A fork of the script's process that is about
-        to make a process group or an optimizer calls refuse_in_child(), which ends the fork."""
+        """Begins to watch whether children of this process make a process group or an optimizer,
+        until `patches` are undone."""
         patches.replace(BaseProcess, "start", self._start)
         watch_training(patches, self.refuse_in_child)
 
@@ -57,15 +46,14 @@ class Children:
             delattr(process, _GUARD)
 
     def refuse_in_child(self) -> None:
-        """Called before this process makes a process group or an optimizer. If the recorded script
-        has made this process by forking, ends this process with an error."""
+        """Ends this process with an error if it was forked from the process that runs the
+        script."""
         if os.getpid() != self._parent:
             tell_parent(self._sender)
 
 
 class _Guard:
-    """An object that is passed to a child process. When the child unpickles it, arm() is called in
-    the child, so that the child ends if it begins to train."""
+    """Calls arm() in a child process when the child unpickles this object."""
 
     def __init__(self, sender: Connection) -> None:
         self._sender = sender
@@ -75,16 +63,15 @@ class _Guard:
 
 
 def arm(sender: Connection) -> None:
-    """Called in a process that a recorded script has started. If the process has already imported
-    PyTorch, arm() makes it end when it later makes a process group or an optimizer. If the process
-    has not imported PyTorch yet, arm() does nothing, and the process can train unnoticed."""
+    """Makes this child process end when it is about to make a process group or an optimizer. Does
+    nothing if the process has not imported PyTorch yet."""
     if "torch" in sys.modules:
         watch_training(Patches(), lambda: tell_parent(sender))
 
 
 def watch_training(patches: Patches, refuse: Callable[[], None]) -> None:
-    """From now on, until `patches` are undone, calls refuse() before a process group or an
-    optimizer is made in this process."""
+    """Calls refuse() before this process makes a process group or an optimizer, until `patches` are
+    undone."""
     import torch.distributed.distributed_c10d as groups
     from torch.optim import Optimizer
 
@@ -98,9 +85,8 @@ def watch_training(patches: Patches, refuse: Callable[[], None]) -> None:
 
 
 def tell_parent(sender: Connection | None) -> NoReturn:
-    """Ends this process, a child of the process that runs the script, because the child begins to
-    train. With a `sender`, first sends one line of text, the error, to the parent, which prints it
-    and ends too. Without a `sender`, this process prints the error."""
+    """Sends the text of an error to the parent by `sender`, or prints the text if `sender` is None.
+    Ends this child process with exit status 1."""
     from gradsync.events import place
 
     text = (
@@ -114,8 +100,8 @@ def tell_parent(sender: Connection | None) -> NoReturn:
 
 
 def _end_when_told(receiver: Connection) -> None:
-    """Waits for a child's message, and then ends the other children and this process, their parent.
-    This function runs in a thread, because the parent's main thread may wait for children."""
+    """Waits for the text of a child's error, terminates all children of multiprocessing, prints the
+    text, and ends this process."""
     text = receiver.recv()
     for child in multiprocessing.active_children():
         child.terminate()

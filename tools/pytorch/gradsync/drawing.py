@@ -1,8 +1,5 @@
-"""Draws the random numbers from which intervals of predictions are computed.
-
-Every run of gradsync draws the same numbers: Python promises that Random.random() gives the same
-sequence for a seed in all releases, and does not promise this of its other functions.
-"""
+"""Draws the random numbers for the 95 % intervals of predicted times, the same in every run. Only
+Random.random() is used, because other functions of Random may change between releases of Python."""
 
 from __future__ import annotations
 
@@ -20,11 +17,10 @@ ERROR_SEED = 3
 
 @dataclass(frozen=True)
 class Deviations:
-    """The random errors of predicted times in one repetition of the bootstrap, as multiples of
-    their standard deviations. `link`: one error for the times of all collectives. `replicated`: the
-    error of the simulated cost of synchronisation in a step of DistributedDataParallel. `sharded`:
-    the error of the simulated cost of synchronisation in a step of FSDP2.
-    """
+    """Three random errors for one repetition of the bootstrap, drawn from the standard normal
+    distribution. `link`: the error of the time of every collective. `replicated`: the error of the
+    simulated cost of synchronisation in steps of DistributedDataParallel. `sharded`: the error of
+    the simulated cost of synchronisation in steps of FSDP2."""
 
     link: float
     replicated: float
@@ -33,9 +29,8 @@ class Deviations:
 
 @cache
 def deviations() -> list[Deviations]:
-    """Returns the random errors of predicted times, one Deviations for each repetition of the
-    bootstrap. All predictions use the returned list, so that errors which two predictions share
-    cancel in their difference."""
+    """Returns one Deviations for each of the 1000 repetitions of the bootstrap. Every call returns
+    the same list."""
     random, normal = Random(ERROR_SEED), NormalDist()
 
     def draw() -> float:
@@ -46,19 +41,16 @@ def deviations() -> list[Deviations]:
 
 @cache
 def row_deviations(sent: str) -> list[float]:
-    """`sent`: a text that lists the kinds and sizes of the collectives in a step. Returns random
-    errors of the simulated cost of synchronisation in such a step, one for each repetition of the
-    bootstrap. Each error is given as a multiple of its standard deviation. A step of
-    DistributedDataParallel also has the error Deviations.replicated, and a step of FSDP2 the error
-    Deviations.sharded. The seed of the random numbers is computed from `sent`, so ways to train
-    with the same `sent` get the same errors."""
+    """Returns 1000 numbers from the standard normal distribution: errors of the simulated cost of
+    synchronisation in a step. `sent`: a text that lists the sizes and kinds of the step's
+    collectives."""
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
 
 
 @cache
 def resamples(count: int) -> list[list[int]]:
-    """Returns, for each repetition of the bootstrap, `count` positions in a list of `count` values,
-    drawn with replacement."""
+    """Returns 1000 lists of `count` random indices from 0 to `count` - 1, drawn with
+    replacement."""
     random = Random(RESAMPLING_SEED)
     return [[int(count * random.random()) for _ in range(count)] for _ in range(REPLICATES)]

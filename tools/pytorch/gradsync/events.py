@@ -1,11 +1,5 @@
-"""Tells listeners when the script calls certain functions of PyTorch, such as backward() and an
-optimizer's step().
-
-To notice calls, this module replaces functions of PyTorch from the first listen() to the last
-stop_listening(). watch_calls() replaces the function by which modules of a class are called. Only
-functions of Python modules and classes are replaced; no model or optimizer object of the script is
-changed.
-"""
+"""Calls methods of Listeners when the script calls a model, backward() or an optimizer's step().
+Functions of PyTorch are replaced while at least one Listener is registered by listen()."""
 
 from __future__ import annotations
 
@@ -46,66 +40,56 @@ LIBRARIES = tuple(
 
 
 class Listener:
-    """An object with a method for each event of a script, such as the beginning of a backward pass.
-    Methods that a subclass does not define ignore the event."""
+    """Base class of objects with one method for each event of a script, such as the beginning of a
+    backward pass. A method that a subclass does not override does nothing."""
 
     def on_forward(self, model: torch.nn.Module) -> None:
-        """Called when a DDP model, or the outermost module of a class that watch_calls() watches,
-        is called."""
+        """Called when a DDP model is called. Called for a module of a class given to watch_calls(),
+        unless another module of the class is running."""
 
     def on_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Called when the script calls a module of a class that watch_calls() watches. on_call() is
-        not called if the module is called while another module of the watched class runs. `args`
-        and `kwargs`: the arguments with which the module is called. For the same call, on_forward()
-        of all listeners is called before on_call().
-        """
+        """Called after on_forward() for a call of a module of a class given to watch_calls()."""
 
     def on_called(self, module: torch.nn.Module) -> None:
-        """Called when a module has returned or has raised an exception, if on_call() was called
-        before the module ran."""
+        """Called after on_call(), when the module has returned or has raised an exception."""
 
     def on_prepare(self, reducer: Any) -> bool:
-        """Called in DDP's forward, when DDP is about to prepare this reducer to average gradients
-        in the next backward pass. If any listener returns False, DDP does not prepare the reducer,
-        which then averages nothing in the next backward pass."""
+        """Called in DDP's forward, before DDP prepares `reducer` to average the gradients of the
+        next backward pass. If any Listener returns False, DDP does not average gradients in the
+        next backward pass."""
         return True
 
     def on_losses(self, tensors: Any, gradients: Any = None) -> None:
-        """Called when the script begins an outermost backward pass by
-        torch.autograd.backward(tensors, gradients), which Tensor.backward() calls too. For the same
-        pass, on_backward() is called after on_losses() of all listeners."""
+        """Called when the script calls torch.autograd.backward() or Tensor.backward(). Not called
+        for a backward pass that runs within another one, such as that of a checkpoint."""
 
     def on_backward(self) -> None:
-        """Called when an outermost backward pass begins. (The pass of a checkpoint is not
-        outermost, because it runs within another pass.)"""
+        """Called after on_losses(), when a backward pass begins that does not run within another
+        one."""
 
     def on_backward_end(self) -> None:
-        """Called when an outermost backward pass has ended without an exception."""
+        """Called when a backward pass has ended without an exception, unless it ran within another
+        one."""
 
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call | None:
-        """Called when an optimizer's step() begins. Returns a pair (args, kwargs) with other
-        arguments for step(), or None to leave the arguments `args` and `kwargs` as they are.
-        """
+        """Called when an optimizer's step() begins. Returns a pair (args, kwargs) that replaces the
+        arguments of step(), or None to keep the arguments."""
         return None
 
     def on_updated(self, optimizer: Optimizer) -> None:
         """Called when an optimizer's step() has ended without an exception."""
 
     def on_scaled(self, optimizer: Optimizer) -> None:
-        """Called when GradScaler.step() has called step() of this optimizer, or has skipped this
-        call because gradients are not finite."""
+        """Called when GradScaler.step() has returned, even if it skipped the optimizer's step()."""
 
 
 def script_lines(error: BaseException | None = None) -> list[str]:
-    """Returns FILE:LINE of all lines of the current call stack that are not in a library, innermost
-    first.
-
-    With `error`, returns these lines for the call stack at which `error` was raised.
-    """
+    """Returns FILE:LINE of each line of the current call stack that is not in a library, innermost
+    first. With `error`, returns the lines of the traceback of `error` instead."""
     frames: Iterable[tuple[FrameType, int]]
     if error:
         frames = reversed(list(traceback.walk_tb(error.__traceback__)))
@@ -115,8 +99,7 @@ def script_lines(error: BaseException | None = None) -> list[str]:
 
 
 def script_calls() -> str:
-    """Returns a text that identifies the script's running calls, outermost first; two calls in one
-    line have different texts."""
+    """Returns a text that identifies the current call stack, without frames in libraries."""
     frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(1)) if _is_scripts(frame)]
     return " ".join(
         f"{one.f_code.co_filename}:{one.f_lineno}@{one.f_lasti}" for one in frames[::-1]
@@ -133,20 +116,15 @@ def _is_scripts(frame: FrameType) -> bool:
 
 
 def place(error: BaseException | None = None, otherwise: str = "") -> str:
-    """Returns FILE:LINE of the innermost line of the current call stack that is in the script or in
-    other code outside of libraries.
-
-    With `error`, searches the call stack at which `error` was raised instead. If all lines of the
-    call stack are in libraries, as in a thread of autograd, returns `otherwise`, or the script's
-    name if `otherwise` is empty.
-    """
+    """Returns FILE:LINE of the innermost line of the current call stack, or of the traceback of
+    `error`, outside of libraries. If all lines are in libraries, returns `otherwise` or, by
+    default, the script's name."""
     lines = script_lines(error)
     return lines[0] if lines else otherwise or sys.argv[0]
 
 
 def _listening() -> Iterator[Listener]:
-    """Yields all listeners, except those that stop listening before the caller's loop comes to
-    them."""
+    """Yields each registered Listener, unless it is removed before its turn comes."""
     for listener in listeners.copy():
         if listener in listeners:
             yield listener
@@ -158,10 +136,9 @@ def _tell_forward(model: torch.nn.Module) -> None:
 
 
 def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
-    """From now on, until `patches` are undone, each Listener that listen() has registered is told
-    of calls of modules of the class `kind`. No Listener is told of a call that runs within another
-    call of a module of this class. No Listener is told of calls in code that torch.compile has
-    compiled."""
+    """Reports calls of modules of the class `kind` to all registered Listeners, until `patches` are
+    undone. Calls are left out while another module of the class is running, and in code that
+    torch.compile has compiled."""
     inside = False
 
     def told_call(
@@ -185,11 +162,8 @@ def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
 
 
 class _Backward:
-    """Tells listeners when an outermost backward pass begins, and when it has ended without an
-    exception. Listeners are not told of a backward pass that runs within another one, such as that
-    of a checkpoint. `depth`: the number of backward passes that are running, each within the
-    previous one.
-    """
+    """Tells Listeners when a backward pass begins, and when it ends without an exception. Backward
+    passes within another one, such as that of a checkpoint, are not reported."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -215,14 +189,8 @@ class _Backward:
 
 
 class _StepHook:
-    """A hook that PyTorch calls before or after each step() of any optimizer. `register`: the
-    function that registers the hook with PyTorch. `tell`: the function that the hook calls to tell
-    the listeners.
-
-    To call the hooks before or after step(), PyTorch iterates over a dictionary of them, and during
-    the iteration only the last hook can be removed. If remove() is called while this hook runs and
-    is not the last one, this hook stays registered, but does nothing from then on.
-    """
+    """A hook that PyTorch calls before or after each step() of any optimizer. After remove(), the
+    hook may stay registered, but it does nothing."""
 
     def __init__(self, register: Callable[[StepHook], RemovableHandle], tell: StepHook) -> None:
         self._tell = tell
@@ -307,16 +275,15 @@ def _replace_names() -> None:
 
 
 def listen(listener: Listener) -> None:
-    """Adds a listener. The new listener gets each event after earlier listeners."""
+    """Registers a Listener, which gets each event after the Listeners that were registered
+    earlier."""
     if not listeners:
         _replace_names()
     listeners.append(listener)
 
 
 def stop_listening(listener: Listener) -> None:
-    """Removes a listener. The listener gets no further events, not even one that is just being sent
-    to all listeners.
-    """
+    """Removes a Listener, which gets no further events."""
     if listener not in listeners:
         return
     listeners.remove(listener)
@@ -325,8 +292,8 @@ def stop_listening(listener: Listener) -> None:
 
 
 def in_backward() -> bool:
-    """Returns whether torch.autograd.backward() is running. Ignores a backward() that began while
-    no Listener was registered by listen()."""
+    """Returns whether a torch.autograd.backward() is running that began while any Listener was
+    registered."""
     return _backward.depth > 0
 
 

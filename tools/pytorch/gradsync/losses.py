@@ -1,6 +1,5 @@
-"""Finds out by which factor a step's backward passes multiply the mean of the loss, and whether a
-mistake in the script explains this factor. Needs no PyTorch.
-"""
+"""Computes the factor by which the backward passes of a step multiply the mean loss. Names the
+mistake in the script that explains a factor other than 1."""
 
 from __future__ import annotations
 
@@ -15,18 +14,14 @@ ROUNDINGS_OF_A_LOSS = 8  # to its dtype, that may stand between a loss and what 
 
 @dataclasses.dataclass(frozen=True)
 class PassLoss:
-    """What is known of a loss whose derivative a backward pass computes. Of several losses of one
-    pass, Pass.loss() chooses one (loss_watch.py).
-
-    `factor`: the derivative of the tensor on which backward() is called, with respect to the mean
-    of the loss. A GradScaler's factor is divided out of `factor`. `tokens`: the number of terms of
-    which the loss is a mean or a sum, such as tokens. `mean`: the mean of these terms. `eps`: the
-    machine epsilon of the loss's dtype. `calls`: a text that identifies the script's call stack
-    when the backward pass began. `is_reduced`: whether the script has reduced the loss by a
-    collective before backward. `is_alone`: whether Pass.loss() had no other loss to choose from.
-    `is_whole`: whether the value on which backward() is called is `factor` times `mean` up to
-    rounding, and so has no other term, such as a penalty.
-    """
+    """The loss whose derivative one backward pass computes. `factor`: the derivative of the tensor
+    given to backward() with respect to `mean`, divided by a GradScaler's scale. `tokens`: the
+    number of terms, such as tokens, of which the loss is the mean or the sum. `mean`: the mean of
+    these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text that identifies the
+    script's call stack when the pass began. `is_reduced`: whether the script reduced the loss over
+    ranks by a collective before backward(). `is_alone`: False if this loss was chosen from several
+    losses of the pass as the one with the largest factor. `is_whole`: whether the tensor given to
+    backward(), without a GradScaler's scale, is `factor` times `mean`."""
 
     factor: float
     tokens: int
@@ -40,18 +35,15 @@ class PassLoss:
 
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
-    """The factor by which the backward passes of a step multiply the mean loss; it should be 1.
-    `of_means`: the factor by which passes multiply the mean of all passes' mean losses.
-    `of_tokens`: the factor by which passes multiply the mean loss over the tokens of all passes.
-    `of_means` or `of_tokens` is None if passes have different factors, or if the factor is 0.
-    `of_means` and `of_tokens` are both None if any pass's loss is unknown or is a mean of no
-    tokens. `rounding`: the relative error that rounding may cause in `of_means` and `of_tokens`.
-    `is_repeated`: whether, on each rank, all passes began with the same call stack of the script,
-    as in a loop. `is_reduced`: whether the script has reduced the losses of all passes by a
-    collective. `is_alone`: whether, in each pass, Pass.loss() had only one loss to choose from.
-    `is_whole`: whether, in each pass, the tensor on which backward() is called is a multiple of one
-    loss, without any other term.
-    """
+    """The factor by which the backward passes of a step multiply the mean loss; 1 is right.
+    `of_means`: this factor if the mean loss is the mean of the mean losses of all passes.
+    `of_tokens`: this factor if the mean loss is the mean over the tokens of all passes. Either
+    factor is None if it differs between passes, is 0 or is unknown. `rounding`: the largest
+    relative error of both factors by rounding. `is_repeated`: whether all passes of a rank began
+    with the same call stack of the script, as in a loop. `is_reduced`: whether the script reduced
+    the loss of every pass over ranks by a collective. `is_alone`: False if a pass had several
+    losses, from which one was chosen. `is_whole`: whether every pass called backward() on a
+    multiple of one loss, without another term such as a penalty."""
 
     of_means: float | None = None
     of_tokens: float | None = None
@@ -62,43 +54,35 @@ class LossFactor:
     is_whole: bool = False
 
     def is_any(self, factor: float) -> bool:
-        """Returns whether backward passes multiply the mean loss by `factor`, up to rounding."""
+        """Returns whether the backward passes multiply the mean loss by `factor`, up to
+        rounding."""
         return any(
             known is not None and abs(known / factor - 1) <= self.rounding
             for known in (self.of_means, self.of_tokens)
         )
 
     def makes_up_for(self, factor: float | None, passes: int, is_divided_by_all: bool) -> bool:
-        """Gradients that are `factor` times the mean over ranks are right if the script has
-        multiplied the mean loss by 1 / `factor` before backward(). Returns whether it has done so.
-
-        `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
-        divides each pass's loss by a number that it has summed over ranks. If backward() is called
-        on a sum of the loss and another term, such as a penalty, the script may intend a weight of
-        the loss other than 1. For such a sum, returns False unless the script reduces the loss by a
-        collective, divides it by a number summed over ranks, or multiplies it by `passes`.
-        """
+        """Returns whether the script multiplies the mean loss by 1 / `factor`, which corrects
+        gradients of `factor` times the mean over ranks. `is_divided_by_all`: whether the script
+        divides each loss by a number that it has summed over ranks. The result is usually False if
+        a penalty or another term is added to the loss."""
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
     def shown(self, factor: float | None = None) -> float:
-        """Returns the factor that `check` prints for the loss: `of_means` or, if it is None,
-        `of_tokens`; 1 if both fields are None. If gradients are `factor` times the mean over ranks,
-        returns `of_means` or `of_tokens`, whichever is nearer to 1 / `factor`."""
+        """Returns the factor of the mean loss that the command `check` prints: `of_means` or, if it
+        is None, `of_tokens` or 1. If both fields are known and `factor` is given, returns the field
+        that is nearer to 1 / `factor`."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))
         return known[0] if known else 1.0
 
     def mistake(self, world_size: int, passes: int, is_divided_by_all: bool) -> str:
-        """Returns the name of the mistake that explains why backward() multiplies the mean loss by
-        a factor other than 1. Returns "" if the factor is 1 or unknown, or if no known mistake
-        explains it.
-
-        `passes`: the number of backward passes in the step. `is_divided_by_all`: whether the script
-        divides each pass's loss by a number that it has summed over ranks.
-        """
+        """Returns the name of the script's mistake that makes the factor of the mean loss differ
+        from 1. Returns "" if the factor is 1 or unknown, or if no known mistake explains the
+        factor."""
         if (self.of_means is None and self.of_tokens is None) or self.is_any(1):
             return ""
         suspects: list[float] = []
@@ -116,15 +100,9 @@ class LossFactor:
 
 
 def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings) -> LossFactor:
-    """Returns the factor by which the backward passes of a step together multiply the mean of the
-    loss over all ranks' passes; 1 is right. The factor is computed from the losses of each rank's
-    passes.
-
-    If passes have different numbers of tokens, their gradients may be those of the mean of all
-    passes' mean losses, but not of the mean loss over all tokens. Then adds a note to `findings`
-    about the difference of these two means, unless rounding explains it. `ranks`: for each rank,
-    the losses of its passes; None for a pass whose loss is not known.
-    """
+    """Returns the factor by which the backward passes of all ranks in a step multiply the mean
+    loss. `ranks`: for each rank, the losses of its passes; None for a pass whose loss is unknown.
+    Usually adds a note to `findings` if the mean over passes differs from the mean over tokens."""
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):
         return LossFactor()
@@ -150,8 +128,8 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
 
 
 def _common(factors: Iterable[float], rounding: float) -> float | None:
-    """Returns the first of `factors` if each other one differs from it by at most the relative
-    error `rounding`. Returns None if one differs by more, or if the first is 0."""
+    """Returns the first of `factors` if it is not 0 and all others equal it up to `rounding`; else
+    None."""
     first, *others = factors
     if not first or any(not abs(other / first - 1) <= rounding for other in others):
         return None

@@ -1,9 +1,5 @@
-"""Makes the ranks of a script wait for each other before each update (a call of an optimizer's
-step()) whose gradients `check` compares. Before the update, each rank writes a value to the store
-of the script's process group, which tells the other ranks that it waits.
-
-Ranks wait without a collective, so they can name a rank that never writes its value, and end.
-"""
+"""Makes all ranks wait for each other before each optimizer's step() whose gradients the command
+`check` compares. No collective is used, so a rank that never comes can be named in an error."""
 
 from __future__ import annotations
 
@@ -30,15 +26,12 @@ PRINTING_S = 60.0  # that the rank that speaks has to print what it has found
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """What a rank has done since its last meeting: a meeting is a wait for all ranks before an
-    update.
-
-    `meetings`: the number of all meetings of this rank since its script began. `calls` and
-    `passes`: the numbers of forward and of backward passes that the rank has begun since its last
-    meeting. `skipped`: the number of updates that a GradScaler has skipped since the last meeting.
-    `place`: FILE:LINE of the latest event counted in `calls`, `passes` or `skipped`. `ended`: a
-    text about how the script has ended; empty while it runs.
-    """
+    """What a rank has done since it last waited for all ranks before an optimizer's step().
+    `meetings`: the number of these waits since the script began. `calls` and `passes`: the numbers
+    of forward and of backward passes begun since the last wait. `skipped`: the number of calls of
+    step() that a GradScaler has skipped since the last wait. `place`: FILE:LINE of the latest
+    forward pass, backward pass or skipped step(). `ended`: a text about how the script has ended;
+    empty while the script runs."""
 
     meetings: int = 0
     calls: int = 0
@@ -49,8 +42,7 @@ class Progress:
 
 
 class Reason(enum.Enum):
-    """Why a rank does not come to a meeting, at which ranks wait for each other before an
-    update."""
+    """Why the other ranks wait for a rank in vain."""
 
     SKIPPED = enum.auto()  # a GradScaler has left out the update
     WENT_ON = enum.auto()  # it has begun another pass, and gets no further
@@ -61,11 +53,9 @@ class Reason(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Absence:
-    """A rank that does not come to a meeting, at which ranks wait for each other before an update.
-    `text`: what the rank does instead of waiting. `speaker`: the number of the rank that prints the
-    error, usually the lowest rank that is not absent. The speaker is rank 0 if a rank has ended the
-    check, or if one has skipped an update before the meeting.
-    """
+    """A rank for which other ranks wait in vain, before an optimizer's step() or at the script's
+    end. `text`: what the rank does instead of waiting, for the error message. `speaker`: the rank
+    that prints the error, usually the lowest rank that is not absent."""
 
     rank: int
     reason: Reason
@@ -74,9 +64,8 @@ class Absence:
 
 
 class _Stalls:
-    """Measures for how long other ranks have made no progress while this rank waits for them. A
-    rank makes progress if it begins a forward or backward pass, skips an update or ends its script.
-    """
+    """Measures for how many seconds another rank's Progress has not changed while this rank
+    waits."""
 
     def __init__(self) -> None:
         self._since: dict[int, tuple[Progress, float]] = {}
@@ -92,8 +81,7 @@ class _Stalls:
 
 @contextlib.contextmanager
 def _refusing_lost_store() -> Iterator[None]:
-    """Turns a RuntimeError of the store into Refused: usually the process that has the store has
-    ended."""
+    """Turns a RuntimeError of the process group's key-value store into Refused."""
     try:
         yield
     except RuntimeError as error:
@@ -102,12 +90,9 @@ def _refusing_lost_store() -> Iterator[None]:
 
 
 class Meetings:
-    """Makes this rank wait for all other ranks before each update that `check` compares; such a
-    wait is a meeting. If there is only one rank, it does not wait.
-
-    All methods of Meetings raise Refused if the store of the script's process group can no longer
-    be reached.
-    """
+    """Makes this rank wait for all other ranks before each optimizer's step() that `check`
+    compares. All methods raise Refused if the key-value store of the script's process group cannot
+    be reached."""
 
     def __init__(self) -> None:
         self._own = Progress()
@@ -119,14 +104,14 @@ class Meetings:
         self._size = 1
 
     def begin_call(self, place: str) -> None:
-        """Called when a forward pass of the script begins: an outermost call of a watched module,
-        with gradients enabled."""
+        """Called when a forward pass of the script begins at `place` (FILE:LINE) with gradients
+        enabled."""
         self._begin()
         self._say(calls=self._own.calls + 1, place=place)
 
     def begin_pass(self, place: str) -> None:
-        """Called when a backward pass of the script begins, unless it runs within another backward
-        pass."""
+        """Called when a backward pass of the script begins at `place` (FILE:LINE), outside of any
+        other backward pass."""
         self._begin()
         self._say(passes=self._own.passes + 1, place=place)
 
@@ -135,18 +120,18 @@ class Meetings:
             self._began_s = time.monotonic()
 
     def skip(self, place: str) -> None:
-        """Called when a GradScaler skips an update of the script at `place` (FILE:LINE)."""
+        """Called when a GradScaler skips an optimizer's step() at `place` (FILE:LINE)."""
         self._say(skipped=self._own.skipped + 1, place=place)
 
     def end(self, how: str) -> None:
-        """Called when the script of this rank ends: tells the other ranks that this rank will not
-        call meet() again. `how`: a text about how the script has ended."""
+        """Tells the other ranks that the script of this rank has ended. `how`: what other ranks
+        print about this end, such as "has ended"."""
         self._say(ended=how)
 
     def meet(self) -> Absence | None:
-        """Waits until all ranks have called meet() for the same update. Returns an Absence if a
-        rank does not come, if another rank has ended the check, or if ranks have skipped different
-        numbers of updates; else None."""
+        """Waits until all ranks have called meet() before the same step() of an optimizer, and
+        returns None. Returns an Absence if a rank does not come, has called close(), or has skipped
+        more calls of step()."""
         if not self._join():
             return None
         self._set(self._place_of(self._rank), self._own.skipped)
@@ -155,17 +140,13 @@ class Meetings:
         return absence
 
     def meet_at_end(self) -> Absence | None:
-        """Waits, after end(), until the scripts of all ranks have ended. Returns an Absence if a
-        rank goes on training, if a rank does not end in time, or if another rank has called
-        close(); else None."""
+        """Waits, after end(), until the scripts of all ranks have ended, and returns None. Returns
+        an Absence if another rank trains on, does not end in time, or has called close()."""
         return self._wait(self._running, self._why_running) if self._join() else None
 
     def close(self) -> None:
-        """Tells all ranks that the check is over, because this rank has printed the result.
-
-        Then waits until all other ranks have learnt this in is_closed(), but at most for about
-        HEARING_S seconds.
-        """
+        """Tells all ranks that this rank has printed the result of the check. Waits for about one
+        second at most until all other ranks have called is_closed()."""
         if not self._join():
             return
         self._set(OVER, "")
@@ -173,9 +154,8 @@ class Meetings:
         _wait_for(lambda: self._has(*others), HEARING_S)
 
     def is_closed(self) -> bool:
-        """Waits until the rank that prints the result calls close(), for at most about PRINTING_S
-        seconds. Returns whether that rank has called close().
-        """
+        """Waits for about 60 seconds at most until the rank that prints the result calls close().
+        Returns whether that rank has called close()."""
         if not self._join() or not _wait_for(lambda: self._has(OVER), PRINTING_S):
             return False
         self._set(f"heard/{self._rank}", "")
@@ -188,10 +168,9 @@ class Meetings:
         missing: Callable[[], list[int]],
         why: Callable[[int, _Stalls], tuple[Reason, str] | None],
     ) -> Absence | None:
-        """Waits until no rank is missing, and then returns None. If why() says that missing ranks
-        will not come, returns an Absence for the lowest-numbered of them. If a rank has ended the
-        check, or the timeout of the script's process group has passed, returns an Absence for the
-        lowest-numbered missing rank."""
+        """Waits until missing() returns no ranks, and returns None. Returns an Absence if why()
+        says why a rank will not come, if a rank has called close(), or after the process group's
+        timeout."""
         has_begun = self._own.calls + self._own.passes > 0
         self._step_s = time.monotonic() - self._began_s if has_begun else 0.0
         stalls = _Stalls()
@@ -213,8 +192,8 @@ class Meetings:
         return None
 
     def _missing(self) -> list[int]:
-        """Returns the other ranks that have not yet called meet() for the same update as this
-        rank."""
+        """Returns the other ranks that have not yet called meet() before the step() at which this
+        rank waits."""
         others = [rank for rank in range(self._size) if rank != self._rank]
         if self._has(*map(self._place_of, others)):
             return []
@@ -231,8 +210,8 @@ class Meetings:
         return self._why_stalled(rank, other, stalls)
 
     def _who_skipped(self) -> Absence | None:
-        """If ranks have skipped different numbers of updates, and so wait before different updates,
-        returns an Absence for the rank that has skipped the most. Else returns None."""
+        """Returns an Absence for the rank whose GradScaler has skipped most calls of step(); None
+        if all ranks skipped equally many."""
         keys = [self._place_of(rank) for rank in range(self._size)]
         skipped = [self._get(key) for key in keys]
         if min(skipped) == max(skipped):
@@ -252,12 +231,10 @@ class Meetings:
     def _why_stalled(
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
-        """Returns why waiting for rank `rank` is useless if that rank has stalled, else None. A
-        meeting is a wait for all ranks before an update. A rank is ahead if it has begun more
-        forward or backward passes since the last meeting than this rank. A rank that is ahead has
-        stalled if it makes no progress (see _Stalls) for longer than a limit. The limit is GRACE_S
-        seconds plus the time for which this rank trained between the last meeting and its own wait.
-        """
+        """Returns why waiting for rank `rank` is useless, or None if the rank may still come.
+        Waiting is useless if the rank has begun more forward or backward passes than this rank and
+        stands still. A rank stands still if it makes no progress for 2 seconds plus the time of
+        this rank's step."""
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes
         if other.meetings < own.meetings or not has_more:
@@ -269,8 +246,8 @@ class Meetings:
     # The store
 
     def _join(self) -> bool:
-        """Returns False if the script has no process group of several ranks. Otherwise connects to
-        the group's store, if this is not yet done, and returns True."""
+        """Connects to the store of the script's process group. Returns whether the script has a
+        process group of several ranks."""
         if self._store is None and dist.is_initialized() and dist.get_world_size() > 1:
             store = default_store()
             self._store = store_within(store, PREFIX)
@@ -288,8 +265,7 @@ class Meetings:
         return Progress(**self._get(key)) if self._has(key) else Progress()
 
     def _place_of(self, rank: int) -> str:
-        """Returns the key that a rank sets in the store when it calls meet() for the current
-        update."""
+        """Returns the key that rank `rank` writes to the store when that rank calls meet()."""
         return f"{self._own.meetings}/{rank}"
 
     def _set(self, key: str, value: Any) -> None:
@@ -306,8 +282,8 @@ class Meetings:
 
 
 def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
-    """Waits until is_so() returns True, or until about `seconds` seconds have passed. Returns
-    whether is_so() has returned True."""
+    """Waits until is_so() returns True, but for about `seconds` seconds at most. Returns the last
+    result of is_so()."""
     for waited_s in _looks():
         if is_so():
             return True
@@ -317,13 +293,8 @@ def _wait_for(is_so: Callable[[], bool], seconds: float) -> bool:
 
 
 def _looks() -> Iterator[float]:
-    """Yields endlessly, so that a caller can test a condition once for each value. Sleeps before
-    each value except the first. The value is the sum of these pauses so far, in seconds. The pauses
-    double from 1 ms to LONGEST_PAUSE_S.
-
-    If this process was stopped for a while, the sum of the pauses does not contain that time,
-    because other ranks may have been stopped too.
-    """
+    """Yields the number of seconds slept so far, without end, and sleeps for 0.1 s at most between
+    two values. Time in which the whole process was stopped is not counted."""
     pause_s = 0.001
     waited_s = 0.0
     while True:

@@ -1,5 +1,4 @@
-"""Finds the mistake that explains why an optimizer gets a gradient other than the mean of all
-ranks' gradients."""
+"""Explains why an optimizer gets a gradient that is not the mean of all ranks' gradients."""
 
 from __future__ import annotations
 
@@ -21,32 +20,27 @@ LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products onl
 @dataclasses.dataclass(frozen=True)
 class Explanation:
     """`text`: why a gradient is not the mean of all ranks' gradients. `factor`: the gradient
-    divided by the mean if it is a multiple of the mean, else None.
-
-    `tolerance`: the relative error that the factor may have by rounding.
-    """
+    divided by the mean; None if the gradient is no multiple of the mean. `tolerance`: the largest
+    relative error of `factor` by rounding."""
 
     text: str
     factor: float | None = None
     tolerance: float = 0.0
 
     def is_sum(self, world_size: int) -> bool:
-        """Returns whether `factor` is the number of ranks up to rounding, so that the gradient is
-        the sum of all ranks' gradients."""
+        """Returns whether the gradient is the sum over ranks: `factor` equals `world_size` up to
+        rounding."""
         return self.factor is not None and abs(self.factor / world_size - 1) <= self.tolerance
 
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """How the gradient that this rank's optimizer gets differs from the mean over ranks. Ranks send
-    each other objects of this class as JSON.
-
-    `factor`: the gradient divided by the mean; None if it is no multiple of the mean. `tolerance`:
-    the largest relative error of `factor` that rounding can cause. `mask`: a digest of which
-    elements of the gradient are 0. `mask` is empty if an element that is not 0 differs from the
-    mean's element by more than rounding. `kept`: the number of the gradient's elements that are not
-    0. `elements`: the number of all its elements.
-    """
+    """How a gradient that this rank's optimizer gets differs from the mean over ranks. `factor`:
+    the gradient divided by the mean; None if the gradient is no multiple of the mean. `tolerance`:
+    the largest relative error of `factor` by rounding. `mask`: a hash of the positions of the
+    gradient's zeros; empty if any other element differs from the mean by more than rounding.
+    `kept`: the number of the gradient's elements that are not 0. `elements`: the number of all its
+    elements."""
 
     factor: float | None
     tolerance: float
@@ -86,14 +80,12 @@ def say_of_changes(
     world_size: int,
     passes: int,
 ) -> str:
-    """Returns a text if all ranks have masked or clipped the gradients in the same way; else an
-    empty text. Masked: the same elements of the gradients are 0 on all ranks. Clipped: all
-    gradients are the mean times one factor below 1 that no known mistake explains.
-
-    `changes`: for each rank, how each gradient that differs from the mean over ranks differs.
-    `are_all`: whether every compared gradient whose mean is not 0 has a Change. `has_others`:
-    whether some gradients have no Change because they were compared before clipping.
-    """
+    """Usually returns a text if all ranks have masked or clipped their gradients alike, else "".
+    Masked gradients are 0 at the same positions on all ranks. Clipped gradients are the mean times
+    one factor between 0 and 1 that no known mistake explains. `changes`: for each rank, one Change
+    for each gradient that differs from the mean over ranks. `are_all`: whether all compared
+    gradients without a Change have a mean of 0. `has_others`: whether some gradients have no Change
+    because they were compared before clipping."""
     first, *others = changes
     if all(change.mask for change in first) and all(
         [change.mask for change in rank] == [change.mask for change in first] for rank in others
@@ -110,8 +102,8 @@ def say_of_changes(
 
 
 def _common_factor(changes: Sequence[Change]) -> _Factor | None:
-    """If all gradients in `changes` are the same multiple of the mean, up to their tolerances,
-    returns the factor that has the smallest tolerance; else None."""
+    """Returns the factor by which every gradient in `changes` is a multiple of the mean; None if
+    the factors differ by more than rounding."""
     factors = [_Factor(one.factor, one.tolerance) for one in changes if one.factor is not None]
     if not factors or len(factors) < len(changes):
         return None
@@ -124,14 +116,9 @@ def explain(
     one: Comparison, rank: int, pass_means: Sequence[torch.Tensor], passes: int, ranks: Ranks
 ) -> Explanation:
     """Explains why the gradient that the optimizer of rank `rank` gets is not the mean of all
-    ranks' gradients. All ranks must call explain(), because it sums the gradient over ranks by a
-    collective.
-
-    `one`: the comparison of this gradient with the mean of all ranks' gradients, on the rank that
-    calls this function. `pass_means`: for each backward pass, the mean over ranks of the gradient
-    that this pass has computed for the parameter; empty if unknown. `passes`: the number of
-    backward passes in the step.
-    """
+    ranks' gradients. All ranks must call explain(), because it runs all-reduces. `pass_means`: for
+    each backward pass, the mean over ranks of the gradient that the pass computed; empty if
+    unknown."""
     handed = ranks.total(one.handed * (ranks.rank == rank))
     rounding = float(one.bound.norm())
     norm = one.mean.norm().clamp(min=SMALLEST_NORM)
@@ -151,8 +138,7 @@ def explain(
 
 def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str:
     """Returns a text if `handed`, the optimizer's gradient, looks like the mean of gradients that
-    each rank had clipped on its own before they were averaged; else an empty text. Compares only
-    the first MOST_EXCHANGED elements of the gradient."""
+    each rank clipped before the averaging."""
     part = handed.flatten()[:MOST_EXCHANGED, None]
     own = one.own.flatten()[: len(part)]
     by_rank = torch.stack([own * (rank == ranks.rank) for rank in range(ranks.size)])
@@ -174,9 +160,7 @@ def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
     """Returns a text if `handed`, the optimizer's gradient, is close to the sum of the polar
-    factors of the passes' means, and closer than to the polar factor of `mean`; else an empty text.
-    The optimizer Muon approximates polar factors.
-    """
+    factors of `pass_means`."""
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""
     of_sum = torch.cosine_similarity(handed.flatten(), _polar_factor(mean).flatten(), 0)
@@ -188,8 +172,6 @@ def _muon_by_pass(
 
 
 def _polar_factor(matrix: torch.Tensor) -> torch.Tensor:
-    """Returns the matrix with orthonormal rows or columns that is nearest to `matrix` (its polar
-    factor). If `matrix` has more than two dimensions, those after the first are flattened into
-    columns."""
+    """Returns the polar factor of `matrix`: the nearest matrix with orthonormal rows or columns."""
     u, _, v = torch.linalg.svd(matrix.flatten(1), full_matrices=False)
     return torch.matmul(u, v)

@@ -1,5 +1,4 @@
-"""Reads the output of the programs of nccl-tests and rccl-tests, which measure collectives on
-GPUs."""
+"""Reads the output of nccl-tests and rccl-tests, which are benchmarks of collectives on GPUs."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ CONCLUDED = "concluded"  # of a program: a line at its end
 
 
 class OutputReader:
-    """Reads lines with the output of several programs of nccl-tests or rccl-tests, one program
-    after the other, into `runs`."""
+    """Reads lines printed by programs of nccl-tests or rccl-tests, and adds a Run to `runs` for
+    each program."""
 
     def __init__(self) -> None:
         self.runs = [Run()]
@@ -46,8 +45,8 @@ class OutputReader:
         return self.runs[-1]
 
     def read(self, line: str) -> None:
-        """Reads the next line of the output of nccl-tests or rccl-tests. Raises Refused if the line
-        is the header of a table that lacks a column such as the data type or the time."""
+        """Reads one line. Raises Refused if the line is the header of a table without a column of
+        data types, times or bandwidths."""
         if self._begins_next(line):
             self.runs.append(Run())
         readers = (
@@ -63,10 +62,7 @@ class OutputReader:
         any(reader(line) for reader in readers)  # until one has read it
 
     def _begins_next(self, line: str) -> bool:
-        """Returns whether `line` begins the output of the next program. This is so if rows of
-        measurements came before `line`, and `line` is a table's header, or names a rank, a program
-        or a program's options.
-        """
+        """Returns whether `line` is the first line that another program has printed."""
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False
         return is_header(line) or any(pattern.search(line) for pattern in (RANK, PROGRAM, BEGIN))
@@ -118,9 +114,8 @@ class OutputReader:
         return True
 
     def _order(self, line: str) -> bool:
-        """If this line has the titles of the two halves of a row (out-of-place and in-place),
-        remembers which half has the measurement in place (input and output are one buffer). Returns
-        whether the line has both titles."""
+        """Stores in the current Run whether `line` has the title in-place after the title
+        out-of-place."""
         if "out-of-place" not in line or "in-place" not in line:
             return False
         self._run.is_in_place_last = line.index("in-place") > line.index("out-of-place")
@@ -142,13 +137,13 @@ class OutputReader:
 
 
 def is_header(line: str) -> bool:
-    """Returns whether a line has the names of the columns of a table of nccl-tests."""
+    """Returns whether `line` has the names of the columns of a table of nccl-tests."""
     return bool(_columns_of(line))
 
 
 def _columns_of(line: str) -> Sequence[str]:
-    """Returns the names of the columns if this line is the header of a table of nccl-tests, else an
-    empty sequence."""
+    """Returns the names of the columns if `line` is the header of a table of nccl-tests, else
+    ()."""
     begin = HEADER.search(line)
     if not begin or not RATES.search(line, begin.end()):
         return ()
@@ -157,16 +152,16 @@ def _columns_of(line: str) -> Sequence[str]:
 
 def program_of(line: str) -> str | None:
     """Returns the name of a collective, such as all_reduce, if the line names its program, such as
-    all_reduce_perf; else None. If several words look like a program, such as names of folders,
-    returns the last that is in PROGRAMS, or else the last of these words."""
+    all_reduce_perf; else None. Of several names, returns the last that is in PROGRAMS, or else the
+    last one."""
     names: list[str] = PROGRAM.findall(line)
     known = [name for name in names if name in PROGRAMS]
     return known[-1] if known else names[-1] if names else None
 
 
 def runs_of(lines: Iterable[str]) -> list[Run]:
-    """Returns a Run for each execution of a program of nccl-tests or rccl-tests that has printed
-    rows of measurements in these lines."""
+    """Returns a Run for each execution of a program of nccl-tests or rccl-tests that printed rows
+    of measurements in `lines`."""
     reader = OutputReader()
     for line in lines:
         reader.read(line)

@@ -1,10 +1,7 @@
-"""Keeps the rows of measurements that one program of nccl-tests or rccl-tests has printed, and
-leaves out rows whose numbers contradict each other.
-
-Leaves out a row if its size is not its time times its algorithm bandwidth, within the printed
-digits. Also leaves out a row whose bus bandwidth is not the one that nccl-tests defines for the
-collective and the number of ranks (its doc/PERFORMANCE.md).
-"""
+"""Keeps and checks the rows of measurements that one program of nccl-tests or rccl-tests has
+printed. A row is rejected if its size is not its time times its algorithm bandwidth, within
+rounding. A row is rejected if its bus bandwidth differs from the formula in doc/PERFORMANCE.md of
+nccl-tests."""
 
 from __future__ import annotations
 
@@ -34,9 +31,8 @@ MOST_RANKS = 16384
 
 @dataclass(frozen=True)
 class Units:
-    """The units in which the time and the two bandwidths (algorithm and bus) of a row are printed,
-    such as "us" and "GB/s". `time` is "us", "ms" or "s". `rate` is a key of BYTES, such as "MB/s";
-    any other text counts as GB/s."""
+    """The printed units of a row's time ("us", "ms" or "s") and bandwidths (such as "MB/s"). A
+    `rate` that is no key of BYTES counts as GB/s."""
 
     time: str
     rate: str
@@ -44,8 +40,8 @@ class Units:
 
 @dataclass(frozen=True)
 class PrintedRow:
-    """One printed row: a measurement of a collective on `size_bytes` bytes. `time`, `algbw` and
-    `busbw` are texts with exactly the digits that were printed."""
+    """The texts of one printed row, a measurement of a collective on `size_bytes` bytes. `time`,
+    `algbw` and `busbw`: the printed digits of the time and of the two bandwidths, without units."""
 
     size_bytes: int
     dtype: str
@@ -59,9 +55,8 @@ class PrintedRow:
 
 @dataclass(frozen=True)
 class Row:
-    """One printed row: a measurement of a collective on `size_bytes` bytes. The time is in seconds,
-    and the bandwidths (`algbw` and `busbw`) are in bytes per second. Time and bandwidths are
-    intervals, because they were printed with few digits."""
+    """The numbers of one printed row, a measurement of a collective on `size_bytes` bytes. `algbw`
+    and `busbw`: the algorithm bandwidth and the bus bandwidth in bytes per second."""
 
     size_bytes: int
     time_s: Interval
@@ -70,9 +65,8 @@ class Row:
     is_wrong: bool
 
     def bus_factors(self) -> Interval:
-        """Returns the bus bandwidth divided by the algorithm bandwidth. The quotient is the number
-        of bytes that a rank sends for each byte that the collective reduces or gathers. The
-        divisor, the interval self.algbw, must not contain 0."""
+        """Returns the range of the bus bandwidth divided by the algorithm bandwidth, given their
+        rounding."""
         return Interval(self.busbw.low / self.algbw.high, self.busbw.high / self.algbw.low)
 
     def has_bus_factor(self, factor: float) -> bool:
@@ -84,10 +78,8 @@ class Row:
 
 @dataclass(frozen=True)
 class RankPlace:
-    """The host of a rank, and the group of ranks with which it runs collectives. `group` or `host`
-    is None if the program of nccl-tests or rccl-tests does not print it. Several groups of ranks
-    may measure at the same time.
-    """
+    """The printed host and group of a rank; None for a field that is not printed. The ranks of one
+    group run collectives together."""
 
     group: str | None
     host: str | None
@@ -95,9 +87,9 @@ class RankPlace:
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """The number of ranks, and the costs of collectives, computed from a program's output. Rows
-    whose size, time and bandwidths contradict each other or the number of ranks are left out.
-    `says`: lines for the user about the measurement, such as how many rows were rejected."""
+    """The results of one program of nccl-tests or rccl-tests, without the rows that contradict
+    themselves. `costs`: the size and the time of each measured collective. `says`: lines for the
+    user, such as the number of rejected rows."""
 
     ranks: int
     costs: list[Cost]
@@ -105,9 +97,8 @@ class CheckedRun:
 
 
 def halves_of(columns: Sequence[str]) -> list[slice]:
-    """Returns, for each half of a printed row, the slice of `columns` that has the time and the
-    bandwidths of this half. One half is measured out of place (input and output are two buffers),
-    the other in place (they are one buffer). Some programs print only one of the two halves."""
+    """Returns a slice of `columns` for each time that is followed by both bandwidths. A table
+    usually has two of these slices: one measured out of place and one in place."""
     begins = [place for place, name in enumerate(columns) if name == "time"]
     ends = [*begins[1:], len(columns)]  # one more than begins, if there are none
     halves = [slice(begin, end) for begin, end in zip(begins, ends, strict=False)]
@@ -115,25 +106,20 @@ def halves_of(columns: Sequence[str]) -> list[slice]:
 
 
 def is_wrong(text: str) -> bool:
-    """Returns whether a count of wrong elements is not 0. Returns False for N/A, which a program
-    prints if it does not check its results."""
+    """Returns whether the printed count of wrong elements is above 0; False for N/A."""
     count = interval_of(text)
     return count is not None and count.low > 0
 
 
 @dataclass
 class Run:
-    """What one program of nccl-tests or rccl-tests has printed about one collective.
-
-    `program`: the printed name of the measured collective; None if no name is printed. `places`:
-    for each rank that is listed in the output, its host, and the group of ranks with which it runs
-    collectives. `is_elided`: whether the printed list of ranks is shortened. `failed`: whether the
-    program of nccl-tests or rccl-tests says that its own check of results failed.
-    `is_in_place_last`: whether the second half of a row is the one that was measured in place
-    (input and output are one buffer, as in DDP). `units`: the units that the program prints for
-    times and bandwidths; None if it prints no units. `unread`: the number of rows that could not be
-    read, because they lack numbers.
-    """
+    """What one program of nccl-tests or rccl-tests has printed about one collective. `program`: the
+    printed name of the collective, such as all_reduce; None if no name is printed. `places`: for
+    each listed rank, its host and its group. `is_elided`: whether only a part of the list of ranks
+    is printed. `failed`: whether the program says that its own check of results failed.
+    `is_in_place_last`: whether the last time in a row was measured in place (with one buffer for
+    input and output). `units`: the printed units of times and bandwidths; None if no units are
+    printed. `unread`: the number of rows without a readable time and bandwidths."""
 
     program: str | None = None
     places: dict[int, RankPlace] = field(default_factory=dict)
@@ -146,11 +132,8 @@ class Run:
     rows: list[PrintedRow] = field(default_factory=list)
 
     def add(self, words: Sequence[str]) -> bool:
-        """Adds a row of measurements. `words`: the words of the line that nccl-tests or rccl-tests
-        has printed for the row. A row has one or two halves: one was measured out of place (input
-        and output are two buffers), the other in place (they are one buffer). Uses the half in
-        place if it has a time and both bandwidths, or else the half out of place. If neither half
-        has all three, adds no row, and returns False."""
+        """Adds a row from the words of a printed line, preferably with the numbers measured in
+        place. Returns False and adds no row if the line has no time with both bandwidths."""
         halves = halves_of(self.columns)
         if self.is_in_place_last:
             halves.reverse()
@@ -174,9 +157,8 @@ class Run:
         return False
 
     def collective(self) -> str | None:
-        """Returns the name of the measured collective, if nccl-tests or rccl-tests has printed it.
-        If it has not, but the first row of measurements names a reduction (such as sum) and no root
-        rank, returns the name of an all-reduce. Otherwise returns None."""
+        """Returns the printed name of the collective. If no name is printed, returns "all_reduce"
+        if the first row has a reduction, such as sum, and no root rank. Otherwise returns None."""
         if self.program:
             return self.program
         return Operation.ALL_REDUCE.value if self._reduces_to_all() else None
@@ -187,9 +169,8 @@ class Run:
 
     def checked(self, kind: Operation) -> CheckedRun:
         """Returns the costs of collectives of this kind, computed from the rows whose size, time
-        and bandwidths agree with each other and with the number of ranks. Raises Refused if the
-        numbers agree in too few rows, if the number of ranks is 1 or unknown, or if every bandwidth
-        has fewer than two digits."""
+        and bandwidths agree. Raises Refused if too few rows agree, or if the number of ranks is 1
+        or unknown."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -232,11 +213,8 @@ class Run:
         return CheckedRun(ranks, costs, says)
 
     def _rows_of_one_type(self) -> list[PrintedRow]:
-        """Returns the rows with one data type and one operation (how a collective reduces, such as
-        sum). The chosen data type is float if any row has it, or else the data type of the first
-        row. The chosen operation is sum if any row of the chosen data type has it, or else that of
-        the first such row.
-        """
+        """Returns the rows of one data type, preferably float, and of one reduction, preferably
+        sum."""
         types = [row.dtype for row in self.rows]
         dtype = "float" if "float" in types else types[0]
         rows = [row for row in self.rows if row.dtype == dtype]
@@ -245,10 +223,9 @@ class Run:
         return [row for row in rows if row.redop == redop]
 
     def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
-        """Returns two lists: the rows whose size is the time times the algorithm bandwidth, up to
-        rounding, and a text about each row whose size differs from this product. If no units are
-        printed, assumes GB/s and the unit of time with which the first list is longest.
-        """
+        """Returns the rows whose size is the time times the algorithm bandwidth, and a text about
+        each row with another size. If no units are printed, assumes GB/s and the unit of time that
+        keeps most rows."""
         rows = self._rows_of_one_type()
         if self.units:
             return agreeing(rows, self.units)
@@ -256,9 +233,9 @@ class Run:
         return max(attempts, key=lambda attempt: len(attempt[0]))
 
     def _ranks(self, told: BusFactor) -> tuple[int, list[str]]:
-        """Returns how many ranks took part in each measured collective, and lines for the user
-        about this number. If not all ranks are listed, computes the number from `told`, the
-        quotient of a row's two bandwidths. Raises Refused if the number stays unknown."""
+        """Returns the number of ranks of each collective, and lines about this number for the user.
+        If the output does not list all ranks, the number is computed from a row's two bandwidths
+        (`told`)."""
         is_whole = sorted(self.places) == list(range(len(self.places)))
         if not self.places or self.is_elided or not is_whole:
             require(
@@ -283,9 +260,8 @@ class Run:
 
 
 class BusFactor:
-    """The bus bandwidth of one row divided by its algorithm bandwidth. `fitting`: the numbers of
-    ranks, up to MOST_RANKS, with which the collective would have this quotient, within the rounding
-    of the two printed bandwidths."""
+    """The bus bandwidth of `row` divided by its algorithm bandwidth. `fitting`: the numbers of
+    ranks, up to 16384, for which collectives of this kind have this quotient, within rounding."""
 
     def __init__(self, row: Row, kind: Operation) -> None:
         self._factors = row.bus_factors()
@@ -307,10 +283,8 @@ def _imprecision_of_busbw(row: Row) -> float:
 
 
 def agreeing(rows: Sequence[PrintedRow], units: Units) -> tuple[list[Row], list[str]]:
-    """Takes the numbers in `rows` to be in `units`. The first returned list has the rows whose size
-    is the time times the algorithm bandwidth, up to rounding, except rows with size 0 or a printed
-    bandwidth of 0.00. The second list has a text about each row whose size differs from this
-    product."""
+    """Returns the rows whose size is the time times the algorithm bandwidth, and a text about each
+    row with another size. A row whose size or bandwidth is 0 is usually in neither list."""
     good = []
     bad = []
     for printed in rows:

@@ -1,7 +1,5 @@
-"""Runs the collectives of probes and measures their times. A probe is a set of collectives that the
-recorder runs after a step's backward, while nothing else runs. Each probe runs collectives as one
-of these does: DDP, DDP's bf16 hook, ZeroRedundancyOptimizer or FSDP2.
-"""
+"""Runs and times probes: collectives that `gradsync record` adds after a step's backward. A probe
+imitates the collectives of DDP, DDP's bf16 hook, ZeroRedundancyOptimizer or FSDP2."""
 
 from __future__ import annotations
 
@@ -26,10 +24,9 @@ MOST_PIECES = 128  # of a probe; with the smallest pieces, more add nothing
 
 
 class Prober:
-    """Sends the gradients in the recorder's flat buffer by several kinds of collectives, and
-    measures how long each collective takes. To measure FSDP2's collectives, the prober calls
-    fully_shard with new parameters, which have the shapes of the model's. `units`: for each module
-    that FSDP2 would gather, the indices of its parameters."""
+    """Runs the collectives of probes, such as all-reduces like those of DDP, and measures their
+    times. Most probes send the gradients of the model, which `buffer` holds. `units`: for each
+    module that FSDP2 would gather as one unit, the indices of its parameters."""
 
     def __init__(
         self, buffer: FlatBuffer, world: World, clock: Clock, units: Sequence[Sequence[int]]
@@ -41,9 +38,8 @@ class Prober:
         self._groups: list[ShardedGroup] = []  # FSDP2's, like blocks of the model
 
     def run(self, probe: Probe) -> CollectiveMarks:
-        """Runs the collectives of this probe, and returns the clock's marks of when they begin and
-        end. Before the caller calls run(), it must wait for all ranks (World.meet()), so that their
-        calls begin at almost the same time."""
+        """Runs the collectives of `probe`, and returns the clock's marks of when they begin and
+        end. The caller must first call World.meet(), by which all ranks wait for each other."""
         sent = CollectiveMarks(probe.kind, probe.in_flight)
         way = self._way(probe, sent)
         cpu_ns = time.process_time_ns()
@@ -54,10 +50,8 @@ class Prober:
         return sent
 
     def _way(self, probe: Probe, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that runs the collectives of the probe. If the collectives run one by
-        one, the function marks in `sent` when each begins and ends. _way() itself prepares what the
-        collectives need, such as pieces of the buffer, so that run() does not measure this work.
-        """
+        """Returns a function that runs the collectives of `probe`, and usually marks in `sent` when
+        each begins and ends."""
         if probe.kind is CollectiveKind.FULLY_SHARD:
             return self._gather_and_reduce_units(sent)
         if probe.kind is CollectiveKind.ZERO1:
@@ -82,10 +76,9 @@ class Prober:
         _wait_for([dist.all_reduce(piece, async_op=True) for piece in pieces])
 
     def _all_reduce_as_bf16(self, pieces: Pieces, sent: CollectiveMarks) -> None:
-        """Sends each piece of the buffer as bf16_compress_hook does: cast, divide, all-reduce, copy
-        back. The gradients in the buffer are already divided by the number of ranks, so this
-        function divides by 1, which takes the same time.
-        """
+        """Casts each piece of the gradients to bfloat16, divides it, all-reduces it and copies it
+        back, like DDP's bf16_compress_hook. The divisor is 1, because the gradients in the buffer
+        are already divided by the number of ranks."""
         for piece in pieces:
             begin = self._clock.mark()
             narrow = piece.to(torch.bfloat16).div_(1)
@@ -96,10 +89,9 @@ class Prober:
             sent.add(begin, cast, reduced, self._clock.mark())
 
     def _broadcast_parameters(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that broadcasts each gradient in the prober's flat buffer from one of
-        the ranks. The function stands for the broadcasts of ZeroRedundancyOptimizer, in which each
-        rank sends the parameters that it has updated.
-        """
+        """Returns a function that broadcasts each gradient in the buffer: gradient i from rank i
+        modulo the number of ranks. The gradients stand for the updated parameters that
+        ZeroRedundancyOptimizer would broadcast."""
         slots = self._buffer.slots
         sent.bytes = [slot.nbytes for slot in slots]
 
@@ -115,9 +107,9 @@ class Prober:
         return broadcast
 
     def _gather_and_reduce_units(self, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that, for one unit of FSDP2 after the other, all-gathers the unit's
-        parameters and then reduce-scatters their gradients. The function uses new parameters with
-        the shapes of the model's parameters."""
+        """Returns a function that, for one FSDP2 unit after the other, all-gathers parameters and
+        then reduce-scatters gradients. The units have new parameters with the shapes of the
+        model's."""
         params = self._buffer.params
         if not self._groups:
             self._groups = [group_like([params[i] for i in own]) for own in self._units]
@@ -130,9 +122,9 @@ class Prober:
         return gather_and_reduce
 
     def _try_unit(self, group: ShardedGroup) -> tuple[Mark, Mark, Mark, Mark]:
-        """Gathers the parameters of one unit and then reduces its gradients, and returns the
-        clock's marks before and after each of these two collectives. Before each of the two
-        collectives, waits until all ranks are ready to begin it."""
+        """All-gathers the parameters of one unit of FSDP2, and then reduce-scatters its gradients.
+        Before each of the two collectives, all ranks wait for each other. Returns the clock's marks
+        before and after the all-gather, and before and after the reduce-scatter."""
         self._world.meet()
         begin = self._clock.mark()
         gather(group)

@@ -1,5 +1,5 @@
-"""Finds the all-reduces, reduces and all-gathers that a script itself calls while the command
-`check` runs it, and the numbers that the script sums over ranks by these collectives."""
+"""Watches the all-reduces, reduces and all-gathers that a script calls while the command `check`
+runs it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,12 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
 class ScriptCollectives:
-    """Keeps the values of the sums over ranks that the script's own collectives compute in the
-    current step. Also notes the first of the script's collectives that is called within a model's
-    forward. Collectives of tensors are ignored if PyTorch itself calls them, as DDP does.
-
-    `on_reduced`: a function that gets each loss (one number that needs a gradient) before an
-    all-reduce or a reduce changes it. `in_forward`: NAME at FILE:LINE of the script's first
-    collective that was called within a forward, or whose input needs a gradient and has more than
-    one number; empty if there was none.
-    """
+    """Collects the sums over ranks that the script's own collectives compute in a step. Collectives
+    of tensors that PyTorch calls, such as those of DDP, are ignored. `on_reduced`: a function that
+    is called with each loss before the script reduces it over ranks. A loss is one number that
+    needs a gradient. `in_forward`: NAME at FILE:LINE of the script's first collective within a
+    model's forward; empty if there was none. A collective on several numbers that need a gradient
+    counts as a collective within a forward."""
 
     def __init__(self, on_reduced: Callable[[torch.Tensor], None]) -> None:
         self.in_forward = ""
@@ -44,31 +41,29 @@ class ScriptCollectives:
         self._is_forward = False
 
     def start(self, around: Callable[[Any, str, Callable[..., Any]], None]) -> None:
-        """Begins to watch collectives. For each function of PyTorch that runs a collective, calls
-        around(owner, name, call), where owner.name is the function. `around` must replace
-        owner.name by a function that calls call(own, ...), where `own` is the function replaced."""
+        """Calls around(owner, name, call) for each function owner.name that is watched, such as
+        torch.distributed.all_reduce. around() must replace owner.name by a function that calls
+        call(own, ...) with the replaced function `own`."""
         for name in (*REDUCTIONS, *GATHERS):
             around(dist, name, self._on_call)
         around(dist, "all_gather_object", self._on_objects)
         around(functional_collectives(), "all_reduce", self._on_functional)
 
     def begin_forward(self) -> None:
-        """Called when the script calls a model while gradients are enabled. The forward that begins
-        now lasts until end_forward() is called."""
+        """Called when the script calls a model while gradients are enabled."""
         self._is_forward = True
 
     def end_forward(self) -> None:
         self._is_forward = False
 
     def begin_step(self) -> None:
-        """Called when a step begins: forgets the sums over ranks of the previous step, so that
-        divides() compares divisors of losses only with sums of the new step."""
+        """Called when a step begins; forgets the sums over ranks of the previous step."""
         self._sums.clear()
         self._unread.clear()
 
     def divides(self, roots: Any) -> bool:
-        """Returns whether, by autograd's graph, each of the losses `roots` was divided by a number
-        above 1 that the script has summed over ranks in this step."""
+        """Returns whether each loss in `roots` was divided by a number above 1 that the script has
+        summed over ranks in this step."""
         sums = {abs(number) for number in self._read() if abs(number) > 1}
         found = [_divisors(root) for root in tensors_of(roots)]
         return bool(sums and found) and all(
@@ -109,9 +104,9 @@ class ScriptCollectives:
         return result
 
     def _look_at(self, name: str, tensor: object) -> None:
-        """Called before the collective `name` sends this tensor. Passes the tensor to `on_reduced`
-        if it is a loss that is reduced. If `in_forward` is empty, stores NAME at FILE:LINE in it
-        for a collective in a forward, or one of several numbers that need a gradient."""
+        """Called before the collective `name` sends `tensor`. Calls on_reduced(tensor) if `tensor`
+        is a loss and the collective an all-reduce or a reduce. Stores the name and the place of the
+        first collective within a forward in `in_forward`."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
@@ -120,18 +115,17 @@ class ScriptCollectives:
             self.in_forward = f"{name} at {place()}"
 
     def _keep(self, tensors: Any, is_gather: bool) -> None:
-        """Keeps the result of a collective, which may not be complete yet, until _read() adds it to
-        the sums of this step. Leaves out results of more than 16 numbers (MOST_NUMBERS).
-        `is_gather`: whether the collective is a gather, whose result has the numbers of all ranks
-        one by one, so that _read() has to add them up."""
+        """Keeps the result of a collective for _read(), unless the result is complex or has more
+        than 16 numbers. `is_gather`: whether the result was all-gathered, so that _read() must add
+        up the ranks' numbers."""
         made = [one.detach() for one in tensors_of(tensors)]
         numbers = sum(one.numel() for one in made)
         if 0 < numbers <= MOST_NUMBERS and not made[0].is_complex():
             self._unread.append((torch.cat([one.flatten() for one in made]), is_gather))
 
     def _read(self) -> list[float]:
-        """Returns the sums over ranks that the script has computed in this step, without those in
-        results of more than 16 numbers, which _keep() has left out."""
+        """Returns the sums over ranks that the script's collectives have computed in this step,
+        except results of more than 16 numbers."""
         unread, self._unread = self._unread, []
         for numbers, is_gather in unread:
             own = [float(number) for number in numbers.tolist()]
@@ -140,8 +134,8 @@ class ScriptCollectives:
 
 
 def _is_called_by_torch() -> bool:
-    """Returns whether the collective that is being called was called by a function of PyTorch, and
-    not by the script."""
+    """Returns whether a function of PyTorch, not the script, has called the collective that
+    begins."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_OWN) and frame.f_back:
         frame = frame.f_back
@@ -149,11 +143,9 @@ def _is_called_by_torch() -> bool:
 
 
 def _divisors(root: torch.Tensor) -> list[float]:
-    """Follows autograd's graph from the tensor `root` back through up to 200 operations
-    (MOST_NODES). Returns one divisor for each of these operations, except for operations that
-    multiply or divide by a single number. An operation's divisor is the absolute value of the
-    number by which all later operations on the way to `root` together divided the operation's
-    result; 1 if none did."""
+    """Returns one divisor for each operation in autograd's graph of the tensor `root`. The divisor
+    is the absolute number by which later operations divided the operation's result; 1 if none did.
+    Operations that multiply or divide by a single number have no divisor in the list."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):
@@ -169,8 +161,8 @@ def _divisors(root: torch.Tensor) -> list[float]:
 
 
 def _factor_of(node: Any) -> float | None:
-    """Returns the number by which the forward operation of a node of autograd's graph multiplied
-    its input; None if it did not multiply or divide by one number, or multiplied by 0."""
+    """Returns the number by which the operation of `node`, a node of autograd's graph, multiplied
+    its input; None if unknown. A division by a number x counts as a factor of 1 / x."""
     name = type(node).__name__
     if name not in ("MulBackward0", "DivBackward0"):
         return None

@@ -1,6 +1,4 @@
-"""Computes from a trace when work that the host starts is executed: on a CPU immediately, on a GPU
-when the GPU reaches it.
-"""
+"""Computes from a rank's trace when a CPU or GPU executes the work that the host starts."""
 
 from __future__ import annotations
 
@@ -13,35 +11,31 @@ from gradsync.trace.steps import launched_within
 
 
 class Moments:
-    """Converts moments at which the host starts work to moments at which a CPU or GPU executes it.
-    This base class is for a CPU, which executes work as soon as it is started."""
+    """Converts times at which the host starts work to times at which the device executes the work.
+    This base class is for a CPU, which executes work as soon as it is started. All times are in
+    seconds."""
 
     is_of_gpu = False
 
     def at(self, moment: float) -> float:
-        """Returns the moment at which the device begins work that the host starts at `moment`."""
-        return moment
-
-    def done(self, moment: float) -> float:
-        """Returns the moment at which the device has done all work that the host started before
+        """Returns the time at which the device begins the work that the host starts at the time
         `moment`."""
         return moment
 
+    def done(self, moment: float) -> float:
+        """Returns the time at which the device has finished all work that the host started before
+        the time `moment`."""
+        return moment
+
     def spans_of(self, events: Sequence[Host]) -> Spans:
-        """Returns the spans of time in which the CPU or GPU executes the work that the host starts
-        during `events`. On a CPU these are the spans of the events themselves."""
+        """Returns the spans of time in which the device executes the work that the host starts
+        during `events`."""
         return union(one.span for one in events)
 
 
 class DeviceMoments(Moments):
-    """Tells when work is executed in training on a GPU, whose compute stream (the one with most
-    kernels that compute) executes it some time after the host has started it.
-
-    A gradient is ready when this stream has executed the last kernel that the host launched on it
-    before the end of the gradient's event on the host, in which autograd accumulates it. This event
-    ends long before the gradient is ready if the GPU runs behind the host, and slightly after it if
-    the GPU waits for the host.
-    """
+    """The Moments of a GPU, which executes work some time after the host has started it. Only
+    kernels in one CUDA stream count: the stream with the most kernels that compute."""
 
     is_of_gpu = True
 
@@ -69,5 +63,5 @@ class DeviceMoments(Moments):
 
 
 def moments_of(trace: Trace) -> Moments:
-    """Returns a DeviceMoments if the trace is of training on a GPU, else a Moments, for a CPU."""
+    """Returns a DeviceMoments if the trace is of training on a GPU, else a Moments for a CPU."""
     return DeviceMoments(trace.device) if trace.has_gpu else Moments()
