@@ -12,7 +12,7 @@ class ModelOptimizers:
 
     `ids`: Python's id() of each recorded parameter or, under fully_shard, of this rank's shard of
     the parameter. `stepping`: the optimizer whose step() is running; None if no step() is running.
-    `stepped`: how many calls of step() have ended in the current training step.
+    `stepped`: how many calls of the optimizers' step() have ended in the current training step.
     """
 
     def __init__(self, ids: Set[int]) -> None:

@@ -21,7 +21,7 @@ class OwnWork:
     for the exception Refused, and FAULT for any other Exception.
 
     `found`: a function that returns DIFFERS if `check` has found a difference, such as a wrong
-    gradient, else SAME. If it returns DIFFERS, the exit status is DIFFERS for every Exception.
+    gradient, else SAME. If `found` returns DIFFERS, the exit status is DIFFERS for every Exception.
     `place`: FILE:LINE of the script's last call of backward() or of an optimizer's step(), for
     error messages. `spent_ns`: the nanoseconds spent in the `with` blocks of this object so far.
     """

@@ -22,11 +22,11 @@ GLOO_CHANNELS = 2
 class Communication:
     """The costs of collectives, measured in one or more recorded launches (runs) of one script.
 
-    `link`: the costs of all-reduces, and of FSDP2's gathers and reductions if they were measured;
-    None if no all-reduces were. `bf16`: the costs of all-reduces of gradients that were cast to
-    bf16; None if not measured. `bf16_part`: the gradients' bytes in bf16 divided by their bytes in
-    their own dtype. `cast_in_s_per_byte` and `cast_out_s_per_byte`: the seconds of the cast to
-    bf16, and of the cast back, per byte of the uncast gradients. `zero1_s_per_byte`: the seconds of
+    `link`: the costs of all-reduces and, if measured, of FSDP2's gathers and reductions; None if no
+    all-reduces were measured. `bf16`: the costs of all-reduces of gradients that were cast to bf16;
+    None if not measured. `bf16_part`: the gradients' bytes in bf16 divided by their bytes in their
+    own dtype. `cast_in_s_per_byte` and `cast_out_s_per_byte`: the seconds of the cast to bf16, and
+    of the cast back, per byte of the uncast gradients. `zero1_s_per_byte`: the seconds of
     ZeroRedundancyOptimizer's broadcasts, per broadcast byte. The three fields `*_s_per_byte` are 0
     if not measured.
     """
@@ -154,9 +154,9 @@ def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
 
 
 def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
-    """Returns the mean seconds of the collectives that are as large as the probe's first; 0 if
-    `times_ns` is empty. A trimmed mean would leave out the rare, long times of collectives that
-    wait for a CPU."""
+    """Returns the mean seconds of all collectives that are as large as the probe's first
+    collective; 0 if `times_ns` is empty. A trimmed mean would leave out the rare, long times of
+    collectives that wait for a CPU."""
     if not times_ns:
         return 0
     sizes = zip(times_ns, probe.bytes, strict=True)
@@ -165,8 +165,8 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Returns the costs of all-reduces in bf16, by size; None if not measured. The gain of two
-    all-reduces at a time over one at a time is assumed to be as in `link`."""
+    """Returns the costs of all-reduces in bf16, by size; None if not measured. Running two
+    all-reduces at a time is assumed to gain the same factor as without bf16 (`link`)."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
@@ -196,8 +196,8 @@ class _UnitTimes:
 
 def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
     """Returns the costs of FSDP2's gathers of parameters and reductions of gradients, by size.
-    `processor`: the CPU-seconds that a gather or reduction is assumed to use per second, on one
-    rank."""
+    `processor`: the CPU-seconds that a gather or reduction uses on one rank per second of its
+    duration."""
     gathers, reductions = [], []
     for launch in launches:
         units = [unit_bytes(launch.parameters, launch.units, kind) for kind in SENT]
@@ -233,8 +233,9 @@ def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _U
 
 
 def _costs_of_units(kind: Operation, steps: Sequence[_UnitTimes], processor: float) -> list[Cost]:
-    """Returns one Cost for each size of the collectives in `steps`. Cost.seconds is this size's
-    trimmed mean, scaled so that a step's times add up to the trimmed mean of the steps' sums."""
+    """Returns one Cost for each size of the collectives in `steps`. Cost.seconds is the trimmed
+    mean of this size's times, scaled so that a step's times add up to the trimmed mean of the
+    steps' sums."""
     steps = [step for step in steps if step.bytes]
     if not steps:
         return []

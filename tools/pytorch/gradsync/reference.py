@@ -65,7 +65,7 @@ class Gradients:
 
     `sums`: an f64 tensor of shape (2, *shape): the sum of the gradients, and the sum of their
     absolute values. `aside`: as `sums`, but for gradients that the script has set to None or zero;
-    None without any. `roundings`: at most how many times an element of the gradients has been
+    None if there are none. `roundings`: at most how many times an element of the gradients has been
     rounded to `dtype`.
     """
 
@@ -78,15 +78,15 @@ class Gradients:
 
     def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
         """Adds gradient / scale to sums[0], and abs(gradient / scale) to sums[1]. `scale`: the loss
-        scale of a GradScaler, whose own division may round each element two more times; 1 without
-        one."""
+        scale of a GradScaler; 1 without one. With a GradScaler, adds 3 to `roundings` instead of 1,
+        because its own division by `scale` rounds too."""
         unscaled = exact(gradient) / scale
         self.sums += torch.stack([unscaled, unscaled.abs()])
         self.roundings += 1 if scale == 1 else 3
 
     def set_aside(self) -> None:
-        """Moves `sums` to `aside`, because the script has set the parameter's gradient to None or
-        zero."""
+        """Adds `sums` to `aside` and zeroes `sums`. Called when the script sets the parameter's
+        gradient to None or zero."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 
@@ -102,10 +102,10 @@ class Gradients:
 
 
 def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
-    """Returns whether the script's hooks multiply each element by a factor that is equal on all
-    ranks, except for rounding. `before` and `after`: this rank's gradients of one parameter before
-    and after the script's hooks. All ranks must call this function together, and get the same
-    result."""
+    """Returns whether the script's hooks multiply each element of a gradient by a factor that is
+    equal on all ranks, except for rounding. `before` and `after`: this rank's gradients of one
+    parameter before and after the script's hooks. All ranks must call this function together, and
+    get the same result."""
     total_before, total_after = (ranks.total(one.sums.clone()) for one in (before, after))
     # of each element, (own after) / (own before) = (sum after) / (sum before)
     distance = abs(after.sums[0] * total_before[0] - before.sums[0] * total_after[0])
@@ -121,11 +121,12 @@ class Comparison:
 
     `gradient`: the gradient that the optimizer gets for the parameter `p`; None if there is none.
     `held`: the gradients that autograd delivered for `p` on this rank since the last update; None
-    if there are none. `handed` and `own`: `gradient` and the sum of `held` as f64 tensors. `mean`:
-    the sum of all ranks' gradients, divided by the number of ranks. `bound`: for each element, the
-    largest |handed - mean| that rounding can cause. `share`: the largest |handed - mean| / bound of
-    all elements; above 1 or NaN if the gradient is wrong. `narrow`: "torch.bfloat16" or
-    "torch.float16" if a wrong gradient was apparently rounded to this dtype; else empty.
+    if there are none. `handed`: `gradient` as an f64 tensor. `own`: the sum of this rank's
+    gradients in `held`. `mean`: the sum of all ranks' gradients, divided by the number of ranks.
+    `bound`: for each element, the largest |handed - mean| that rounding can cause. `share`: the
+    largest |handed - mean| / bound of all elements; above 1 or NaN if the gradient is wrong.
+    `narrow`: "torch.bfloat16" or "torch.float16" if a wrong gradient was apparently rounded to this
+    dtype; else empty.
     """
 
     def __init__(
@@ -157,8 +158,8 @@ class Comparison:
         return self.share <= 1
 
     def is_own(self) -> bool:
-        """Returns whether `handed` equals `own`, this rank's gradient, except for rounding; False
-        if there is only one rank."""
+        """Returns whether `handed` equals `own`, the sum of this rank's gradients, except for
+        rounding; False if there is only one rank."""
         is_close = abs(self.handed - self.own) <= self.bound * self._ranks.size
         return self._ranks.size > 1 and bool(is_close.all())
 

@@ -201,7 +201,7 @@ class ShardedTarget(ModelTarget):
 
     def before_step(self, turn: Turn) -> None:
         """Before a step in which the recorder synchronises gradients, gathers the parameters of all
-        units, which stay gathered after forward."""
+        units. The parameters stay gathered after forward."""
         self._forget_calls()
         if turn.is_scripts_own:
             return
@@ -217,8 +217,8 @@ class ShardedTarget(ModelTarget):
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
         """Returns whether reduce_grads is set in all of FSDP2's parameter groups. Unless the script
-        itself synchronises gradients in this step, the pass reduces none, and deliver() reduces
-        them later."""
+        itself synchronises gradients in this step, the backward pass reduces no gradients;
+        deliver() reduces them later."""
         self._script_flags = [SyncFlags.of(group) for group in self.groups]
         synchronises = all(flags.reduce_grads for flags in self._script_flags)
         if not turn.is_scripts_own:

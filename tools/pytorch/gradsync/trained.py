@@ -111,8 +111,9 @@ class Turns:
 
 @dataclasses.dataclass
 class Made:
-    """An optimizer or a DeepSpeed engine, and the FILE:LINE at which the script made or first
-    called it. `is_inner`: True if step() of `updater` runs within step() of another optimizer."""
+    """An optimizer or a DeepSpeed engine (`updater`), and the FILE:LINE at which the script made or
+    first called it (`place`). `is_inner`: True if step() of `updater` runs within step() of another
+    optimizer."""
 
     updater: Updater
     place: str
@@ -150,7 +151,7 @@ class Trained:
 
     def name_of(self, p: torch.nn.Parameter) -> str:
         """Returns the name of `p` in the first called model that contains `p`; empty if no called
-        model does."""
+        model contains `p`."""
         for model in self.models.values():
             for name, own in model.named_parameters():
                 if own is p:
@@ -171,8 +172,8 @@ class Trained:
         return ""
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
-        """Returns why no DDP model averages the gradient of `p`, as the end of a sentence; empty
-        without a reason."""
+        """Returns why no DDP model averages the gradient of `p`, as the end of a sentence. The text
+        is empty if a DDP model averages the gradient, or if the script uses no DDP."""
         known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
         if not self.wrapped or id(p) in known:
             return ""
@@ -232,15 +233,15 @@ class Step:
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
     def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Adds gradient / scale to the sum of `p` in `hooked`, after the script's hooks on `p` have
-        run."""
+        """Called with a gradient of `p` after the script's hooks on `p` have run. Adds gradient /
+        scale to the sum of `p` in `hooked`."""
         if id(p) not in self.hooked:
             self.hooked[id(p)] = Gradients(gradient)
         self.hooked[id(p)].add(gradient, scale)
 
     def begin_pass(self, one: Pass) -> None:
         """Called when the backward pass `one` begins. If the script has set a parameter's gradient
-        to None or zero, moves the gradient's sums to Gradients.aside."""
+        to None or zero, moves the sums of this parameter's gradients to Gradients.aside."""
         self.passes.append(one)
         self.running = one
         for number in self.had_gradient & self.gradients.keys():
@@ -290,6 +291,6 @@ class Step:
 
     def begin_next(self) -> None:
         """Called when a training step ends. Deletes the recorded calls of models, and the digests
-        (hashes) of the losses' targets."""
+        (hashes) of the losses' targets, such as labels."""
         self.calls.begin_step()
         self.targets.clear()

@@ -1,5 +1,5 @@
-"""Watches a training script for the command `check`: its calls of models, gradients and
-optimizers."""
+"""Watches a training script for the command `check`: which models the script calls, which gradients
+it computes, and when its optimizers step."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gra
 
 
 class Watch(Listener):
-    """From start() until finish(), compares a script's gradients before optimizer updates with
-    their means over ranks, for the command `check`.
+    """Compares a training script's gradients with their means over ranks, for the command `check`.
+    Gradients are compared before optimizer updates, from start() until finish().
 
     `groups`: the number of groups into which the parameters are divided, to compare one group at a
     time. `on_end`: a function that finish() calls with the exit status of `check`. `status`: the
@@ -373,9 +373,9 @@ class Watch(Listener):
         self._stepped.discard(id(optimizer))
 
     def _compare(self, update: Update) -> None:
-        """Compares the gradients of an update with their means over ranks, unless the optimizer
-        needs no more checks (see Turns). If the optimizer calls a closure several times in an
-        update, compares only after the first call."""
+        """Compares the gradients of an update with their means over ranks, unless enough updates of
+        the optimizer were already compared (see Turns). If the optimizer calls a closure several
+        times in an update, compares only after the first call."""
         if self._is_met or not self._turns.is_pending(update.updater):
             return
         if self._meet(update):
@@ -384,8 +384,8 @@ class Watch(Listener):
                 self._is_checked = self._comparer.before_update(update)
 
     def _meet(self, update: Update) -> bool:
-        """Waits until all ranks are about to make this update. If a rank does not come to it, ends
-        the check and returns False."""
+        """Waits until all ranks are about to make this update. If a rank does not come to this
+        update, ends the check and returns False."""
         with self.own_work():
             self._ranks.find()
             absence = self._meetings.meet()
@@ -428,8 +428,8 @@ class Watch(Listener):
             self._give_up(update)
 
     def _end_checked(self, update: Update) -> bool:
-        """Returns, after a compared update, whether the check ends, usually because no rank needs
-        further updates to compare."""
+        """Called after an update that all ranks have made together. Returns whether the check ends,
+        usually because no rank needs further updates to compare."""
         is_last_of_its = self._comparer.after_update(update)
         if self._is_checked:
             self._turns.count(update.updater, is_last_of_its)

@@ -106,8 +106,8 @@ class Ways:
         state_part: float = 1,
         more_bytes: float = 0,
     ) -> PredictedWay:
-        """Predicts training with DDP with the settings `row`. If a step has k times as many
-        backward passes as with `base`, the step's time and sent bytes are divided by k.
+        """Predicts training with DDP with the settings `row`. If a step with `row` has k times as
+        many backward passes as one with `base`, the time and sent bytes are divided by k.
         `state_part`: the fraction of the optimizer's state that each rank holds. `more_bytes`: the
         bytes that a rank needs in backward beyond those of plain DDP."""
         part = self._base.passes / row.passes  # of a step, for as many passes as the base has
@@ -197,8 +197,8 @@ class Ways:
         return self._hybrid_of(on_host, self._predictor.hybrid_step(link.network, on_host))
 
     def _hybrid_of(self, sharing: int, prediction: Prediction) -> PredictedWay:
-        """Returns the PredictedWay of HSDP, in which each group of `sharing` ranks shares the
-        parameters."""
+        """Returns the PredictedWay of HSDP, in which each group of `sharing` ranks holds all
+        parameters, one shard per rank."""
         gather_part = sent_part(Operation.ALL_GATHER, sharing)
         parts = {
             Operation.ALL_GATHER: gather_part,
@@ -217,9 +217,9 @@ class Ways:
         parts: Mapping[Operation, float],
         sharing_ranks: int,
     ) -> PredictedWay:
-        """Returns the PredictedWay of FSDP2, which gathers and reduces the parameters of each of
-        `units` together. `parts`: for gathers and for reductions, the fraction of a unit's bytes
-        that a rank sends."""
+        """Returns the PredictedWay of FSDP2, which gathers the parameters of one unit together.
+        `parts`: for gathers and for reductions, the fraction of a unit's bytes that a rank
+        sends."""
         sizes = {kind: unit_bytes(self._launch.parameters, units, kind) for kind in parts}
         plan = plan_of(self._launch, units, f"{self._recording.path}, line 1")
         return PredictedWay(

@@ -43,8 +43,9 @@ class Timing:
         self._previous_end: float | None = None
 
     def steps(self, events: StepEvents) -> list[Step]:
-        """Returns two steps, one without and one with copies of gradients into and out of DDP's
-        buckets. Both leave out the time in which computation waits for communication."""
+        """Returns two steps of a recording: one without and one with copies of gradients into and
+        out of DDP's buckets. Both leave out the time in which computation waits for
+        communication."""
         moments = self._moments
         gradients = events.accumulations[-self._gradients :]
         earlier = events.accumulations[: -len(gradients)]
@@ -86,7 +87,7 @@ class Timing:
 
     def _waits(self, window: Window) -> Spans:
         """Returns the time spans in which computation waits for communication. On a CPU, the spans
-        include all calls of c10d in any thread."""
+        include all calls of c10d (torch.distributed) in any thread."""
         waits = self._accountant.waits(window)
         if self._moments.is_of_gpu:
             return waits
@@ -95,8 +96,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The seconds of each part of a step; `copies` are DDP's copies of gradients out of its
-    buckets."""
+    """The seconds of each part of a step. `copies`: DDP's copying of gradients out of buckets."""
 
     before: float
     backward: float
@@ -131,16 +131,16 @@ def _taken(span: Span, left_out: Spans) -> float:
 
 
 def _first_node(nodes: Sequence[Host], moment: float) -> float:
-    """Returns when the first autograd node at or after `moment` begins; without one, when the last
-    node begins."""
+    """Returns when the first autograd node at or after `moment` begins. If no node begins so late,
+    returns when the last node begins."""
     return next((one.begin for one in nodes if one.begin >= moment), nodes[-1].begin)
 
 
 def _ends_of_copies(
     ready: Sequence[float], gradients: Sequence[Host], into: Sequence[Host], moments: Moments
 ) -> list[float]:
-    """Returns, for each gradient, when its copy into a DDP bucket ended; without a copy, its
-    element of `ready`."""
+    """Returns, for each gradient, when its copy into a DDP bucket ended. For a gradient without a
+    copy, returns its element of `ready`, the time at which the gradient was ready."""
     result = []
     for i, own in enumerate(gradients):
         following = gradients[i + 1].begin if i + 1 < len(gradients) else float("inf")
