@@ -78,8 +78,8 @@ class Gradients:
 
     def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
         """Adds gradient / scale to sums[0], and abs(gradient / scale) to sums[1]. `scale`: the loss
-        scale of a GradScaler; 1 without one. With a GradScaler, adds 3 to `roundings` instead of 1,
-        because its own division by `scale` rounds too."""
+        scale of a GradScaler; 1 without one. If `scale` is not 1, adds 3 to `roundings` instead of
+        1, because the GradScaler's own division by `scale` rounds too."""
         unscaled = exact(gradient) / scale
         self.sums += torch.stack([unscaled, unscaled.abs()])
         self.roundings += 1 if scale == 1 else 3

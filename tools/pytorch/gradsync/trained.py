@@ -164,7 +164,7 @@ class Trained:
 
     def why_own(self, model: torch.nn.Module) -> str:
         """Returns why DDP does not average the gradients of this call of `model`, such as ": the
-        last pass is within no_sync"; empty if no reason is known."""
+        last pass is within no_sync". The text is empty if no reason is known."""
         if any(model is ddp.module for ddp in self.wrapped):
             return ": the model is called past DistributedDataParallel (model.module)"
         if any(not ddp.require_backward_grad_sync for ddp in self.wrapped):

@@ -1,5 +1,5 @@
-"""Watches a training script for the command `check`: which models the script calls, which gradients
-it computes, and when its optimizers step."""
+"""Watches a training script for the command `check`: which models it calls, which gradients
+autograd delivers, and when optimizers step."""
 
 from __future__ import annotations
 
