@@ -49,8 +49,8 @@ def bound_of(
     magnitude: torch.Tensor, dtypes: Collection[torch.dtype], roundings: int
 ) -> torch.Tensor:
     """Returns, for each element of a sum of tensors, an upper bound of the element's rounding
-    error. The bound covers `roundings` roundings to the coarsest of `dtypes`, and `roundings` more
-    to f64. `magnitude`: the sum of the summands' absolute values."""
+    error. `magnitude`: the sum of the summands' absolute values. `roundings`: at most how many
+    times an element is rounded to the coarsest of `dtypes`, and at most how many times to f64."""
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
     for unit in (coarsest.eps / 2, F64_UNIT):
@@ -85,8 +85,8 @@ class Gradients:
         self.roundings += 1 if scale == 1 else 3
 
     def set_aside(self) -> None:
-        """Adds `sums` to `aside` and zeroes `sums`. Called when the script sets the parameter's
-        gradient to None or zero."""
+        """Called when the script has set the parameter's gradient to None or zero, to move `sums`
+        to `aside`."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 
@@ -121,12 +121,11 @@ class Comparison:
 
     `gradient`: the gradient that the optimizer gets for the parameter `p`; None if there is none.
     `held`: the gradients that autograd delivered for `p` on this rank since the last update; None
-    if there are none. `handed`: `gradient` as an f64 tensor. `own`: the sum of this rank's
-    gradients in `held`. `mean`: the sum of all ranks' gradients, divided by the number of ranks.
-    `bound`: for each element, the largest |handed - mean| that rounding can cause. `share`: the
-    largest |handed - mean| / bound of all elements; above 1 or NaN if the gradient is wrong.
-    `narrow`: "torch.bfloat16" or "torch.float16" if a wrong gradient was apparently rounded to this
-    dtype; else empty.
+    if there are none. `handed` and `own`: `gradient` and the sum of `held`, as f64 tensors. `mean`:
+    the sum of all ranks' gradients, divided by the number of ranks. `bound`: for each element, the
+    largest |handed - mean| that rounding can cause. `share`: the largest |handed - mean| / bound of
+    all elements; above 1 or NaN if the gradient is wrong. `narrow`: "torch.bfloat16" or
+    "torch.float16" if a wrong gradient was apparently rounded to this dtype; else empty.
     """
 
     def __init__(

@@ -201,7 +201,7 @@ class ShardedTarget(ModelTarget):
 
     def before_step(self, turn: Turn) -> None:
         """Before a step in which the recorder synchronises gradients, gathers the parameters of all
-        units. The parameters stay gathered after forward."""
+        units for forward and backward."""
         self._forget_calls()
         if turn.is_scripts_own:
             return

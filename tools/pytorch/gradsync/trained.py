@@ -130,8 +130,8 @@ class Trained:
         self.wrapped: list[DDP] = []
 
     def add(self, updater: Updater, place: str) -> bool:
-        """Records an optimizer or DeepSpeed engine, and the FILE:LINE `place` at which it was made
-        or first called. Returns False if `updater` was recorded before."""
+        """Records an optimizer or DeepSpeed engine, and the FILE:LINE `place` of the script.
+        Returns False if `updater` was recorded before."""
         is_new = id(updater) not in self.made
         self.made.setdefault(id(updater), Made(updater, place))
         return is_new
@@ -172,8 +172,8 @@ class Trained:
         return ""
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
-        """Returns why no DDP model averages the gradient of `p`, as the end of a sentence. The text
-        is empty if a DDP model averages the gradient, or if the script uses no DDP."""
+        """Returns why no DDP model averages the gradient of `p`, as the end of a sentence, or an
+        empty text."""
         known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
         if not self.wrapped or id(p) in known:
             return ""
@@ -213,8 +213,8 @@ class Step:
     by_pass: dict[int, list[torch.Tensor]] = dataclasses.field(default_factory=dict)
 
     def deliver(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called when autograd delivers `gradient` for the parameter `p`. Adds gradient / scale to
-        the sum of `p` in `gradients`. `scale`: the loss scale of a GradScaler; 1 without one."""
+        """Called when autograd delivers `gradient`, to add gradient / scale to the sum of `p` in
+        `gradients`. `scale`: the loss scale of a GradScaler; 1 without one."""
         if id(p) not in self.gradients:
             self.gradients[id(p)] = Gradients(gradient)
         self.gradients[id(p)].add(gradient, scale)
@@ -233,8 +233,8 @@ class Step:
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
     def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called with a gradient of `p` after the script's hooks on `p` have run. Adds gradient /
-        scale to the sum of `p` in `hooked`."""
+        """Called after the script's hooks on `p` have run, to add gradient / scale to the sum of
+        `p` in `hooked`."""
         if id(p) not in self.hooked:
             self.hooked[id(p)] = Gradients(gradient)
         self.hooked[id(p)].add(gradient, scale)
@@ -290,7 +290,7 @@ class Step:
         return any(dropped)
 
     def begin_next(self) -> None:
-        """Called when a training step ends. Deletes the recorded calls of models, and the digests
-        (hashes) of the losses' targets, such as labels."""
+        """Called when a training step ends, to delete the recorded calls of models and the digests
+        (hashes) of the losses' targets."""
         self.calls.begin_step()
         self.targets.clear()

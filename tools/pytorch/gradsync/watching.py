@@ -47,8 +47,8 @@ CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gra
 
 
 class Watch(Listener):
-    """Compares a training script's gradients with their means over ranks, for the command `check`.
-    Gradients are compared before optimizer updates, from start() until finish().
+    """Compares a training script's gradients with their means over ranks before optimizer updates,
+    for the command `check`.
 
     `groups`: the number of groups into which the parameters are divided, to compare one group at a
     time. `on_end`: a function that finish() calls with the exit status of `check`. `status`: the
@@ -106,8 +106,8 @@ class Watch(Listener):
 
     def end_script(self, how: str) -> None:
         """Called when the script of this rank has ended. Waits until the scripts of all ranks have
-        ended, and then calls finish(). If another rank goes on training, ends this process with an
-        error. `how`: what other ranks print about this rank's end, such as "has ended"."""
+        ended, and then usually calls finish(). `how`: what other ranks print about this rank's end,
+        such as "has ended"."""
         with self.own_work():
             self._meetings.end(how)
             absence = self._meetings.meet_at_end()
@@ -117,16 +117,15 @@ class Watch(Listener):
         self.finish()
 
     def fail_script(self, how: str) -> Status:
-        """Called when the script has raised an exception, or has ended without an update to
-        compare. Tells other ranks `how` the script has ended, and returns the exit status of this
-        rank."""
+        """Tells other ranks `how` the script of this rank has ended, and returns this rank's exit
+        status."""
         with self.own_work():
             self._meetings.end(how)
         return self.own_work.status(Status.UNKNOWN)
 
     def finish(self) -> None:
-        """Stops watching, prints the report of `check` on one rank, and calls `on_end`. Other ranks
-        print the report only if that rank does not do so within about 60 s."""
+        """Stops watching, prints the report of `check`, usually on one rank only, and calls
+        `on_end`."""
         with self.own_work():
             self._stop()
             self._note_unchecked()
@@ -233,9 +232,8 @@ class Watch(Listener):
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """Called instead of a clipping function of torch.nn.utils. Copies the gradients before they
-        are clipped; `check` compares the copies, not the clipped gradients, with the means over
-        ranks."""
+        """Called instead of a clipping function of torch.nn.utils, to copy the gradients before the
+        function clips them."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -374,8 +372,7 @@ class Watch(Listener):
 
     def _compare(self, update: Update) -> None:
         """Compares the gradients of an update with their means over ranks, unless enough updates of
-        the optimizer were already compared (see Turns). If the optimizer calls a closure several
-        times in an update, compares only after the first call."""
+        the optimizer were already compared (see Turns)."""
         if self._is_met or not self._turns.is_pending(update.updater):
             return
         if self._meet(update):
@@ -400,8 +397,8 @@ class Watch(Listener):
         return False
 
     def _on_engine(self, own: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any) -> Any:
-        """Called instead of step() of a DeepSpeed engine. If step() will update weights, first
-        compares the gradients with their means over ranks."""
+        """Called instead of step() of a DeepSpeed engine, to compare the gradients before step()
+        updates weights."""
         if engine.is_gradient_accumulation_boundary():
             with self.own_work():
                 self._step.full = _full_gradients(engine)
@@ -428,8 +425,8 @@ class Watch(Listener):
             self._give_up(update)
 
     def _end_checked(self, update: Update) -> bool:
-        """Called after an update that all ranks have made together. Returns whether the check ends,
-        usually because no rank needs further updates to compare."""
+        """Returns whether the check ends after this update, usually because no rank needs further
+        updates to compare."""
         is_last_of_its = self._comparer.after_update(update)
         if self._is_checked:
             self._turns.count(update.updater, is_last_of_its)

@@ -49,8 +49,8 @@ class PredictedWay:
         return peak.fixed + peak.moving
 
     def fits(self, limit_bytes: float | None, batch: float = 1) -> bool:
-        """Returns whether a rank needs at most `limit_bytes` of memory with `batch` times the
-        recorded batch size; False if the memory is unknown. Without a limit, returns True."""
+        """Returns whether a rank needs at most `limit_bytes` (None: no limit) of memory with
+        `batch` times the recorded batch size."""
         if limit_bytes is None:
             return True
         needed = self.bytes_of_batch(batch)

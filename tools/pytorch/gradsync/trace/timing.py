@@ -86,8 +86,8 @@ class Timing:
         return result
 
     def _waits(self, window: Window) -> Spans:
-        """Returns the time spans in which computation waits for communication. On a CPU, the spans
-        include all calls of c10d (torch.distributed) in any thread."""
+        """Returns the time spans in which computation waits for communication; on a CPU, also those
+        of all calls of c10d (torch.distributed)."""
         waits = self._accountant.waits(window)
         if self._moments.is_of_gpu:
             return waits
@@ -96,7 +96,8 @@ class Timing:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The seconds of each part of a step. `copies`: DDP's copying of gradients out of buckets."""
+    """The seconds of each part of a step; `copies` is the time of copying gradients out of DDP's
+    buckets."""
 
     before: float
     backward: float
@@ -131,8 +132,8 @@ def _taken(span: Span, left_out: Spans) -> float:
 
 
 def _first_node(nodes: Sequence[Host], moment: float) -> float:
-    """Returns when the first autograd node at or after `moment` begins. If no node begins so late,
-    returns when the last node begins."""
+    """Returns when the first autograd node at or after `moment` begins, or else when the last node
+    begins."""
     return next((one.begin for one in nodes if one.begin >= moment), nodes[-1].begin)
 
 
