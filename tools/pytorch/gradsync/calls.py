@@ -1,5 +1,5 @@
-"""Remembers which modules a script calls in a step. Also remembers digests (hashes) of the modules'
-buffers and of the tensors passed to them. `check` compares the digests between ranks."""
+"""Records which modules (torch.nn.Module) a training script calls, and digests (hashes) of the
+modules' inputs and buffers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gradsync.torch_private import DDP, ignored_tensors, synchronises_buffers, t
 
 
 class Calls:
-    """Remembers the script's calls of modules in the current step. `inputs`: digests (hashes) of
-    the tensors that the script passed to modules while gradients were enabled.
+    """The modules that the script has called in the current training step.
 
-    `buffers`: digests, by name, of the buffers of the module that the script called first with
-    gradients enabled. The digests were made before that module was called. `buffers` leaves out the
-    buffers that DDP makes equal on all ranks in forward, and those that DDP ignores.
+    `inputs`: one digest (hash) for each tensor that the script passed to modules while gradients
+    were enabled. `buffers`: by name, the digests of the buffers of one module, usually the first
+    that the script called with gradients enabled. Buffers that DDP broadcasts in forward, or
+    ignores, are left out.
     """
 
     def __init__(self) -> None:
@@ -29,26 +29,23 @@ class Calls:
         self._called: dict[int, tuple[torch.nn.Module, str]] = {}  # and where, by id
 
     def begin_step(self) -> None:
-        """Forgets all calls of modules so far. Called after an optimizer's step(), and when the
-        script wraps a model in DDP or makes an optimizer."""
+        """Deletes all recorded calls of modules, usually because a training step has ended."""
         self.inputs = []
         self.buffers = {}
         self._first = None
         self._called = {}
 
     def use(self, module: torch.nn.Module) -> None:
-        """Remembers a call of a module by the script itself (not by another module), with gradients
-        enabled or without."""
+        """Records that the script itself, not another module, calls `module`."""
         if id(module) not in self._called:
             where = f"{type(module).__name__} called at {place()}"
             again = sum(text.startswith(where) for _, text in self._called.values())
             self._called[id(module)] = (module, f"{where} ({again + 1})" if again else where)
 
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Called before the script calls `module` with gradients enabled. Adds digests of the
-        tensors in `args` and `kwargs` to `inputs`. At the step's first call, also sets `buffers` to
-        digests of the module's buffers. If `module` contains the module that the script called
-        first in this step, replaces the earlier digests in `inputs` and `buffers`."""
+        """Called before the script calls `module` with gradients enabled. Adds a digest (hash) of
+        each tensor in `args` and `kwargs` to `inputs`. At the first call in a training step, also
+        sets `buffers` to the digests of the module's buffers."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.
@@ -62,12 +59,10 @@ class Calls:
     def weights(
         self, name_of: Callable[[torch.nn.Parameter], str], trained: Collection[torch.nn.Parameter]
     ) -> dict[str, torch.nn.Parameter]:
-        """Returns, by unique names, the parameters of all modules that the script called in this
-        step. Leaves out parameters in `trained` and parameters without data (meta and lazy ones).
-
-        `name_of`: a function that returns a parameter's name, which need not be unique, or an empty
-        text if it knows no name. `trained`: the parameters of all optimizers.
-        """
+        """Returns the parameters of all modules that the script called in the current step, by
+        unique names. Leaves out the optimizers' parameters (`trained`), and meta and lazy
+        parameters, which have no data. `name_of`: a function that returns a parameter's name, or an
+        empty text if it knows none."""
         taken = {name_of(p) for p in trained}
         known = {id(p) for p in trained}
         result: dict[str, torch.nn.Parameter] = {}

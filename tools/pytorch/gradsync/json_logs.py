@@ -1,9 +1,5 @@
-"""Finds JSON in logs: documents that programs wrote, and log lines that Docker, journald or Ansible
-wrapped in JSON.
-
-A document may stand on one line or on several lines. A launcher may have added a prefix to the
-document's first line or to all of its lines.
-"""
+"""Finds JSON documents in the text of a log. A document may span several lines, and a launcher such
+as mpirun may have printed a prefix before each line."""
 
 from __future__ import annotations
 
@@ -30,8 +26,7 @@ IsMeasurement = Callable[[Any], bool]
 
 @dataclass
 class Log:
-    """The lines of text of a log, and the JSON documents in it that are measurements, both in the
-    order of the log."""
+    """The lines of text and the parsed JSON documents of a log, each in the order of the log."""
 
     lines: list[str] = field(default_factory=list)
     documents: list[Any] = field(default_factory=list)
@@ -39,10 +34,8 @@ class Log:
 
 @dataclass(frozen=True)
 class Spanning:
-    """What _on_several() finds: JSON documents that begin on the same line of a log, and end on a
-    later line. `after`: the index of the first line after the documents. If there are none, it is
-    the index of the line after the one on which they were expected to begin. `has_end`: False if
-    `documents` is empty because the log ends within a document."""
+    """Parsed JSON documents, and the index `after` of the log line at which to go on reading.
+    `has_end`: False if the log ends before a document's closing brace or bracket."""
 
     documents: list[Any]
     after: int
@@ -50,9 +43,9 @@ class Spanning:
 
 
 def log_of(text: str, is_measurement: IsMeasurement) -> Log:
-    """Returns the lines of a log, and its JSON documents for which `is_measurement` returns True. A
-    string in another JSON document, such as a log line that Docker wrapped in JSON, is searched
-    like the log: its lines and its JSON documents are returned too."""
+    """Splits the text of a log into lines and the JSON documents for which `is_measurement` returns
+    True. Strings in other JSON documents are split too, because Docker may have wrapped log lines
+    in JSON."""
     log = Log()
     _add(text, is_measurement, log, DEEPEST)
     return log
@@ -77,7 +70,8 @@ def _add_document(document: Any, is_measurement: IsMeasurement, log: Log, deepes
 
 
 def _parts_of(lines: Sequence[str]) -> Iterator[Any]:
-    """Yields what a log contains: lines as str, and JSON documents as dict or list."""
+    """Yields the lines of text in `lines` as str, and the JSON documents in `lines` as dict or
+    list."""
     may_span = True  # until a document has no end
     place = 0
     while place < len(lines):
@@ -98,8 +92,7 @@ def _parts_of(lines: Sequence[str]) -> Iterator[Any]:
 
 
 def _on_one_line(text: str) -> tuple[list[Any], str]:
-    """Returns the JSON documents at the beginning of a text, one after the other, and the rest of
-    the text."""
+    """Returns the parsed JSON documents at the beginning of `text`, and the rest of `text`."""
     documents = []
     end = 0
     while opening := OPENING.match(text, end):
@@ -113,8 +106,7 @@ def _on_one_line(text: str) -> tuple[list[Any], str]:
 
 
 def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
-    """Returns the JSON documents that begin on line `first`, at the index `column`, and end on a
-    later line; none if these lines are not JSON."""
+    """Parses JSON that begins at character `column` of line `first` and ends on a later line."""
     has_end = True
     for cut in sorted({column, 0}, reverse=True):  # other lines may have the prefix, too, or not
         after = _place_after(lines, first, column, cut)
@@ -129,11 +121,9 @@ def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
 
 
 def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int | None:
-    """Returns the index of the line after a JSON document that begins on line `first`, at the
-    character with the index `column`. If a line before the document's end is not JSON, returns the
-    index of that line. Returns None if `lines` ends before the document does. `cut`: the number of
-    characters, such as a launcher's prefix, to skip at the beginning of each line after line
-    `first`."""
+    """Returns the index of the first line after the JSON that begins at character `column` of line
+    `first`. Returns None if `lines` ends within the JSON. `cut`: how many characters of a prefix to
+    skip on each line after line `first`."""
     depth = 0
     for place in range(first, len(lines)):
         change = _depth_change(lines[place][column if place == first else cut :])
@@ -146,8 +136,8 @@ def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int
 
 
 def _depth_change(text: str) -> int | None:
-    """Returns the number of opening braces and brackets minus the number of closing ones; None if
-    the text has anything that is not JSON."""
+    """Returns the number of opening braces and brackets in `text` minus the number of closing ones.
+    Returns None if `text` cannot be a part of JSON."""
     change = 0
     end = 0
     while end < len(text):

@@ -1,4 +1,4 @@
-"""Checks whether the recording of a new launch (run of the script) can be added to a file."""
+"""Checks whether `gradsync record` can append the recording of a training run to a file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gradsync.recording_file import parse_launch, read_bytes
 
 
 class UnusableFile(Refused):
-    """Raised if the recording of a new launch cannot be added to a file."""
+    """Raised if the recording of a training run cannot be appended to a file."""
 
 
 def check_usable(path: str, **known: Any) -> None:
-    """Raises UnusableFile if a new launch (run of the script) cannot be added to the file `path`.
-    `known`: some fields of the new launch, by name, such as `command`. The file's first launch must
-    not differ in these fields, because what_if combines all launches."""
+    """Raises UnusableFile if the recording of a new training run cannot be appended to the file
+    `path`. `known`: fields of the new recording, such as `command`, that must equal those of the
+    file's first recording."""
     if not _can_be_written(path):
         raise UnusableFile(f"--out={path} cannot be written, or is no file")
     if not os.path.exists(path):

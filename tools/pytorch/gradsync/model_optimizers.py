@@ -1,6 +1,4 @@
-"""Keeps the optimizers that update a recorded model. After the script's first training step, the
-recorder counts a training step as ended when as many calls of step() have ended as the model has
-optimizers."""
+"""Keeps the optimizers that update a recorded model, and counts the ended calls of step()."""
 
 from __future__ import annotations
 
@@ -10,13 +8,11 @@ from torch.optim import Optimizer
 
 
 class ModelOptimizers:
-    """The optimizers that have at least one parameter of the model. `known`: those of these
-    optimizers whose step() has been called by the script or skipped by a GradScaler.
+    """The optimizers that hold at least one parameter of a recorded model (`known`).
 
-    `ids`: Python's id() of each recorded parameter of the model or, under fully_shard, of this
-    rank's shard of the parameter. `stepping`: the optimizer of the model whose step() is running,
-    if any. `stepped`: how many calls of step() of the model's optimizers have ended in the current
-    training step.
+    `ids`: Python's id() of each recorded parameter or, under fully_shard, of this rank's shard of
+    the parameter. `stepping`: the optimizer whose step() is running; None if no step() is running.
+    `stepped`: how many calls of the optimizers' step() have ended in the current training step.
     """
 
     def __init__(self, ids: Set[int]) -> None:
@@ -26,8 +22,8 @@ class ModelOptimizers:
         self.stepped = 0
 
     def update(self, optimizer: Optimizer) -> bool:
-        """Returns whether `optimizer` has at least one parameter of the recorded model. If so, adds
-        `optimizer` to the list `known`, unless the list already has it."""
+        """Returns whether `optimizer` holds a parameter of the recorded model, and if so, adds
+        `optimizer` to `known` once."""
         if any(optimizer is other for other in self.known):
             return True
         held = {id(param) for group in optimizer.param_groups for param in group["params"]}
@@ -37,13 +33,12 @@ class ModelOptimizers:
         return True
 
     def is_outermost(self, optimizer: Optimizer) -> bool:
-        """Returns whether this optimizer's step() does not run within the step() of another
-        optimizer of the model."""
+        """Returns whether no optimizer of the model other than `optimizer` is running step()
+        now."""
         return self.stepping is None or self.stepping is optimizer
 
     def are_done_with_one_more(self) -> bool:
-        """Returns whether, after one more call of step(), the current training step has at least as
-        many calls of step() as there are optimizers in `known`."""
+        """Returns whether `stepped` plus 1 is at least the number of optimizers in `known`."""
         return self.stepped + 1 >= len(self.known)
 
     def names(self) -> str:

@@ -1,5 +1,4 @@
-"""Runs code of `check` within the script that it checks. If this code raises an exception, the
-rank's process ends."""
+"""Runs code of the command `check` inside the process of the training script that it checks."""
 
 from __future__ import annotations
 
@@ -17,19 +16,14 @@ from gradsync.findings import Status
 
 
 class OwnWork:
-    """A context manager for code of `check` that runs within the script. `check` does not observe
-    what its own code calls in PyTorch. If its own code raises an Exception, `check` ends the rank's
-    process.
+    """A context manager for code of the command `check` inside the process of a training script. An
+    Exception in a `with` block of this object ends the rank's process. The exit status is UNKNOWN
+    for the exception Refused, and FAULT for any other Exception.
 
-    If the exception is Refused, the rank ends with the exit status UNKNOWN; any other Exception is
-    a fault of `check`, and the exit status is FAULT. Whatever the exception is, the exit status is
-    DIFFERS if `check` has already found a difference, such as a wrong gradient. `found`: a function
-    that returns DIFFERS if `check` has found a difference so far, else SAME.
-
-    `place`: FILE:LINE of the script's last call of backward() or of an optimizer's step(). An error
-    names this line if it happens while no line of the script is running, as in a thread of
-    autograd. `spent_ns`: the nanoseconds that code of `check` has taken so far in all uses of this
-    context.
+    `found`: a function that returns DIFFERS if `check` has found a difference, such as a wrong
+    gradient, else SAME. If `found` returns DIFFERS, the exit status is DIFFERS for every Exception.
+    `place`: FILE:LINE of the script's last call of backward() or of an optimizer's step(), for
+    error messages. `spent_ns`: the nanoseconds spent in the `with` blocks of this object so far.
     """
 
     def __init__(self, found: Callable[[], Status] = lambda: Status.SAME) -> None:
@@ -39,17 +33,14 @@ class OwnWork:
         self._found = found
 
     def status(self, otherwise: Status) -> Status:
-        """Returns the exit status of a rank that ends now: DIFFERS if `check` has found a
-        difference, else `otherwise`."""
+        """Returns DIFFERS if `check` has found a difference, such as a wrong gradient, else
+        `otherwise`."""
         return Status.DIFFERS if self._found() == Status.DIFFERS else otherwise
 
     def refuse(self, text: str, first_rank: int = 0) -> None:
-        """Ends the rank's process with one line of error, because `check` cannot check what the
-        rank does next.
-
-        `first_rank`: the rank that prints its line of error at once. Each other rank that calls
-        refuse() waits some seconds before it prints; torchrun usually ends it earlier.
-        """
+        """Prints `text` as an error, and ends the rank's process with the exit status UNKNOWN or
+        DIFFERS. Each rank except `first_rank` waits 10 s before it prints `text`; torchrun usually
+        ends the rank during this wait."""
         where = place(otherwise=self.place)
         further = " further" if self._found() == Status.DIFFERS else ""
         line = f"{where}: cannot be checked{further}: {text}"

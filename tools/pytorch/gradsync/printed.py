@@ -1,5 +1,5 @@
-"""Computes bounds of numbers that programs have printed with few digits: a printed "1.5" may be any
-number from about 1.45 to 1.55."""
+"""Computes bounds of printed numbers: a printed "1.5" stands for any number from about 1.45 to
+1.55."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ LEAST_DIGITS = 0.1  # a less precise time or bandwidth proves nothing
 
 @dataclass(frozen=True)
 class Interval:
-    """The smallest and the largest number that may have been printed as one given text."""
+    """The smallest number `low` and the largest number `high` that may have been rounded to one
+    printed number."""
 
     low: float
     high: float
@@ -26,11 +27,11 @@ class Interval:
 
     @property
     def is_precise(self) -> bool:
-        """Returns whether `high` exceeds `low` by less than 10 % of `high`."""
+        """Returns whether `high - low` is less than 10 % of `high`."""
         return self.high - self.low < LEAST_DIGITS * self.high
 
     def scaled(self, factor: float) -> Interval:
-        """Returns this interval with both bounds multiplied by `factor`, which must be positive."""
+        """Returns an Interval with `low` and `high` multiplied by the positive number `factor`."""
         return Interval(factor * self.low, factor * self.high)
 
     def may_be(self, value: float) -> bool:
@@ -39,11 +40,8 @@ class Interval:
 
 
 def interval_of(text: str) -> Interval | None:
-    """Returns the smallest and the largest value that may have been rounded to the printed number
-    `text`; None if `text` is not a number, or has a sign.
-
-    A comma counts as a decimal point, as in some locales.
-    """
+    """Returns the Interval of the numbers that may have been printed as `text`, such as "1.5",
+    "1,5" or "2e-3". Returns None if `text` is not a number, or has a sign."""
     match = NUMBER.fullmatch(text)
     if not match:
         return None

@@ -1,9 +1,5 @@
-"""Computes how long the collectives of recorded probes took, and how much CPU time they used. A
-probe is a step whose collectives the recorder has timed.
-
-In a probe, the recorder runs collectives after backward, while nothing is computed. All collectives
-of a probe are of the same kind: those of DistributedDataParallel, of its bf16 hook, of
-ZeroRedundancyOptimizer, or of FSDP2."""
+"""Computes the costs of collectives, such as all-reduces, from the probes of a recording. A probe
+is a training step in which the recorder has timed collectives of one kind."""
 
 from __future__ import annotations
 
@@ -24,16 +20,15 @@ GLOO_CHANNELS = 2
 
 @dataclass(frozen=True)
 class Communication:
-    """The costs of collectives, measured in one or more recorded launches (starts) of one script.
+    """The costs of collectives, measured in one or more recorded launches (runs) of one script.
 
-    `link`: the costs of all-reduces, and of FSDP2's collectives if they were measured. `bf16`: the
-    costs of all-reduces in bf16, whose size is 2 bytes for each element. These costs include the
-    casts back from bf16, because the thread that runs the collective also casts. `link` is None if
-    no all-reduces were measured, and `bf16` is None if none in bf16 were. `bf16_part`: the bytes
-    that are sent in bf16 for each byte of gradients. `cast_in_s_per_byte`: the seconds of casts to
-    bf16, for each byte of gradients. `cast_out_s_per_byte`: the seconds of casts back from bf16,
-    for each byte of gradients. `zero1_s_per_byte`: the seconds of ZeroRedundancyOptimizer's
-    broadcasts, for each byte that they send. Fields named `*_s_per_byte` are 0 if not measured.
+    `link`: the costs of all-reduces and, if measured, of FSDP2's gathers and reductions; None if no
+    all-reduces were measured. `bf16`: the costs of all-reduces of gradients that were cast to bf16;
+    None if not measured. `bf16_part`: the gradients' bytes in bf16 divided by their bytes in their
+    own dtype. `cast_in_s_per_byte` and `cast_out_s_per_byte`: the seconds of the cast to bf16, and
+    of the cast back, per byte of the uncast gradients. `zero1_s_per_byte`: the seconds of
+    ZeroRedundancyOptimizer's broadcasts, per broadcast byte. The three fields `*_s_per_byte` are 0
+    if not measured.
     """
 
     link: MeasuredLink | None
@@ -45,8 +40,8 @@ class Communication:
 
     @classmethod
     def of(cls, launches: Sequence[Launch]) -> Communication:
-        """Returns the costs of collectives, computed from the probes in one or more recorded
-        launches of one script. Raises Refused if a collective took no time."""
+        """Computes the costs from the probes of one or more launches (runs) of one script. Raises
+        Refused if a collective took no time."""
         first = launches[0]
         samples = _Samples(first)
         for probe in _probes(launches):
@@ -65,12 +60,8 @@ class Communication:
 
 @dataclass(frozen=True, order=True)
 class _Group:
-    """A key for measurements of collectives of one kind and one size. `in_flight`: how many of
-    these collectives ran at the same time.
-
-    All of ZeroRedundancyOptimizer's broadcasts belong to one group, whose `bytes` is 1 and whose
-    seconds are those per byte, because only the sum of their sizes matters.
-    """
+    """A key for measurements: the collectives' kind, how many ran at a time, and the bytes of each.
+    `bytes` is 1 for ZeroRedundancyOptimizer's broadcasts, whose seconds are stored per byte."""
 
     kind: CollectiveKind
     in_flight: int
@@ -79,13 +70,13 @@ class _Group:
 
 @dataclass
 class _Sample:
-    """What was measured for collectives of one kind and one size (a _Group). Each list has one
-    value for each probe, a step whose collectives were timed. `seconds`: the time that n concurrent
-    collectives took together, including the casts after them; n is _Group.in_flight. `processor`:
-    the CPU-seconds that these collectives used on one rank per second of their duration. `cast_in`
-    and `cast_out`: the seconds of casts to bf16, and of casts back, for each byte of uncast
-    gradients. Only probes that ran their collectives one after the other have values in `cast_in`
-    and `cast_out`."""
+    """The measurements of all probes with one _Group (kind and size of collectives).
+
+    `seconds`: for each probe, the time that _Group.in_flight concurrent collectives took together.
+    `processor`: for each probe, the CPU-seconds that one rank's process used per second. `cast_in`
+    and `cast_out`: the seconds of the cast to bf16, and of the cast back, per byte of the uncast
+    gradients.
+    """
 
     seconds: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
@@ -94,8 +85,7 @@ class _Sample:
 
 
 class _Samples:
-    """The measurements of probes in the recorded launches of one script. `launch`: one of these
-    launches, from which the backend, the device and the sizes of the parameters are read."""
+    """The measurements of the probes of one script, by kind and size of the collectives."""
 
     def __init__(self, launch: Launch) -> None:
         self.channels = GLOO_CHANNELS if launch.backend == "gloo" else 1
@@ -123,9 +113,8 @@ class _Samples:
         sample.cast_out.append(cast_out_s / size)
 
     def costs(self, kind: CollectiveKind) -> list[Cost]:
-        """Returns the costs of collectives of this kind, as a function of the sent bytes. In all
-        returned costs, the field Cost.kind is Operation.ALL_REDUCE, whatever the CollectiveKind
-        `kind` is."""
+        """Returns one Cost for each measured size of the collectives of this kind. For BF16,
+        Cost.bytes is the size after the cast to bf16."""
         part = self.bf16_part if kind == CollectiveKind.BF16 else 1
         return [
             Cost(
@@ -139,15 +128,14 @@ class _Samples:
         ]
 
     def processor_of_large(self) -> float:
-        """Returns the CPU time that the largest measured all-reduce uses on one rank, in
-        CPU-seconds per second of its duration."""
+        """Returns the CPU-seconds that one rank used per second of the largest measured
+        all-reduce."""
         single = [cost for cost in self.costs(CollectiveKind.ALL_REDUCE) if cost.in_flight == 1]
         return single[-1].processor
 
     def casts(self) -> tuple[float, float]:
-        """Returns the seconds that casts to bf16, and casts back, take for each byte of gradients,
-        measured by the bf16 probes that sent the largest pieces; 0 without bf16 probes.
-        """
+        """Returns the seconds of the cast to bf16, and of the cast back, per byte of gradients; 0
+        if not measured."""
         groups = [group for group in self._by_group if group.kind == CollectiveKind.BF16]
         if not groups:
             return 0, 0
@@ -156,14 +144,8 @@ class _Samples:
 
 
 def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
-    """Yields, for each recorded probe, what was measured on the rank whose collectives took the
-    shortest time. This rank is assumed to have come last to the probe, and so to have waited least
-    for other ranks.
-
-    Yields nothing for FSDP2's probes (kind FULLY_SHARD): in them, a rank that has waited in one
-    collective may arrive last at the next, so the rank with the shortest time need not have waited
-    least.
-    """
+    """Yields each probe's measurements on the rank whose collectives took the shortest time.
+    FSDP2's probes are left out."""
     for launch in launches:
         for steps in zip(*launch.ranks, strict=True):
             probes = [step.collectives for step in steps if step.collectives]
@@ -172,12 +154,9 @@ def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
 
 
 def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
-    """Returns the mean seconds of those collectives of a probe that have the size of the probe's
-    first collective; 0 if `times_ns` is empty.
-
-    The result is not a trimmed mean, because trimming would leave out the rare and long times of
-    small collectives that wait for a processor.
-    """
+    """Returns the mean seconds of all collectives that are as large as the probe's first
+    collective; 0 if `times_ns` is empty. A trimmed mean would leave out the rare, long times of
+    collectives that wait for a CPU."""
     if not times_ns:
         return 0
     sizes = zip(times_ns, probe.bytes, strict=True)
@@ -186,9 +165,8 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Returns what all-reduces in bf16 cost, by their size; None if no probe measured an all-reduce
-    in bf16. Running several at the same time is assumed to speed up all-reduces in bf16 by the same
-    factor as all-reduces of uncast gradients."""
+    """Returns the costs of all-reduces in bf16, by size; None if not measured. Running two
+    all-reduces at a time is assumed to gain the same factor as without bf16 (`link`)."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
@@ -209,20 +187,17 @@ def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
 
 @dataclass(frozen=True)
 class _UnitTimes:
-    """The bytes and times of either FSDP2's gathers or its reductions in one step. `bytes` and
-    `seconds` have one value for each unit that has parameters."""
+    """The size and the duration of each unit's gather, or of each unit's reduction, in one step of
+    FSDP2."""
 
     bytes: Sequence[int]
     seconds: Sequence[float]
 
 
 def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
-    """Returns the costs of FSDP2's gathers of parameters and reductions of gradients, from the
-    recorded steps that have the times of these gathers and reductions: from probes of FSDP2 and, if
-    the script uses fully_shard, from its own units.
-
-    `processor`: the CPU-seconds that large all-reduces used on one rank per second of their
-    duration. FSDP2's gathers and reductions are assumed to use as many."""
+    """Returns the costs of FSDP2's gathers of parameters and reductions of gradients, by size.
+    `processor`: the CPU-seconds that a gather or reduction uses on one rank per second of its
+    duration."""
     gathers, reductions = [], []
     for launch in launches:
         units = [unit_bytes(launch.parameters, launch.units, kind) for kind in SENT]
@@ -240,9 +215,8 @@ def _unit_costs(launches: Sequence[Launch], processor: float) -> list[Cost]:
 
 
 def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
-    """Returns the durations in nanoseconds of FSDP2's gathers, and those of its reductions, in one
-    step of a rank. Each list has one duration for every unit, or is empty if the recorder measured
-    no unit's times in the step."""
+    """Returns two lists: the nanoseconds of each unit's gather, and those of each unit's reduction.
+    Both lists are empty if the recorder has not timed units in this step."""
     probe = step.collectives
     if probe and probe.kind is CollectiveKind.FULLY_SHARD:
         return probe.in_ns, probe.out_ns
@@ -250,9 +224,7 @@ def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
 
 
 def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _UnitTimes:
-    """Returns the times of the rank whose collectives took least time together, because that rank
-    waited least for other ranks; empty if there are no times. `by_rank`: each rank's times in
-    nanoseconds."""
+    """Returns the sizes and times of the rank whose collectives took the least time together."""
     times = min(by_rank, key=sum)
     if not times:
         return _UnitTimes([], [])
@@ -261,12 +233,9 @@ def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _U
 
 
 def _costs_of_units(kind: Operation, steps: Sequence[_UnitTimes], processor: float) -> list[Cost]:
-    """For each size of FSDP2's collectives of one kind, returns how long a collective of this size
-    takes. The thread that runs a collective rarely waits for a CPU, but if it waits, it waits long.
-    A step has many collectives, so the sum of their times often contains such a wait. So the
-    trimmed mean of each size's times is multiplied by one factor for all sizes. With this factor,
-    the times of a step's collectives add up to the trimmed mean of the steps' sums.
-    """
+    """Returns one Cost for each size of the collectives in `steps`. Cost.seconds is the trimmed
+    mean of this size's times, scaled so that a step's times add up to the trimmed mean of the
+    steps' sums."""
     steps = [step for step in steps if step.bytes]
     if not steps:
         return []

@@ -1,10 +1,7 @@
-"""Computes the mean of all ranks' gradients in f64, and how far rounding may bring a gradient from
-this mean.
+"""Computes the mean of all ranks' gradients in f64, and bounds of rounding errors in gradients.
 
-This module bounds rounding errors as Higham does (Accuracy and Stability of Numerical Algorithms,
-4.2): n roundings change a sum by at most n u / (1 - n u) times the sum of the summands' absolute
-values, whatever the order of the additions. u is half of the dtype's machine epsilon
-(torch.finfo(dtype).eps).
+By Higham (Accuracy and Stability of Numerical Algorithms, 4.2), n roundings change a sum by at most
+n u / (1 - n u) times the sum of the summands' absolute values. Here u is the dtype's unit roundoff.
 """
 
 from __future__ import annotations
@@ -26,24 +23,17 @@ NARROW_DTYPES = (torch.bfloat16, torch.float16)  # to which gradients may be rou
 
 
 def exact(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns a copy of a tensor in f64 on the CPU. If the tensor is a DTensor, whose parts are on
-    several ranks, copies the whole tensor.
-
-    A complex number becomes two real numbers, in an additional last dimension. All ranks that have
-    parts of a DTensor must call this function together.
-    """
+    """Returns a copy of the whole `tensor` in f64 on the CPU, with complex numbers as pairs of real
+    ones. If `tensor` is a DTensor, all ranks with a shard must call this function together."""
     with refusing_late_ranks():
         whole = whole_of(tensor)
     return flat_of(whole.detach()).to("cpu", torch.float64, copy=True)
 
 
 def digest(tensor: torch.Tensor) -> str:
-    """Returns a text with the dtype, the shape and a hash of the contents of a tensor; for a
-    DTensor, of this rank's part.
-
-    Raises Refused if the contents cannot be read as one block of memory, like those of a sparse
-    tensor.
-    """
+    """Returns a text with the dtype, the shape and a hash of the contents of `tensor`; for a
+    DTensor, of this rank's shard. Raises Refused if the contents are not one block of memory, as in
+    a sparse tensor."""
     try:
         data = part_of(tensor).detach().cpu().contiguous()
         address, size = data.data_ptr(), data.nbytes
@@ -58,13 +48,9 @@ def digest(tensor: torch.Tensor) -> str:
 def bound_of(
     magnitude: torch.Tensor, dtypes: Collection[torch.dtype], roundings: int
 ) -> torch.Tensor:
-    """Returns, for each element of a sum of tensors, an upper bound of the error that rounding can
-    cause.
-
-    `magnitude`: the sum of the absolute values of the summands. `roundings`: at most how many times
-    an element is rounded to the dtype of `dtypes` with the largest machine epsilon. The bound also
-    includes `roundings` roundings of each element to f64, the dtype in which the sum is computed.
-    """
+    """Returns, for each element of a sum of tensors, an upper bound of the element's rounding
+    error. `magnitude`: the sum of the summands' absolute values. `roundings`: at most how many
+    times an element is rounded to the coarsest of `dtypes`, and at most how many times to f64."""
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
     for unit in (coarsest.eps / 2, F64_UNIT):
@@ -74,14 +60,13 @@ def bound_of(
 
 
 class Gradients:
-    """The sum of the gradients of one parameter that autograd has delivered on this rank since the
-    parameter's last update.
+    """The gradients of one parameter that autograd has delivered on this rank since the parameter's
+    last update.
 
-    `sums`: in f64, a tensor of shape (2, *shape) with the sum of these gradients and the sum of
-    their absolute values, without gradients that the script has removed or set to zero. `aside`:
-    the same two sums over the gradients that the script has removed or set to zero; None if there
-    are none. `roundings`: at most how many times autograd and a GradScaler together have rounded an
-    element of the gradient to `dtype`, the gradient's dtype.
+    `sums`: an f64 tensor of shape (2, *shape): the sum of the gradients, and the sum of their
+    absolute values. `aside`: as `sums`, but for gradients that the script has set to None or zero;
+    None if there are none. `roundings`: at most how many times an element of the gradients has been
+    rounded to `dtype`.
     """
 
     def __init__(self, like: torch.Tensor) -> None:
@@ -92,25 +77,21 @@ class Gradients:
         self.dtype = flat.dtype
 
     def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
-        """Adds gradient / scale to the first sum in `sums`, and abs(gradient / scale) to the
-        second. `scale`: the factor by which a GradScaler has multiplied `gradient`, or 1.
-
-        The GradScaler itself later divides the script's gradient by `scale`, which may round each
-        element two more times.
-        """
+        """Adds gradient / scale to sums[0], and abs(gradient / scale) to sums[1]. `scale`: the loss
+        scale of a GradScaler; 1 without one. If `scale` is not 1, adds 3 to `roundings` instead of
+        1, because the GradScaler's own division by `scale` rounds too."""
         unscaled = exact(gradient) / scale
         self.sums += torch.stack([unscaled, unscaled.abs()])
         self.roundings += 1 if scale == 1 else 3
 
     def set_aside(self) -> None:
-        """Moves the sums of gradients in `sums` to `aside`. Called when the script removes the
-        parameter's gradient or zeroes it. The script may keep a copy to add back later."""
+        """Called when the script has set the parameter's gradient to None or zero, to move `sums`
+        to `aside`."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 
     def with_aside(self) -> Gradients:
-        """Returns a copy in which `aside`, the sums of the gradients that the script has removed or
-        set to zero, is added to `sums`."""
+        """Returns a copy of this object in which `aside` is added to `sums`."""
         whole = copy.copy(self)
         whole.sums = self.sums if self.aside is None else self.sums + self.aside
         whole.aside = None
@@ -121,13 +102,10 @@ class Gradients:
 
 
 def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
-    """Returns whether, except for rounding, the script's hooks multiply the same element of a
-    parameter's gradient by the same factor on all ranks. If so, averaging the gradients before the
-    script's hooks gives the same result as averaging after them.
-
-    `before` and `after`: this rank's gradients of the parameter before and after the script's
-    hooks. All ranks must call this function together; it returns the same answer on all of them.
-    """
+    """Returns whether the script's hooks multiply each element of a gradient by a factor that is
+    equal on all ranks, except for rounding. `before` and `after`: this rank's gradients of one
+    parameter before and after the script's hooks. All ranks must call this function together, and
+    get the same result."""
     total_before, total_after = (ranks.total(one.sums.clone()) for one in (before, after))
     # of each element, (own after) / (own before) = (sum after) / (sum before)
     distance = abs(after.sums[0] * total_before[0] - before.sums[0] * total_after[0])
@@ -138,23 +116,17 @@ def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
 
 
 class Comparison:
-    """Compares the gradient that an optimizer gets for a parameter with the mean of all ranks'
-    gradients.
+    """Compares the gradient that an optimizer gets for one parameter with the mean of all ranks'
+    gradients. All ranks must construct the object together.
 
-    All ranks must make an object of this class together, because its constructor sums gradients
-    over ranks.
-
-    `gradient`: the gradient with which the optimizer updates the parameter `p`; None if there is
-    none. `held`: the sum of the gradients that autograd delivered for `p` on this rank since the
-    last update of `p`; None if it delivered none.
-
-    Three attributes are tensors in f64: `handed` is the gradient that the optimizer gets, `own` the
-    sum of this rank's gradients, and `mean` the mean of all ranks' sums. `bound`: for each element,
-    the largest difference between `handed` and `mean` that rounding explains. `share`: the largest
-    ratio, over all elements, of the absolute difference between `handed` and `mean` to `bound`. If
-    `share` is above 1 (or NaN), the gradient is wrong. `narrow`: if the gradient is wrong because
-    it was apparently rounded to a narrow dtype before the optimizer gets it, the name of this
-    dtype, "torch.bfloat16" or "torch.float16"; else empty."""
+    `gradient`: the gradient that the optimizer gets for the parameter `p`; None if there is none.
+    `held`: the gradients that autograd delivered for `p` on this rank since the last update; None
+    if there are none. `handed` and `own`: `gradient` and the sum of `held`, as f64 tensors. `mean`:
+    the sum of all ranks' gradients, divided by the number of ranks. `bound`: for each element, the
+    largest |handed - mean| that rounding can cause. `share`: the largest |handed - mean| / bound of
+    all elements; above 1 or NaN if the gradient is wrong. `narrow`: "torch.bfloat16" or
+    "torch.float16" if a wrong gradient was apparently rounded to this dtype; else empty.
+    """
 
     def __init__(
         self,
@@ -180,13 +152,13 @@ class Comparison:
             self.narrow = self._narrow_dtype(distance, magnitude, roundings)
 
     def is_right(self) -> bool:
-        """Returns whether rounding explains the difference between `handed` and `mean` in all
-        elements: whether `share` is at most 1."""
+        """Returns whether `share` is at most 1, so that rounding explains each difference between
+        `handed` and `mean`."""
         return self.share <= 1
 
     def is_own(self) -> bool:
-        """Returns whether the optimizer gets this rank's own sum of gradients, except for rounding;
-        False if there is only one rank."""
+        """Returns whether `handed` equals `own`, the sum of this rank's gradients, except for
+        rounding; False if there is only one rank."""
         is_close = abs(self.handed - self.own) <= self.bound * self._ranks.size
         return self._ranks.size > 1 and bool(is_close.all())
 
@@ -198,9 +170,8 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Returns whether the gradient that the optimizer gets (`handed`) may have been rounded to
-        `dtype`: whether `dtype` represents exactly all its elements, or all its elements times the
-        number of ranks."""
+        """Returns whether `dtype` can represent exactly all elements of `handed`, or all elements
+        times the number of ranks."""
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)
             for numbers in (self.handed, self.handed * self._ranks.size)

@@ -1,11 +1,8 @@
-"""Records the times of the steps of a model under FSDP2 (torch.distributed.fsdp.fully_shard).
+"""Records training steps of a model under FSDP2 (torch.distributed.fsdp.fully_shard).
 
-In a probe (a step whose collectives are timed), or in a step without synchronisation, each rank has
-the whole model: the recorder gathers all units before the step, frees no parameters after forward
-or backward, and reduces gradients before the optimizer. Each unit has its own gather and its own
-reduction, as in FSDP2. The times of the gathers and reductions are recorded, but they are no part
-of the step's time. A model that does not fit into one rank's memory cannot be recorded: when the
-recorder gathers all units, the script runs out of memory.
+In most recorded steps, all parameters are gathered before the step, and gradients are reduced after
+the last backward. The step's recorded time does not include these gathers and reductions. Each rank
+needs enough memory for the whole model.
 """
 
 from __future__ import annotations
@@ -53,8 +50,8 @@ ROW_NAME = "fully_shard as it is"
 
 @dataclasses.dataclass(frozen=True)
 class SyncFlags:
-    """The flags of one of FSDP2's groups of parameters (FSDPParamGroup) that decide whether the
-    group reduces gradients and frees parameters in backward."""
+    """Three flags of FSDP2's class FSDPParamGroup: whether backward reduces gradients, and whether
+    it frees gathered parameters."""
 
     reduce_grads: bool
     all_reduce_grads: bool
@@ -75,8 +72,8 @@ NONE = SyncFlags(False, False, False)
 
 
 class ShardedTarget(ModelTarget):
-    """A model for which the script calls fully_shard. `params` and `named` are the whole
-    parameters, with which modules compute; optimizers have this rank's parts of them."""
+    """A model to which the script has applied fully_shard. `params` and `named` hold whole
+    (gathered) parameters; optimizers hold this rank's shards."""
 
     kind = Target.SHARDED
     has_own_steps = True
@@ -133,10 +130,9 @@ class ShardedTarget(ModelTarget):
                 patches.replace(group, call.value, self._marking(unit, call))
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
-        """Returns a function to replace the method `call` of FSDP2's group of the parameters of the
-        unit `unit`. In each pass, the function marks the moment at which it is first called. The
-        function then calls FSDP2's method `call`, which it replaces. It does not call
-        post_backward, which reduces gradients, if deliver() is to reduce them later."""
+        """Returns a function to replace the method `call` of FSDP2's parameter group number `unit`.
+        The function records when it is first called in each pass, and then usually calls the
+        replaced method."""
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if call == CALLS[0]:  # of another pass
@@ -154,9 +150,8 @@ class ShardedTarget(ModelTarget):
         self._calls: list[dict[Call, Mark]] = [{} for _ in self.groups]
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """Returns, for each recorded parameter, its name, sizes and dtype, as a recording stores
-        them. The field `bytes` counts the parameter's bytes in its own dtype, in which the
-        optimizer updates it."""
+        """Returns the name, the sizes and the dtype of each recorded parameter, as a recording
+        stores them."""
         return tuple(
             dataclasses.replace(
                 parameter,
@@ -205,9 +200,8 @@ class ShardedTarget(ModelTarget):
         return f"{NOT_RECORDED} with set_manual_backward_finalization: leave it out"
 
     def before_step(self, turn: Turn) -> None:
-        """Deletes the clock's marks of the previous step. If the step that begins is a probe or
-        without synchronisation, also gathers the parameters of all units, and makes FSDP2 keep them
-        gathered after forward. So the step's time includes no gathers."""
+        """Before a step in which the recorder synchronises gradients, gathers the parameters of all
+        units for forward and backward."""
         self._forget_calls()
         if turn.is_scripts_own:
             return
@@ -222,12 +216,9 @@ class ShardedTarget(ModelTarget):
             group.post_forward_mesh_info = None
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
-        """Returns whether the script synchronises this backward pass: whether reduce_grads is set
-        in all of FSDP2's groups. In SCRIPT steps and the script's first step, which the recorder
-        leaves as they are, this method does not change FSDP2's flags. In other steps, a pass
-        without reduce_grads adds its gradients to those of earlier passes, and reduces none. In a
-        pass with reduce_grads, gradients are not reduced at once: deliver() reduces them after the
-        step's last backward."""
+        """Returns whether reduce_grads is set in all of FSDP2's parameter groups. Unless the script
+        itself synchronises gradients in this step, the backward pass reduces no gradients;
+        deliver() reduces them later."""
         self._script_flags = [SyncFlags.of(group) for group in self.groups]
         synchronises = all(flags.reduce_grads for flags in self._script_flags)
         if not turn.is_scripts_own:
@@ -245,13 +236,12 @@ class ShardedTarget(ModelTarget):
             own.apply(group)
 
     def keep(self, buffer: FlatBuffer) -> None:
-        """Would copy gradients before a probe runs its collectives, but does nothing: under
-        fully_shard, these collectives do not overwrite gradients."""
+        """Does nothing, because a probe's collectives do not overwrite gradients under
+        fully_shard."""
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
-        """Reduces the gradients of all units, one unit after the other from the last to the first,
-        and frees the gathered weights. Stores in `marks` when each unit's gather, forward, backward
-        and reduction began and ended."""
+        """Reduces the gradients of all units over ranks, from the last unit to the first. Stores in
+        `marks` when each unit's gather, forward, backward and reduction began and ended."""
         begin = self.clock.mark()
         marks.units = UnitMarks(self._gathers, self._spans_of_calls(marks), self._reduce())
         marks.untimed = Span(begin, self.clock.mark())
@@ -291,7 +281,7 @@ class ShardedTarget(ModelTarget):
 
     def memory(self, own: Memory) -> Memory:
         """Returns the memory of the whole model, computed from the memory `own` of this rank, which
-        has only shards. `state_bytes` and `optimizer_bytes` are multiplied by the number of ranks
+        holds only shards. `state_bytes` and `optimizer_bytes` are multiplied by the number of ranks
         that share the parameters."""
         ranks = self.sharing_ranks or self.world.size
         return dataclasses.replace(
@@ -311,15 +301,13 @@ class ShardedTarget(ModelTarget):
 
 
 def _other_bytes(parameter: Parameter, dtype: torch.dtype) -> int:
-    """Returns the bytes of a whole parameter in `dtype`; 0 if they are as many as in its own
-    dtype."""
+    """Returns the bytes of the whole parameter in `dtype`, or 0 if they equal `parameter.bytes`."""
     size = parameter.numel * dtype.itemsize
     return 0 if size == parameter.bytes else size
 
 
 def recorder_of(model: torch.nn.Module, *args: Any, **options: Any) -> Recorder:
-    """Returns Recorder(model, ...), which finds out by itself whether DDP, fully_shard or nothing
-    synchronises the model."""
+    """Returns a Recorder for a model under DDP, under fully_shard or without either."""
     from gradsync.recorder import Recorder  # which imports this module
 
     return Recorder(model, *args, **options)

@@ -1,5 +1,5 @@
-"""Keeps the models, optimizers and parameters of the script that `check` runs, and what is known
-about the script's current training step."""
+"""Stores the models, optimizers and gradients of the training script that the command `check`
+runs."""
 
 from __future__ import annotations
 
@@ -24,21 +24,19 @@ Updater = Optimizer | torch.nn.Module
 
 
 def parameters_of(owner: Updater) -> list[torch.nn.Parameter]:
-    """Returns all parameters of a module, or of an optimizer's groups, in order."""
+    """Returns all parameters of a module, or of an optimizer's parameter groups, in order."""
     if isinstance(owner, torch.nn.Module):
         return list(owner.parameters())
     return [p for group in owner.param_groups for p in group["params"]]
 
 
 class Turns:
-    """Divides parameters into groups. To need less memory, `check` compares the gradients of one
-    group after the other with their means over ranks.
+    """Decides in which optimizer updates `check` compares a parameter's gradient with the mean over
+    ranks.
 
-    A parameter's group follows from its number, which it gets when `check` first registers a hook
-    on the tensor that gets its gradient. Each group is compared in STEPS (2) checked updates. So
-    with n groups, `check` checks an optimizer's updates until each of its parameters was in 2 n of
-    them. Parameters that have never required a gradient, or that `check` can no longer compare (see
-    count()), need no checked updates.
+    Parameters are numbered from 0, and parameter number i is in group i modulo `groups`. To save
+    memory, one group is compared at a time, in 2 (STEPS) updates. An update is checked if `check`
+    compares gradients before the update.
     """
 
     def __init__(self, groups: int) -> None:
@@ -54,50 +52,45 @@ class Turns:
         return len(self._parameters)
 
     def add(self, p: torch.nn.Parameter) -> None:
-        """If the parameter has no number yet, gives it the next number, and notes that it has
-        required a gradient. The number modulo `groups` is the number of the parameter's group."""
+        """Gives `p` the next number, unless it has one, and records that `p` requires a
+        gradient."""
         if id(p) not in self._numbers:
             self._numbers[id(p)] = len(self._parameters)
             self._parameters.append(p)
             self._trainable.add(id(p))
 
     def expect(self, owner: Updater) -> None:
-        """Called when an optimizer is made, or when a DeepSpeed engine is first called. Notes which
-        parameters of this optimizer or engine, `owner`, require gradients; updates of these
-        parameters have to be checked."""
+        """Records which parameters of the new optimizer or DeepSpeed engine `owner` require
+        gradients."""
         self._trainable.update(id(p) for p in parameters_of(owner) if p.requires_grad)
 
     def number_of(self, p: torch.nn.Parameter) -> int | None:
         return self._numbers.get(id(p))
 
     def has(self, p: torch.nn.Parameter) -> bool:
-        """Returns whether `check` compares this parameter's gradient in the next checked update.
-        Turns divides parameters into groups: parameters of the first group are compared in their
-        first STEPS (2) checked updates, those of the second group in their third and fourth, and so
-        on."""
+        """Returns whether the gradient of `p` is compared in the next checked update of `p`."""
         if id(p) in self._exempt:
             return False
         return (self.number_of(p) or 0) % self.groups == self._checked.get(id(p), 0) // STEPS
 
     def updates(self) -> int:
-        """Returns the largest number of checked updates that a single parameter took part in."""
+        """Returns the largest number of checked updates that any parameter has had."""
         return max(self._checked.values(), default=0)
 
     def count(self, owner: Updater, is_last: bool = False) -> None:
-        """Counts a checked update for each parameter of this optimizer: an update whose gradients
-        `check` has compared with the mean over ranks. `is_last`: True if `check` cannot compare
-        later updates of this optimizer, because its state is divided among ranks."""
+        """Adds 1 to the number of checked updates of each parameter of `owner`. `is_last`: True if
+        `check` cannot compare later updates of `owner`."""
         for p in parameters_of(owner):
             self._checked[id(p)] = self._checked.get(id(p), 0) + 1
             if is_last:
                 self._exempt.add(id(p))
 
     def take(self, owner: Updater) -> None:
-        """Counts an update of this optimizer for are_too_long(), whether it was checked or not."""
+        """Adds 1 to the number of updates of `owner`, checked or not."""
         self._taken[id(owner)] = self._taken.get(id(owner), 0) + 1
 
     def is_pending(self, owner: Updater) -> bool:
-        """Returns whether `check` must still compare gradients in updates of this optimizer."""
+        """Returns whether at least one parameter of `owner` needs more checked updates."""
         return any(self._is_pending(p) for p in parameters_of(owner))
 
     def _is_pending(self, p: torch.nn.Parameter) -> bool:
@@ -106,25 +99,21 @@ class Turns:
         return self._checked.get(id(p), 0) < STEPS * self.groups
 
     def unchecked(self, owner: Updater) -> int:
-        """Returns how many of this optimizer's parameters were in no checked update, although they
-        have required gradients at some time."""
+        """Returns how many parameters of `owner` have required a gradient, but were in no checked
+        update."""
         params = parameters_of(owner)
         return sum(id(p) in self._trainable and id(p) not in self._checked for p in params)
 
     def are_too_long(self) -> bool:
-        """Returns whether one optimizer has stepped so often that `check` ends even if optimizers
-        still need checked updates: at least 50 times (LONGEST), and at least twice (STEPS) for each
-        group of parameters."""
+        """Returns whether an optimizer has made at least max(50, 2 * groups) updates."""
         return max(self._taken.values(), default=0) >= max(LONGEST, STEPS * self.groups)
 
 
 @dataclasses.dataclass
 class Made:
-    """An optimizer of the script or an engine of DeepSpeed, and the FILE:LINE at which the script
-    made the optimizer or first called the engine.
-
-    `is_inner`: whether its step() is called within the step() of another optimizer.
-    """
+    """An optimizer or a DeepSpeed engine (`updater`), and the FILE:LINE at which the script made or
+    first called it (`place`). `is_inner`: True if step() of `updater` runs within step() of another
+    optimizer."""
 
     updater: Updater
     place: str
@@ -132,9 +121,8 @@ class Made:
 
 
 class Trained:
-    """The models that the script has called with gradients enabled, the optimizers that it has made
-    (and DeepSpeed's engines), and the models that it has wrapped in DDP. The models, the optimizers
-    and the models in DDP are each in the order in which the script called, made or wrapped them."""
+    """The script's optimizers and DeepSpeed engines (`made`), called models (`models`) and DDP
+    models (`wrapped`)."""
 
     def __init__(self) -> None:
         self.made: dict[int, Made] = {}  # by id of the updater
@@ -142,17 +130,14 @@ class Trained:
         self.wrapped: list[DDP] = []
 
     def add(self, updater: Updater, place: str) -> bool:
-        """Remembers an optimizer or an engine of the script, and its `place`: the FILE:LINE at
-        which the script made the optimizer or first called the engine. Returns False if the
-        optimizer or engine was already remembered."""
+        """Records an optimizer or DeepSpeed engine, and the FILE:LINE `place` of the script.
+        Returns False if `updater` was recorded before."""
         is_new = id(updater) not in self.made
         self.made.setdefault(id(updater), Made(updater, place))
         return is_new
 
     def be_inner(self, updater: Updater) -> None:
-        """Remembers that the optimizer `updater` steps within the step of another optimizer.
-        `check` then checks only the steps of that outer optimizer.
-        """
+        """Records that step() of `updater` runs within step() of another optimizer."""
         if id(updater) in self.made:
             self.made[id(updater)].is_inner = True
 
@@ -160,12 +145,13 @@ class Trained:
         return [made.updater for made in self.made.values()]
 
     def outer(self) -> list[Made]:
-        """Returns all optimizers and engines except those that step within another optimizer."""
+        """Returns all optimizers and engines except those whose step() runs within another
+        optimizer's step()."""
         return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the parameter's name in the first of the called models that has it, without the
-        prefix of torch.compile or DDP; empty if none has it."""
+        """Returns the name of `p` in the first called model that contains `p`; empty if no called
+        model contains `p`."""
         for model in self.models.values():
             for name, own in model.named_parameters():
                 if own is p:
@@ -173,13 +159,12 @@ class Trained:
         return ""
 
     def ignored(self) -> set[int]:
-        """Returns the ids of the parameters and buffers that the script tells DDP to ignore."""
+        """Returns the id() of each parameter and buffer that DDP is told to ignore."""
         return {id(tensor) for ddp in self.wrapped for tensor in ignored_tensors(ddp)}
 
     def why_own(self, model: torch.nn.Module) -> str:
-        """Returns why DDP will not average the gradients of this call of the model, for example
-        because the call is within no_sync(). The result is the end of a sentence; empty if no
-        reason is known."""
+        """Returns why DDP does not average the gradients of this call of `model`, such as ": the
+        last pass is within no_sync". The text is empty if no reason is known."""
         if any(model is ddp.module for ddp in self.wrapped):
             return ": the model is called past DistributedDataParallel (model.module)"
         if any(not ddp.require_backward_grad_sync for ddp in self.wrapped):
@@ -187,8 +172,8 @@ class Trained:
         return ""
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
-        """Returns why no model in DDP averages this parameter's gradient, as the end of a sentence;
-        empty if a model in DDP averages it, or if the script does not use DDP."""
+        """Returns why no DDP model averages the gradient of `p`, as the end of a sentence, or an
+        empty text."""
         known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
         if not self.wrapped or id(p) in known:
             return ""
@@ -199,8 +184,8 @@ class Trained:
 
 @dataclasses.dataclass(frozen=True)
 class Unclipped:
-    """A copy on the CPU of a whole gradient, made before the script clipped it; `where`: the
-    clipping function and its place, such as "clip_grad_norm_ at train.py:25"."""
+    """A copy of a whole gradient, made on the CPU before the script clipped the gradient. `where`:
+    the clipping function and its FILE:LINE, such as "clip_grad_norm_ at train.py:25"."""
 
     gradient: torch.Tensor
     where: str
@@ -208,8 +193,8 @@ class Unclipped:
 
 @dataclasses.dataclass
 class Step:
-    """What this rank knows about the current training step. The keys of its dictionaries, and the
-    elements of its sets, are the id() of parameters."""
+    """What this rank knows about the current training step; each dictionary's keys are the id() of
+    parameters."""
 
     calls: Calls = dataclasses.field(default_factory=Calls)
     targets: list[str] = dataclasses.field(default_factory=list)  # digests, of known losses
@@ -228,9 +213,8 @@ class Step:
     by_pass: dict[int, list[torch.Tensor]] = dataclasses.field(default_factory=dict)
 
     def deliver(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called when autograd delivers `gradient`, a gradient of `p` that is `scale` times too
-        large because of a GradScaler (1 without one). Divides the gradient by `scale`, and adds it
-        to the sum of `p` in `gradients`."""
+        """Called when autograd delivers `gradient`, to add gradient / scale to the sum of `p` in
+        `gradients`. `scale`: the loss scale of a GradScaler; 1 without one."""
         if id(p) not in self.gradients:
             self.gradients[id(p)] = Gradients(gradient)
         self.gradients[id(p)].add(gradient, scale)
@@ -243,24 +227,21 @@ class Step:
             self.by_pass[id(p)] = [exact(gradient)]
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
-        """Returns whether to store the gradient of a parameter in each pass, to explain a wrong sum
-        later; `gradient` is the first. Returns True for the first 100 parameters with two or more
-        dimensions and at most 4096 elements, but False once `check` has found a wrong gradient."""
+        """Returns whether to store a parameter's gradient in each backward pass, to explain a wrong
+        sum later."""
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
     def deliver_hooked(self, p: torch.nn.Parameter, gradient: torch.Tensor, scale: float) -> None:
-        """Called with a gradient of `p` after the script's hooks have run. Divides the gradient by
-        `scale`, a GradScaler's factor, and adds it to the parameter's sum in `hooked`."""
+        """Called after the script's hooks on `p` have run, to add gradient / scale to the sum of
+        `p` in `hooked`."""
         if id(p) not in self.hooked:
             self.hooked[id(p)] = Gradients(gradient)
         self.hooked[id(p)].add(gradient, scale)
 
     def begin_pass(self, one: Pass) -> None:
-        """Called when the backward pass `one` begins. Finds the parameters whose gradient the
-        script has removed or zeroed since the previous backward pass. Moves the sums of their
-        gradients from Gradients.sums to Gradients.aside, because the script may add the removed
-        gradients back later."""
+        """Called when the backward pass `one` begins. If the script has set a parameter's gradient
+        to None or zero, moves the sums of this parameter's gradients to Gradients.aside."""
         self.passes.append(one)
         self.running = one
         for number in self.had_gradient & self.gradients.keys():
@@ -275,33 +256,30 @@ class Step:
         self._forget_passes({number})
 
     def _forget_passes(self, ids: set[int]) -> None:
-        """Forgets in which backward passes the parameters with the ids `ids` got gradients."""
+        """Deletes the parameters with these ids from all recorded backward passes."""
         for each in self.passes:
             each.delivered_to -= ids
         self.passes = [each for each in self.passes if each.delivered_to or each is self.running]
 
     def end_pass(self) -> None:
-        """Called when a backward pass has ended: stores, for begin_pass(), which parameters have a
-        gradient (`grad`) now."""
+        """Called when a backward pass has ended, to store which parameters have a gradient now."""
         self.running = None
         self.had_gradient = {number for number, p in self.parameters.items() if p.grad is not None}
 
     def passes_of(self, params: Iterable[torch.nn.Parameter]) -> list[Pass]:
-        """Returns the backward passes that have delivered gradients to any of these parameters. A
-        parameter's passes are forgotten when an optimizer has used its gradient, or the script has
-        removed or zeroed it."""
+        """Returns the backward passes that have delivered gradients to at least one of `params`
+        since the parameter's last update or zeroing."""
         ids = {id(p) for p in params}
         return [one for one in self.passes if one.delivered_to & ids]
 
     def gradient_of(self, p: torch.nn.Parameter) -> torch.Tensor | None:
-        """Returns the gradient that the optimizer gets for this parameter: `p.grad` or, if an
-        engine of DeepSpeed updates the parameter, the gradient of the whole parameter."""
+        """Returns the gradient that the optimizer gets for `p`: `p.grad` or, with DeepSpeed, the
+        gradient of the whole parameter."""
         return self.full.get(id(p), p.grad)
 
     def drop(self, owner: Updater) -> bool:
-        """Forgets the gradients of this optimizer or module, because the optimizer has updated
-        weights with them, or because they were set to zero. Returns whether there were gradients to
-        forget."""
+        """Deletes the stored gradients of all parameters of `owner`, and returns whether there were
+        any."""
         ids = {id(p) for p in parameters_of(owner)}
         dropped = [self.gradients.pop(one, None) for one in ids]
         for one in ids:
@@ -312,7 +290,7 @@ class Step:
         return any(dropped)
 
     def begin_next(self) -> None:
-        """Called when a training step ends. Forgets which models the script has called in this
-        step, and the digests of its losses' targets (such as labels)."""
+        """Called when a training step ends, to delete the recorded calls of models and the digests
+        (hashes) of the losses' targets."""
         self.calls.begin_step()
         self.targets.clear()

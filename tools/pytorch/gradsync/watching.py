@@ -1,5 +1,5 @@
-"""Watches a training script for `check`: which models it calls, which gradients autograd delivers,
-and when optimizers step."""
+"""Watches a training script for the command `check`: which models it calls, which gradients
+autograd delivers, and when optimizers step."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gra
 
 
 class Watch(Listener):
-    """Watches a training script for `check` until finish() is called. `check` calls finish() when
-    it needs no more updates of the script's optimizers, or cannot go on.
+    """Compares a training script's gradients with their means over ranks before optimizer updates,
+    for the command `check`.
 
-    `groups`: the number of groups into which `check` divides the parameters, to compare the
-    gradients of one group after the other. `on_end`: a function that finish() calls with the exit
-    status of `check`. `status`: this exit status; None until finish().
+    `groups`: the number of groups into which the parameters are divided, to compare one group at a
+    time. `on_end`: a function that finish() calls with the exit status of `check`. `status`: the
+    exit status of `check`; None before finish().
     """
 
     def __init__(self, groups: int, on_end: Callable[[Status], None]) -> None:
@@ -79,8 +79,8 @@ class Watch(Listener):
         self._stepped: set[int] = set()  # ids of optimizers, since their GradScaler was last asked
 
     def start(self) -> None:
-        """Begins to watch: replaces functions of PyTorch and of multiprocessing that the script
-        will call, and listens to the events of its training."""
+        """Until finish(), replaces functions of PyTorch and multiprocessing by functions that tell
+        this object of the script's calls."""
         self._after(DDP, "__init__", self._on_wrapped)
         self._after(Optimizer, "__init__", self._on_made)
         self._after(Optimizer, "zero_grad", self._step.drop)
@@ -101,15 +101,13 @@ class Watch(Listener):
         listen(self)
 
     def has_compared(self) -> bool:
-        """Returns whether gradients were compared in at least one update."""
+        """Returns whether `check` has compared gradients in at least one update."""
         return self._turns.updates() > 0
 
     def end_script(self, how: str) -> None:
-        """Called when the script has ended: tells the other ranks, waits for their scripts to end,
-        and then calls finish(). If another rank's script trains on instead of ending, this rank's
-        process ends with an error instead of calling finish(). `how`: what other ranks print about
-        this rank's end, such as "has ended".
-        """
+        """Called when the script of this rank has ended. Waits until the scripts of all ranks have
+        ended, and then usually calls finish(). `how`: what other ranks print about this rank's end,
+        such as "has ended"."""
         with self.own_work():
             self._meetings.end(how)
             absence = self._meetings.meet_at_end()
@@ -119,17 +117,15 @@ class Watch(Listener):
         self.finish()
 
     def fail_script(self, how: str) -> Status:
-        """Called when the script of this rank has raised an exception, or has ended without an
-        update to compare: tells the other ranks `how` it has ended. Returns the exit status for
-        this rank."""
+        """Tells other ranks `how` the script of this rank has ended, and returns this rank's exit
+        status."""
         with self.own_work():
             self._meetings.end(how)
         return self.own_work.status(Status.UNKNOWN)
 
     def finish(self) -> None:
-        """Stops watching, restores the replaced functions, and prints the report on one rank. The
-        other ranks print it only if that rank does not do so within about 60 s. Then each rank
-        calls `on_end`, the function given to the constructor."""
+        """Stops watching, prints the report of `check`, usually on one rank only, and calls
+        `on_end`."""
         with self.own_work():
             self._stop()
             self._note_unchecked()
@@ -165,8 +161,8 @@ class Watch(Listener):
 
     def _around(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
         """Replaces owner.name by a function that calls call(own, ...), where `own` is the replaced
-        function. If code of `check` itself calls the new function, or while torch.compile traces
-        code, the new function calls only `own`. finish() restores `own`."""
+        function. In code of `check`, and while torch.compile traces, the new function calls only
+        `own`."""
 
         def around(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling() or self.own_work.is_running:
@@ -176,9 +172,8 @@ class Watch(Listener):
         self._patches.replace(owner, name, around)
 
     def _after(self, kind: type, name: str, then: Callable[[Any], object]) -> None:
-        """Until finish() is called, calls then(object) after each call of the method `name` of an
-        object of the class `kind`. Leaves out calls within `check` itself, and calls while
-        torch.compile traces code."""
+        """Calls then(one) after the script has called the method `name` of an object `one` of the
+        class `kind`."""
 
         def call(own: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
             result = own(one, *args, **kwargs)
@@ -202,9 +197,8 @@ class Watch(Listener):
         self._next_scale = scaler.get_scale()
 
     def _on_register_hook(self, own: Callable[..., Any], tensor: torch.Tensor, hook: Any) -> Any:
-        """Registers the script's hook on a parameter between two hooks of `check`, which see the
-        gradient before and after the script's hook. `check` needs the gradient from before and from
-        after the script's hook, because this hook may itself average the gradient over ranks."""
+        """Called instead of torch.Tensor.register_hook(), to record a parameter's gradients before
+        and after the script's hooks."""
         with self.own_work():
             self._watch_leaf(tensor, tensor)
         handle = own(tensor, hook)
@@ -214,8 +208,8 @@ class Watch(Listener):
         return handle
 
     def _watch_behind(self, leaf: Any) -> None:
-        """Registers on `leaf` a hook of the command `check`, which runs after all hooks of the
-        script on `leaf`. The hook sees the gradient that the script's hooks return."""
+        """Registers on `leaf` a hook of `check` that runs after the script's hooks and gets the
+        gradient that they return."""
         if id(leaf) in self._behind_hooks:
             self._behind_hooks[id(leaf)].remove()
 
@@ -238,10 +232,8 @@ class Watch(Listener):
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """Called instead of a clipping function of torch.nn.utils: copies gradients before the
-        function clips them, and remembers a digest of each clipped gradient. Before the optimizer's
-        update, `check` compares the copies with the gradients' means over ranks. `check` does not
-        compare the clipped gradients themselves, which it recognises by their digests."""
+        """Called instead of a clipping function of torch.nn.utils, to copy the gradients before the
+        function clips them."""
         params: list[Any]
         params = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         with self.own_work():
@@ -254,9 +246,8 @@ class Watch(Listener):
         return result
 
     def _keep_unclipped(self, params: Iterable[torch.nn.Parameter], where: str) -> None:
-        """Copies gradients that autograd has delivered and that the script is about to clip, to
-        compare them with their means over ranks. Leaves out gradients that have not changed since
-        the script last clipped them."""
+        """Copies the gradients of `params` that autograd has delivered, unless they are unchanged
+        since they were last clipped."""
         for p in params:
             if p.grad is None or id(p) not in self._step.gradients:
                 continue
@@ -310,9 +301,8 @@ class Watch(Listener):
             self._losses.add_reduced(loss)
 
     def _watch_leaves(self) -> None:
-        """Registers hooks on the parameters of the script's optimizers and of DeepSpeed's engines,
-        and on the gathered (unsharded) parameters of each model under fully_shard whose forward the
-        script has called."""
+        """Registers hooks of `check` on the parameters of the script's optimizers and DeepSpeed
+        engines, and on gathered parameters under fully_shard."""
         for updater in self._trained.updaters():
             for p in parameters_of(updater):
                 self._watch_leaf(p, p)
@@ -323,9 +313,9 @@ class Watch(Listener):
                         self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
-        """Registers a hook of `check` on `leaf`, the parameter that gets the gradient of `p`, if
-        `leaf` requires a gradient and has no hook of `check` yet. Optimizers have the parameter
-        `p`; under fully_shard, `leaf` is the whole parameter and `p` this rank's part."""
+        """Registers one hook of `check` on `leaf`, if `leaf` is a parameter that requires a
+        gradient. `p`: the optimizer's parameter; under fully_shard, this rank's shard of `leaf`,
+        else `leaf` itself."""
         if not isinstance(leaf, torch.nn.Parameter) or not leaf.requires_grad:
             return
         if id(leaf) in self._leaves:
@@ -337,8 +327,8 @@ class Watch(Listener):
     def _on_gradient(
         self, p: torch.nn.Parameter, gradient: torch.Tensor, is_hooked: bool = False
     ) -> None:
-        """Called when autograd has computed a gradient of the parameter `p`. `is_hooked`: whether
-        the hooks that the script registered on `p` have already run."""
+        """Called when autograd has computed a gradient of `p`. `is_hooked`: True if the script's
+        hooks on `p` have already run."""
         if self.own_work.is_running or not self._turns.has(p):
             return
         if not in_backward():  # autograd.grad() brings no gradient to any optimizer
@@ -382,9 +372,7 @@ class Watch(Listener):
 
     def _compare(self, update: Update) -> None:
         """Compares the gradients of an update with their means over ranks, unless enough updates of
-        the update's optimizer have already been checked (see Turns). If the optimizer calls a
-        closure several times in an update, compares only after its first call, because ranks may
-        call it different numbers of times."""
+        the optimizer were already compared (see Turns)."""
         if self._is_met or not self._turns.is_pending(update.updater):
             return
         if self._meet(update):
@@ -393,9 +381,8 @@ class Watch(Listener):
                 self._is_checked = self._comparer.before_update(update)
 
     def _meet(self, update: Update) -> bool:
-        """Waits until all other ranks are about to make the same update of weights. Returns False
-        if a rank does not come to this update; _meet() has then called finish(), which ends the
-        check."""
+        """Waits until all ranks are about to make this update. If a rank does not come to this
+        update, ends the check and returns False."""
         with self.own_work():
             self._ranks.find()
             absence = self._meetings.meet()
@@ -410,13 +397,8 @@ class Watch(Listener):
         return False
 
     def _on_engine(self, own: Callable[..., Any], engine: Any, *args: Any, **kwargs: Any) -> Any:
-        """Called instead of step() of a DeepSpeed engine. If step() will update weights, compares
-        the gradients with their means over ranks before step(), because gradients cannot be read
-        after step().
-
-        `check` treats a DeepSpeed engine as an optimizer, because DeepSpeed's optimizers do not
-        update the parameters themselves, but flat copies of parts of them.
-        """
+        """Called instead of step() of a DeepSpeed engine, to compare the gradients before step()
+        updates weights."""
         if engine.is_gradient_accumulation_boundary():
             with self.own_work():
                 self._step.full = _full_gradients(engine)
@@ -443,9 +425,8 @@ class Watch(Listener):
             self._give_up(update)
 
     def _end_checked(self, update: Update) -> bool:
-        """Called after an update before which all ranks have waited for each other in _meet().
-        Returns whether the check must end: because no rank needs further checked updates, or
-        because ranks train different parameters."""
+        """Returns whether the check ends after this update, usually because no rank needs further
+        updates to compare."""
         is_last_of_its = self._comparer.after_update(update)
         if self._is_checked:
             self._turns.count(update.updater, is_last_of_its)
@@ -454,8 +435,8 @@ class Watch(Listener):
         return self._comparer.agree(not waits)
 
     def _give_up(self, update: Update) -> None:
-        """Ends the check because an optimizer has stepped too often (see are_too_long()), even if
-        some parameters were in too few checked updates."""
+        """Ends the check because an optimizer has made very many updates (see
+        Turns.are_too_long())."""
         if not self._meet(update):
             return
         if not self.has_compared():
@@ -467,9 +448,8 @@ class Watch(Listener):
 
 
 def _full_gradients(engine: Any) -> dict[int, torch.Tensor | None]:
-    """Returns the gradients that DeepSpeed's optimizer will get, by the id() of the parameter, for
-    all parameters of the engine that require gradients. Raises Refused if DeepSpeed's
-    safe_get_full_grad() raises an exception."""
+    """Returns the whole gradient of each trained parameter of `engine`, by the parameter's id().
+    Raises Refused if DeepSpeed's safe_get_full_grad() raises an Exception."""
     full_gradient_of = sys.modules["deepspeed"].utils.safe_get_full_grad
     try:
         return {id(p): full_gradient_of(p) for p in parameters_of(engine) if p.requires_grad}

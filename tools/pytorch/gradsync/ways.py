@@ -1,5 +1,5 @@
-"""Predicts several ways to train one model on several ranks, such as FSDP2: the time of a step, the
-bytes that a rank sends in it, and the memory that a rank needs in it."""
+"""Predicts several ways to train a model, such as DDP and FSDP2: step time, sent bytes and
+memory."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ MemoryOfBatch = Callable[[float], Peak]  # of a rank, with this multiple of the 
 
 @dataclass(frozen=True)
 class PredictedWay:
-    """A way to train, with the predicted time of a step in seconds (`step_s`).
+    """The predictions for one way to train, such as FSDP2.
 
-    `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether training in this way
-    computes the same weights as with DistributedDataParallel. `memory`: a function that returns a
-    rank's peak memory for a given multiple of the recorded batch; None if the recording has no
-    memory figures."""
+    `step_s`: the seconds of a training step. `exposed_s`: by how many seconds waiting for
+    collectives makes a step longer. `sent_bytes`: the bytes that a rank sends in a step. `memory`:
+    a function from a multiple of the recorded batch size to a rank's peak memory; None if not
+    recorded. `is_same`: whether the trained weights are the same as with DDP.
+    """
 
     name: str
     step_s: Interval
@@ -40,16 +41,16 @@ class PredictedWay:
     is_same: bool = True
 
     def bytes_of_batch(self, batch: float = 1) -> float | None:
-        """Returns the most bytes that a rank's tensors take in a step with this multiple of the
-        recorded batch; None if the recording has no memory figures."""
+        """Returns the peak bytes of a rank's tensors with `batch` times the recorded batch size;
+        None if unknown."""
         if not self.memory:
             return None
         peak = self.memory(batch)
         return peak.fixed + peak.moving
 
     def fits(self, limit_bytes: float | None, batch: float = 1) -> bool:
-        """Returns whether a rank needs at most `limit_bytes` of memory with `batch` times the
-        recorded batch size; True without a limit, False if the needed memory is unknown."""
+        """Returns whether a rank needs at most `limit_bytes` (None: no limit) of memory with
+        `batch` times the recorded batch size."""
         if limit_bytes is None:
             return True
         needed = self.bytes_of_batch(batch)
@@ -58,16 +59,15 @@ class PredictedWay:
 
 @dataclass(frozen=True)
 class UnknownWay:
-    """A way to train whose step cannot be predicted, and the reason."""
+    """A way to train that cannot be predicted, and the reason (`why`) as a text for the user."""
 
     name: str
     why: str
 
 
 class Ways:
-    """Computes the predictions of all ways to train for one question of `what_if`. `base`: the
-    settings of the first way: DDP without bf16_compress_hook and without
-    ZeroRedundancyOptimizer."""
+    """Predicts all ways to train for one question of the command `what_if`. `base`: the settings of
+    plain DDP, the first way, such as the bucket size."""
 
     def __init__(self, predictor: Predictor, base: Row) -> None:
         self._predictor = predictor
@@ -106,13 +106,10 @@ class Ways:
         state_part: float = 1,
         more_bytes: float = 0,
     ) -> PredictedWay:
-        """Predicts the time of a step, the sent bytes and the memory of training with DDP with the
-        settings `row`. If `row` has k times as many backward passes in a step as the settings
-        `base`, the time and the sent bytes are divided by k.
-
+        """Predicts training with DDP with the settings `row`. If a step with `row` has k times as
+        many backward passes as one with `base`, the time and sent bytes are divided by k.
         `state_part`: the fraction of the optimizer's state that each rank holds. `more_bytes`: the
-        bytes of memory that a rank needs in backward in addition to those of plain DDP.
-        """
+        bytes that a rank needs in backward beyond those of plain DDP."""
         part = self._base.passes / row.passes  # of a step, for as many passes as the base has
         prediction = self._predictor.step(row)
         keeps = self._keeps or row.passes > 1
@@ -130,16 +127,14 @@ class Ways:
         )
 
     def _memory(self, peak: Callable[[Need, float], Peak]) -> MemoryOfBatch | None:
-        """Returns a function that computes a rank's memory for a multiple of the recorded batch;
-        None if no memory was recorded. `peak`: a function that computes this memory from the
-        recorded memory figures (Need) and the multiple."""
+        """Returns the function `peak` with the recorded memory (Need) as its first argument; None
+        if no memory was recorded."""
         need = self._need
         return (lambda batch: peak(need, batch)) if need else None
 
     def _replicated_bytes(self, row: Row) -> float:
-        """Returns the bytes that a rank sends in a step of DistributedDataParallel with the
-        settings in `row`. With bf16_compress_hook, gradients are sent in bf16.
-        ZeroRedundancyOptimizer adds the bytes of its broadcasts."""
+        """Returns the bytes that a rank sends in a step of DDP with the settings `row`, including
+        any broadcasts of ZeroRedundancyOptimizer."""
         total = self._recording.total_bytes
         sent = total * sent_part(Operation.ALL_REDUCE, self._world_size)
         if row.bf16:
@@ -166,9 +161,8 @@ class Ways:
         return self._replicated(name, row, is_same=False, more_bytes=more_bytes)
 
     def _is_told(self, measured: object) -> bool:
-        """Returns whether the time of the collectives of one way to train is known. Over a recorded
-        link, it is known if `measured`, the measured value, is neither None nor 0. Over any other
-        link, the time of collectives is computed, and so always known."""
+        """Returns whether the time of the collectives of one way to train is known. Over the
+        recorded link, the time is unknown if the measurement `measured` is None or 0."""
         return bool(measured) or not isinstance(self._question.link, RecordedLink)
 
     def _sharded(self, name: str, resharding: Resharding) -> PredictedWay:
@@ -203,8 +197,8 @@ class Ways:
         return self._hybrid_of(on_host, self._predictor.hybrid_step(link.network, on_host))
 
     def _hybrid_of(self, sharing: int, prediction: Prediction) -> PredictedWay:
-        """Returns the way to train with HSDP, in which each group of `sharing` ranks shares the
-        parameters."""
+        """Returns the PredictedWay of HSDP, in which each group of `sharing` ranks holds all
+        parameters, one shard per rank."""
         gather_part = sent_part(Operation.ALL_GATHER, sharing)
         parts = {
             Operation.ALL_GATHER: gather_part,
@@ -223,9 +217,9 @@ class Ways:
         parts: Mapping[Operation, float],
         sharing_ranks: int,
     ) -> PredictedWay:
-        """Returns the way to train in which FSDP2 gathers the parameters of `units`, and reduces
-        their gradients. `parts`: for gathers and for reductions, the fraction of a unit's bytes
-        that a rank sends."""
+        """Returns the PredictedWay of FSDP2, which gathers the parameters of one unit together.
+        `parts`: for gathers and for reductions, the fraction of a unit's bytes that a rank
+        sends."""
         sizes = {kind: unit_bytes(self._launch.parameters, units, kind) for kind in parts}
         plan = plan_of(self._launch, units, f"{self._recording.path}, line 1")
         return PredictedWay(
@@ -239,12 +233,7 @@ class Ways:
         )
 
     def _local(self, steps: int) -> PredictedWay:
-        """Returns a way to train: local SGD, which averages the weights of all ranks after each
-        `steps` steps.
-
-        Ranks wait for each other only when they average weights, so the time is computed from the
-        rank whose `steps` steps together take the longest time.
-        """
+        """Predicts local SGD, which averages the weights of all ranks after each `steps` steps."""
         total = self._recording.total_bytes
         step_s, average_s = self._predictor.local_step(steps)
         return PredictedWay(
@@ -264,10 +253,8 @@ def _unmeasured(name: str) -> UnknownWay:
 
 
 def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None) -> str:
-    """Returns a sentence about which of the ways that compute the same weights as
-    DistributedDataParallel is the fastest, or that this is undecided. With `limit_bytes`, considers
-    only ways that fit into this memory of a rank; if no way fits, or if it is unknown whether one
-    fits, the sentence says so."""
+    """Returns a sentence that names the fastest way to train with the same weights as DDP, or says
+    why none is named. Ways that need more than `limit_bytes` of memory on a rank are left out."""
     same = [way for way in ways if isinstance(way, PredictedWay) and way.is_same]
     needs = {way.name: needed for way in same if (needed := way.bytes_of_batch()) is not None}
     if limit_bytes is not None and not needs:
@@ -287,10 +274,9 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
 
 
 def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
-    """Returns, by the name of a way to train, the largest multiple of the recorded batch with which
-    the way fits into a rank's memory of `limit_bytes`. A multiple is at most 2**20, and may be up
-    to 0.1 % smaller than the largest that fits. Leaves out ways to train whose memory is unknown.
-    Also leaves out ways that need more than `limit_bytes` even with the recorded batch."""
+    """Returns, by the ways' names, the largest multiple of the recorded batch size that fits into a
+    rank's memory. A multiple is at most 2**20, and may be 0.1 % too small. Leaves out ways whose
+    memory is unknown, or that do not fit with the recorded batch size."""
     found = {}
     for way in ways:
         if isinstance(way, PredictedWay) and way.fits(limit_bytes):

@@ -1,5 +1,4 @@
-"""Computes the times of the parts of a traced step, such as backward, for a recording: once with
-and once without the time in which DDP copies gradients into and out of its buckets."""
+"""Computes how long the parts of the traced training steps took, such as backward."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ NS = 1e9  # of a second
 
 @dataclass(frozen=True)
 class StepEvents:
-    """The events of one step on the host, a list for each kind of event, ordered by time.
-    `collectives`: only those that were called during backward."""
+    """The events of one training step on the host, in lists ordered by time; `collectives` has only
+    those called during backward."""
 
     window: Window
     accumulations: list[Host]
@@ -32,8 +31,8 @@ class StepEvents:
 
 
 class Timing:
-    """Computes the times of the parts of a trace's steps, such as backward: once with and once
-    without the time in which DDP copies gradients into and out of its buckets."""
+    """Computes how long the parts of each step of a trace took, such as backward and the
+    optimizer."""
 
     def __init__(self, trace: Trace, collectives: Sequence[Collective], gradients: int) -> None:
         """`gradients`: the number of gradients in one backward pass."""
@@ -44,9 +43,9 @@ class Timing:
         self._previous_end: float | None = None
 
     def steps(self, events: StepEvents) -> list[Step]:
-        """Returns two steps for a recording, made from one step of the trace: a step of the mode
-        UNSYNCHRONISED, which has no synchronisation and no copies, and a step of the mode PROBE,
-        which also copies gradients into and out of buckets."""
+        """Returns two steps of a recording: one without and one with copies of gradients into and
+        out of DDP's buckets. Both leave out the time in which computation waits for
+        communication."""
         moments = self._moments
         gradients = events.accumulations[-self._gradients :]
         earlier = events.accumulations[: -len(gradients)]
@@ -87,8 +86,8 @@ class Timing:
         return result
 
     def _waits(self, window: Window) -> Spans:
-        """Returns the spans of time in which computation waits for communication. On a CPU, these
-        spans include all calls of c10d in any thread."""
+        """Returns the time spans in which computation waits for communication; on a CPU, also those
+        of all calls of c10d (torch.distributed)."""
         waits = self._accountant.waits(window)
         if self._moments.is_of_gpu:
             return waits
@@ -97,8 +96,8 @@ class Timing:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The seconds of the consecutive parts of a step: before backward, backward, copies out of
-    buckets, the rest until the optimizer, and the optimizer."""
+    """The seconds of each part of a step; `copies` is the time of copying gradients out of DDP's
+    buckets."""
 
     before: float
     backward: float
@@ -133,19 +132,16 @@ def _taken(span: Span, left_out: Spans) -> float:
 
 
 def _first_node(nodes: Sequence[Host], moment: float) -> float:
-    """Returns the beginning of the first node of autograd that begins at or after `moment`. If
-    there is none, returns the beginning of the last one in `nodes`."""
+    """Returns when the first autograd node at or after `moment` begins, or else when the last node
+    begins."""
     return next((one.begin for one in nodes if one.begin >= moment), nodes[-1].begin)
 
 
 def _ends_of_copies(
     ready: Sequence[float], gradients: Sequence[Host], into: Sequence[Host], moments: Moments
 ) -> list[float]:
-    """Returns when each gradient has been copied into its bucket. The copy of a gradient is the
-    first copy that begins after autograd has begun to accumulate this gradient, and before autograd
-    begins to accumulate the next gradient. For a gradient without a copy into a bucket, returns its
-    element of `ready`, the moment at which the gradient is ready.
-    """
+    """Returns, for each gradient, when its copy into a DDP bucket ended. For a gradient without a
+    copy, returns its element of `ready`, the time at which the gradient was ready."""
     result = []
     for i, own in enumerate(gradients):
         following = gradients[i + 1].begin if i + 1 < len(gradients) else float("inf")
