@@ -86,7 +86,7 @@ class _Sample:
 
 
 class _Samples:
-    """The measurements of the timed collectives of one script, by their kind and size."""
+    """The measurements of one script's timed collectives, by their kind and size."""
 
     def __init__(self, launch: Launch) -> None:
         self.channels = GLOO_CHANNELS if launch.backend == "gloo" else 1

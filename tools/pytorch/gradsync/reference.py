@@ -125,8 +125,8 @@ class Comparison:
     f64. `mean`: the sum of all ranks' gradients, divided by the number of ranks. `bound`: for each
     element, the largest difference between `mean` and the optimizer's gradient (`handed`) that
     rounding can cause. `share`: the largest |handed - mean| / bound of all elements; above 1 or NaN
-    if the optimizer's gradient (`handed`) is wrong. `narrow`: "torch.bfloat16" or "torch.float16"
-    if a wrong gradient was apparently rounded to this dtype; else empty.
+    if `handed` is wrong. `narrow`: "torch.bfloat16" or "torch.float16" if a wrong gradient was
+    apparently rounded to this dtype; else empty.
     """
 
     def __init__(

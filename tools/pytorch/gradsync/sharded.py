@@ -50,8 +50,7 @@ ROW_NAME = "fully_shard as it is"
 
 @dataclasses.dataclass(frozen=True)
 class SyncFlags:
-    """Three flags of FSDP2's class FSDPParamGroup: whether backward reduces gradients, whether it
-    also all-reduces them, and whether it frees gathered parameters."""
+    """Values of three fields of FSDP2's class FSDPParamGroup, which have the same names."""
 
     reduce_grads: bool
     all_reduce_grads: bool
