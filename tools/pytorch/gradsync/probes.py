@@ -40,8 +40,8 @@ class Communication:
 
     @classmethod
     def of(cls, launches: Sequence[Launch]) -> Communication:
-        """Computes the costs from the probes of one or more launches (runs) of one script. Raises
-        Refused if a collective took no time."""
+        """Computes what collectives cost from the collectives timed in one or more launches (runs)
+        of one script. Raises Refused if a collective took no time."""
         first = launches[0]
         samples = _Samples(first)
         for probe in _probes(launches):
@@ -70,7 +70,8 @@ class _Group:
 
 @dataclass
 class _Sample:
-    """The measurements of all probes with one _Group (kind and size of collectives).
+    """The measurements of all probes (steps with timed collectives) with the same _Group: kind,
+    size and number at a time.
 
     `seconds`: for each probe, the time that _Group.in_flight concurrent collectives took together.
     `processor`: for each probe, the CPU-seconds that one rank's process used per second. `cast_in`
@@ -85,7 +86,7 @@ class _Sample:
 
 
 class _Samples:
-    """The measurements of the probes of one script, by kind and size of the collectives."""
+    """The measurements of one script's timed collectives, by their kind and size."""
 
     def __init__(self, launch: Launch) -> None:
         self.channels = GLOO_CHANNELS if launch.backend == "gloo" else 1
@@ -144,8 +145,8 @@ class _Samples:
 
 
 def _probes(launches: Sequence[Launch]) -> Iterator[Collectives]:
-    """Yields each probe's measurements on the rank whose collectives took the shortest time.
-    FSDP2's probes are left out."""
+    """Yields, for each step with timed collectives, the measurements of the rank whose collectives
+    took the shortest time. Steps with FSDP2's collectives are left out."""
     for launch in launches:
         for steps in zip(*launch.ranks, strict=True):
             probes = [step.collectives for step in steps if step.collectives]
@@ -165,8 +166,9 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Returns the costs of all-reduces in bf16, by size; None if not measured. Running two
-    all-reduces at a time is assumed to gain the same factor as without bf16 (`link`)."""
+    """Returns the costs of all-reduces in bf16, by size; None if not measured. Assumes that two
+    concurrent all-reduces gain the same factor with bf16 as without. `link`: the costs without
+    bf16."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None

@@ -20,9 +20,9 @@ class Processors:
     def of(cls, launch: Launch) -> Processors:
         """Returns the processors of a rank in a recorded launch (a start of the script).
         `available` is the number of processors of rank 0's host divided by the ranks on that host,
-        but at least `computing`. `computing` is the CPU-seconds that a rank used or waited for, per
-        second of steps without synchronisation. Without CPU times, as on GPUs, `computing` is the
-        number of rank 0's compute threads."""
+        but at least `computing`. `computing` is a rank's CPU time and its main thread's wait for a
+        CPU, in seconds per second of steps without synchronisation. Without CPU times, as on GPUs,
+        `computing` is the number of rank 0's compute threads."""
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [
             step.cpu_ns / step.step_ns
@@ -36,8 +36,8 @@ class Processors:
 
 def error_part(launch: Launch, used: float = 1) -> float:
     """Returns the factor by which the assumed error of a prediction is multiplied. On GPUs, the
-    factor is 1. On CPUs, the factor is Processors.computing / Processors.available, times `used` if
-    `used` is below 1. `used`: how many processors communication uses."""
+    factor is 1. On CPUs, the factor is the part of a rank's processors that computation keeps busy,
+    multiplied by min(1, `used`). `used`: how many processors communication uses."""
     if launch.device != "cpu":
         return 1
     processors = Processors.of(launch)

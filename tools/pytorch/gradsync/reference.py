@@ -32,8 +32,8 @@ def exact(tensor: torch.Tensor) -> torch.Tensor:
 
 def digest(tensor: torch.Tensor) -> str:
     """Returns a text with the dtype, the shape and a hash of the contents of `tensor`; for a
-    DTensor, of this rank's shard. Raises Refused if the contents are not one block of memory, as in
-    a sparse tensor."""
+    DTensor, of this rank's shard. Raises Refused if PyTorch cannot copy the contents into one block
+    of memory, as for a sparse tensor."""
     try:
         data = part_of(tensor).detach().cpu().contiguous()
         address, size = data.data_ptr(), data.nbytes
@@ -49,8 +49,8 @@ def bound_of(
     magnitude: torch.Tensor, dtypes: Collection[torch.dtype], roundings: int
 ) -> torch.Tensor:
     """Returns, for each element of a sum of tensors, an upper bound of the element's rounding
-    error. `magnitude`: the sum of the summands' absolute values. `roundings`: at most how many
-    times an element is rounded to the coarsest of `dtypes`, and at most how many times to f64."""
+    error. `magnitude`: the sum of the summands' absolute values. `roundings`: one limit for two
+    counts: how often an element is rounded to the coarsest of `dtypes`, and how often to f64."""
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
     for unit in (coarsest.eps / 2, F64_UNIT):
@@ -121,11 +121,12 @@ class Comparison:
 
     `gradient`: the gradient that the optimizer gets for the parameter `p`; None if there is none.
     `held`: the gradients that autograd delivered for `p` on this rank since the last update; None
-    if there are none. `handed` and `own`: `gradient` and the sum of `held`, as f64 tensors. `mean`:
-    the sum of all ranks' gradients, divided by the number of ranks. `bound`: for each element, the
-    largest |handed - mean| that rounding can cause. `share`: the largest |handed - mean| / bound of
-    all elements; above 1 or NaN if the gradient is wrong. `narrow`: "torch.bfloat16" or
-    "torch.float16" if a wrong gradient was apparently rounded to this dtype; else empty.
+    if there are none. `handed`: `gradient` in f64. `own`: the sum of the gradients in `held`, in
+    f64. `mean`: the sum of all ranks' gradients, divided by the number of ranks. `bound`: for each
+    element, the largest difference between `mean` and the optimizer's gradient (`handed`) that
+    rounding can cause. `share`: the largest |handed - mean| / bound of all elements; above 1 or NaN
+    if `handed` is wrong. `narrow`: "torch.bfloat16" or "torch.float16" if a wrong gradient was
+    apparently rounded to this dtype; else empty.
     """
 
     def __init__(

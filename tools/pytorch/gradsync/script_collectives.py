@@ -31,7 +31,7 @@ class ScriptCollectives:
     is called with each loss before the script reduces it over ranks. A loss is one number that
     needs a gradient. `in_forward`: NAME at FILE:LINE of the script's first collective within a
     model's forward; empty if there was none. A collective on several numbers that need a gradient
-    counts as a collective within a forward."""
+    counts as within a forward, wherever it is called."""
 
     def __init__(self, on_reduced: Callable[[torch.Tensor], None]) -> None:
         self.in_forward = ""
@@ -105,8 +105,8 @@ class ScriptCollectives:
 
     def _look_at(self, name: str, tensor: object) -> None:
         """Called before the collective `name` sends `tensor`. Calls on_reduced(tensor) if `tensor`
-        is a loss and the collective an all-reduce or a reduce. Stores the name and the place of the
-        first collective within a forward in `in_forward`."""
+        is a loss and the collective an all-reduce or a reduce. Stores in `in_forward` the name and
+        the script's FILE:LINE of the first collective within a forward."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
@@ -143,9 +143,9 @@ def _is_called_by_torch() -> bool:
 
 
 def _divisors(root: torch.Tensor) -> list[float]:
-    """Returns one divisor for each operation in autograd's graph of the tensor `root`. The divisor
-    is the absolute number by which later operations divided the operation's result; 1 if none did.
-    Operations that multiply or divide by a single number have no divisor in the list."""
+    """Returns one divisor for each operation in autograd's graph of the tensor `root`, except
+    operations that multiply or divide by a single number. The divisor is the absolute value of the
+    number by which all later operations together divided the operation's result; 1 if none did."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):

@@ -50,8 +50,7 @@ ROW_NAME = "fully_shard as it is"
 
 @dataclasses.dataclass(frozen=True)
 class SyncFlags:
-    """Three flags of FSDP2's class FSDPParamGroup: whether backward reduces gradients, and whether
-    it frees gathered parameters."""
+    """Values of three fields of FSDP2's class FSDPParamGroup, which have the same names."""
 
     reduce_grads: bool
     all_reduce_grads: bool
@@ -301,7 +300,7 @@ class ShardedTarget(ModelTarget):
 
 
 def _other_bytes(parameter: Parameter, dtype: torch.dtype) -> int:
-    """Returns the bytes of the whole parameter in `dtype`, or 0 if they equal `parameter.bytes`."""
+    """Returns the unsharded parameter's bytes in `dtype`, or 0 if they equal `parameter.bytes`."""
     size = parameter.numel * dtype.itemsize
     return 0 if size == parameter.bytes else size
 

@@ -35,8 +35,8 @@ class Turns:
     ranks.
 
     Parameters are numbered from 0, and parameter number i is in group i modulo `groups`. To save
-    memory, one group is compared at a time, in 2 (STEPS) updates. An update is checked if `check`
-    compares gradients before the update.
+    memory, `check` compares one group's gradients in 2 (STEPS) updates before it goes on to the
+    next group. An update is checked if `check` compares gradients before the update.
     """
 
     def __init__(self, groups: int) -> None:
@@ -105,7 +105,8 @@ class Turns:
         return sum(id(p) in self._trainable and id(p) not in self._checked for p in params)
 
     def are_too_long(self) -> bool:
-        """Returns whether an optimizer has made at least max(50, 2 * groups) updates."""
+        """Returns whether an optimizer has made at least 50 updates, and at least 2 for each of the
+        `groups` groups of parameters."""
         return max(self._taken.values(), default=0) >= max(LONGEST, STEPS * self.groups)
 
 
@@ -172,8 +173,8 @@ class Trained:
         return ""
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
-        """Returns why no DDP model averages the gradient of `p`, as the end of a sentence, or an
-        empty text."""
+        """Returns why no DDP model averages the gradient of `p`, as the end of a sentence. The text
+        is empty if a DDP model averages the gradient, or if there is no DDP model."""
         known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
         if not self.wrapped or id(p) in known:
             return ""

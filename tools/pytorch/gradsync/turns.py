@@ -62,9 +62,10 @@ def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
 
 
 def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
-    """Returns the kinds of the first round's steps, in order. The probes are divided into two
-    halves; one step without synchronisation comes before each half. If `with_own_steps` is True, a
-    last step is added, in which the script itself synchronises gradients."""
+    """Returns the kinds (Turns) of a sequence of training steps to record. Steps with timed
+    collectives (`probes`) are divided into two halves; one step without synchronisation comes
+    before each half. If `with_own_steps` is True, a last step is added, in which the script itself
+    synchronises gradients."""
     turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
     half = len(turns) // 2
     alone = Turn(StepMode.UNSYNCHRONISED)
@@ -108,13 +109,15 @@ class Rounds:
         self.expected = passes
 
     def turn(self) -> Turn:
-        """Returns the kind of the next step. Round r, counted from 0, begins with plan[r %
-        len(plan)] and takes the elements of `plan` in cyclic order."""
+        """Returns the kind of the next step: what happens to its gradients, and which collectives
+        are timed. Each round of steps goes through `plan` once, in cyclic order, and begins one
+        element later than the round before."""
         length = len(self.plan)
         return self.plan[(self.taken + self.taken // length) % length]
 
     def end_step(self, passes: int, is_synchronised: bool) -> Verdict:
-        """Called when a step of a round has ended. Returns what the recorder does with the step."""
+        """Called when a step of a round has ended. Returns whether the recorder counts the step as
+        warm-up, keeps its times, repeats it, or ends the recording with an error."""
         if self.taken < len(self.plan):
             self._counts[passes] += 1
             self.taken += 1
@@ -130,7 +133,8 @@ class Rounds:
         return Verdict.REPEAT if self._others <= len(self.plan) else Verdict.REFUSE
 
     def are_warmed_up(self) -> bool:
-        """Returns True from the end of the first round until a step of the second round is kept."""
+        """Returns whether the first round of steps has ended, but no step's times have been kept
+        yet."""
         return self.taken == len(self.plan)
 
     def are_over(self) -> bool:

@@ -76,8 +76,8 @@ class Alignment:
     at almost the same time on all ranks that took part. `unsure`: the number of collectives whose
     ends lie too far apart. `unmatched`: the number of collectives that another rank of their
     process group lacks, counted in each trace that has them. `is_usable`: whether at least half of
-    the matched collectives are in `sure`. `offsets_s`: the seconds to add to each rank's times to
-    get times of the first rank's clock."""
+    the matched collectives end at almost the same time on all ranks. `offsets_s`: the seconds to
+    add to each rank's times to get times of the first rank's clock."""
 
     sure: list[Aligned]
     unsure: int
@@ -150,7 +150,8 @@ def _are_numbered(ranks: Sequence[RankCollectives]) -> bool:
 
 
 def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]:
-    """Returns a rank's collectives by Place, without those that were called outside of steps."""
+    """Returns a rank's collectives by Place, the key that identifies a collective in all ranks'
+    traces. Leaves out collectives that were called outside of steps."""
     turns: defaultdict[tuple[object, ...], int] = defaultdict(int)
     result: dict[Place, Collective] = {}
     for part in own.collectives:

@@ -34,8 +34,8 @@ class Moments:
 
 
 class DeviceMoments(Moments):
-    """The Moments of a GPU, which executes work some time after the host has started it. Only
-    kernels in one CUDA stream count: the stream with the most kernels that compute."""
+    """Converts times at which the host starts work to times at which a GPU executes the work. Only
+    kernels in the CUDA stream with the most computing kernels are looked at."""
 
     is_of_gpu = True
 

@@ -39,7 +39,8 @@ class StepTimes:
     which the next computation waits. `between_s`: on a GPU, copies of gradients out of DDP's
     buckets, and their launches. On a CPU, `between_s` is copies into or out of buckets, and calls
     of collectives. `idle_s`: time in which the host has not launched the next computing kernel of a
-    GPU; 0 on a CPU. `rest_s`: the remaining time without computation."""
+    GPU; 0 on a CPU. `rest_s`: time without computation that is in none of `lengthens_s`,
+    `between_s` and `idle_s`."""
 
     step_s: float
     computation_s: float
@@ -185,9 +186,9 @@ class Accountant:
         return self._kernels[i].launched
 
     def _last_gradient(self, window: Window) -> float:
-        """Returns the moment on the host at which the step's last gradient is computed or copied
-        into a bucket. Without such events in the trace, returns when the optimizer begins, or else
-        when the step ends."""
+        """Returns when the last of the step's gradient computations and copies into buckets ends on
+        the host. Without either in the trace, returns when the optimizer begins or, without an
+        optimizer, when the step ends."""
         ends = [
             one.end
             for events in (self._trace.nodes, self._trace.accumulations, self._trace.into_buckets)
@@ -231,7 +232,7 @@ def within(events: Sequence[Host], span: Span) -> list[Host]:
 
 
 def launched_within(device: Sequence[Device], spans: Spans) -> list[Device]:
-    """Returns those events of `device` that the host launched during these spans."""
+    """Returns those events of `device` that the host launched within one of `spans`."""
     begins = [begin for begin, _ in spans]
     result = []
     for one in device:
