@@ -95,8 +95,8 @@ struct Graph {
   // position in the list that `uses` returns. If no function is set, or `rows` returns nullopt, layers read
   // all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // If set, backward calls `visit` just before it computes a parameter's gradient. The argument `use` is the
-  // index of this parameter in the model. `step` is the number of the pass, from 0 over all steps.
+  // If set, backward calls `visit` just before it computes a parameter's gradient. The argument `use` is this
+  // parameter's index. `step` is the number of the pass, from 0 over all steps.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;
   int num_passes = 1;  // forward and backward passes per step; a power of two

@@ -29,7 +29,7 @@ class SharedBuffers {
   void Remove(const SharedMemory* memory);
   Location Find(const void* data) const;
   // Returns this process's address of a byte in the shared buffer with the number place.buffer. The byte is
-  // at place.offset_bytes in the buffer's part for rank `rank`. The table must contain the buffer.
+  // at place.offset_bytes in the part of rank `rank`. The table must contain the buffer.
   std::byte* At(int rank, const Location& place) const;
 
  private:

@@ -112,8 +112,7 @@ struct Traits {
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
   // Returns the memory of the strategy's buffers that gradient_copies does not include, as a multiple of the
   // memory of all gradients. `largest_unit` is the fraction of the model's elements in the largest group of
-  // parameters that ranks gather together. If the pointer more_copies is null, gradient_copies includes all
-  // buffers.
+  // parameters that ranks gather together. If more_copies is null, gradient_copies includes all buffers.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The options that users can set in StrategyOptions::values, which do not include bucket_bytes.
   std::span<const Option> options = {};
