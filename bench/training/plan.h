@@ -61,8 +61,8 @@ struct TrainingPlan : TrainingOptions {
   bool interleaved() const { return order == Order::kInterleaved; }
   // Returns --time divided by the number of launches (starts of all ranks).
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
-  // Returns how long a launch trains one variant (--order=blocks), or all variants together
-  // (--order=interleaved).
+  // With --order=blocks, returns launch_time(), the training time in a launch, divided by the number of
+  // variants. With --order=interleaved, returns launch_time().
   std::chrono::duration<double> time_in_turn() const {
     return std::chrono::duration<double>(launch_time()) /
            (interleaved() ? 1.0 : static_cast<double>(variants.size()));
