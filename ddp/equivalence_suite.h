@@ -66,8 +66,8 @@ inline std::vector<std::string> SwitchesOf(const Tested& tested) {
   return switches;
 }
 
-// Returns each strategy of AveragingStrategies() that has options in SwitchesOf, once for every combination
-// of their values.
+// A switch is an option whose only values are 0 and 1. Returns each strategy of AveragingStrategies() that
+// has switches, once for every combination of the switches' values.
 inline std::vector<Tested> EveryCombination() {
   std::vector<Tested> all;
   for (const Tested& tested : AveragingStrategies()) {
@@ -95,8 +95,8 @@ struct Graph {
   // position in the list that `uses` returns. If no function is set, or `rows` returns nullopt, layers read
   // all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // If set, backward calls `visit` just before it computes the gradient of the parameter with the index
-  // `use`. `step` is the number of the pass, from 0 over all steps.
+  // If set, backward calls `visit` just before it computes a parameter's gradient. The argument `use` is this
+  // parameter's index. `step` is the number of the pass, from 0 over all steps.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;
   int num_passes = 1;  // forward and backward passes per step; a power of two

@@ -18,8 +18,8 @@
 // model's loss may use each parameter once, several times or not at all. A use usually adds x + 15 floor(w /
 // 16) to each element of the parameter's gradient. Here w is the element of the parameter, and x is the
 // number that DataAt returns for the element. If the element's index is even, w is the value that forward
-// reads; if odd, the value that backward reads. Without Scaled, all gradients are small multiples of 15, so
-// f32 sums of them have no rounding error.
+// reads; if odd, the value that backward reads. Unless the function Scaled multiplies them, all gradients are
+// small multiples of 15, so f32 sums of them have no rounding error.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -56,8 +56,8 @@ class TestModel {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // Returns what one use of parameter `param` adds to element i of its gradient, before a multiplication by
-  // Scaled. The use reads `weight` as element i of the parameter.
+  // Returns what one use of parameter `param` adds to element i of its gradient, if the loss is not
+  // multiplied by Scaled. The use reads `weight` as element i of the parameter.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
@@ -83,8 +83,8 @@ class TestModel {
     return Loss(rank, step, Once(), visit);
   }
   // Returns a loss that uses the parameters with the indices `uses`, in this order. If rows(i) returns row
-  // numbers, use i adds zero to the gradient in all other rows. The parameter uses[i] must then have one
-  // column.
+  // numbers, the use of parameter uses[i] adds nonzero values only to these rows of its gradient. If rows(i)
+  // returns row numbers, the parameter must have one column.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));

@@ -29,9 +29,10 @@ Kind<std::vector<TunedOption>> TunedOptions();
 // variant.
 bool IsOpen(const TrainingVariant& variant, const std::string& option);
 
-// Returns one copy of `variant` for each combination of the values in `options`. Leaves out the options for
-// which IsOpen returns false. If there are several copies, `tuned` is true in each of them. Throws
-// InvalidInput if an option does not accept a value, or if there are more than kMostSettings combinations.
+// Returns one copy of `variant` for each combination of the values in `options`. Ignores options that the
+// variant does not accept, or that the user has set for the variant. If ListSettings returns several copies,
+// `tuned` is true in each copy. Throws InvalidInput if an option does not accept one of its values, or if
+// there would be more than kMostSettings copies.
 std::vector<TrainingVariant> ListSettings(const TrainingVariant& variant,
                                           std::span<const TunedOption> options, size_t element_bytes);
 

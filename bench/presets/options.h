@@ -37,8 +37,8 @@ struct Experiment {
 // one version after another until a version ends with an exit status other than kLacking (too little memory).
 using Alternatives = std::vector<Experiment>;
 
-// Returns the benchmark runs of `options.preset` in the order of execution; each element lists the versions
-// of one run.
+// Returns one element for each benchmark run of `options.preset`, in the order of execution. The element
+// lists versions of this run; each version needs less memory than the version before it.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

@@ -38,8 +38,8 @@ struct TrainingPlan : TrainingOptions {
   // the dtype and the optimizer's name, in Record::config.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
-  // Returns the sizes for the largest batch size, the longest sequences and the most batches in a step that
-  // the flags name.
+  // Returns the numbers of elements of parameters, activations and batch. If a flag such as --batch_size has
+  // several values, the numbers are for the largest value.
   TrainingSize Size() const;
   // transformer_config returns the sizes of the transformer that --model names, and resnet_config returns the
   // sizes of ResNet-50. Flags such as --d_model or --width replace single sizes.
@@ -61,8 +61,8 @@ struct TrainingPlan : TrainingOptions {
   bool interleaved() const { return order == Order::kInterleaved; }
   // Returns --time divided by the number of launches (starts of all ranks).
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
-  // Returns launch_time() with --order=interleaved, or launch_time() divided by the number of variants with
-  // --order=blocks.
+  // With --order=blocks, returns launch_time(), the training time in a launch, divided by the number of
+  // variants. With --order=interleaved, returns launch_time().
   std::chrono::duration<double> time_in_turn() const {
     return std::chrono::duration<double>(launch_time()) /
            (interleaved() ? 1.0 : static_cast<double>(variants.size()));

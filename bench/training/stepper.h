@@ -49,7 +49,7 @@ class Stepper {
   // Adds to `record` facts about the strategy, such as the sizes of its buckets. Call Introduce after the
   // first call of Step.
   virtual void Introduce(Record& record) const = 0;
-  // Adds to `facts` how many bytes the calls of Step have used on this rank's device, such as the peak.
+  // Adds to `facts` how much device memory this rank has used in the calls of Step, such as the peak.
   virtual void Describe(FactFields& facts) const = 0;
 
  private:

@@ -27,7 +27,7 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // groups exist, an all-reduce adds up bf16 elements in f32, and rounds only the final sums.
 //
 // options.backend_options must contain "inner" and "outer", the names of the two groups' backends. Throws
-// InvalidInput if the hosts have different numbers of ranks. Throws the exceptions of the two backends.
+// InvalidInput if the hosts have different numbers of ranks.
 std::unique_ptr<ProcessGroup> MakeHierarchicalGroup(const GroupOptions& options, const MakePart& make_part);
 
 // Returns the ranks of each host in ascending order; the hosts are ordered by their lowest ranks. `hosts[r]`

@@ -24,8 +24,8 @@ inline constexpr char kAnotherRank[] = "another rank";
 // The error that a backend throws if this rank's communication with other ranks fails.
 class PeerError : public std::runtime_error {
  public:
-  // `suspect` is the number of the rank that probably caused the failure, or kSomebody or kNobody. Ranks are
-  // numbered from 0 over all ranks of the job.
+  // `suspect` is the number of the rank that probably caused the failure. It is kSomebody if this number is
+  // unknown, or kNobody if no other rank caused it. Ranks are numbered from 0 over all ranks of the job.
   PeerError(int suspect, const std::string& what) : runtime_error(what), suspect_(suspect) {}
   int suspect() const { return suspect_; }
 
@@ -50,7 +50,7 @@ class PeerClosed : public PeerError {
 // Thread-safe. On each rank, the three process groups of backend hierarchical share one FirstCause object.
 class FirstCause {
  public:
-  // `patience` is added to the longest time for which Read waits for the notes of other ranks.
+  // Read waits longer, by up to `patience`, for the notes that other ranks write about their failures.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
   // Writes the note of this rank into the job's store: which rank this rank blames for `failure`, and why.
   // Returns after at most six seconds, even if the note could not be written. Only the first call on this
@@ -71,9 +71,9 @@ class FirstCause {
   // so on. The cause in the last note becomes first_. Returns false if ranks blame each other in a circle;
   // first_ is then the cause in this rank's own note.
   bool Follow(Deadline deadline);
-  // Sets first_ if this rank blames another rank whose number is unknown. If the note of a rank N blames no
-  // rank, first_ becomes "rank N failed: " and the cause in the note. Otherwise FindSilent may write the
-  // number of a rank without a note into first_.
+  // Follow calls FindSilent if this rank blames another rank whose number is unknown. If the note of a rank N
+  // blames no rank, first_ (the result of Read) becomes "rank N failed: " and the cause in the note.
+  // Otherwise FindSilent may write the number of a rank without a note into first_.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

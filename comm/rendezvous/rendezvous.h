@@ -14,8 +14,8 @@ namespace gradsync::comm {
 // threads of a rank must not construct process groups at the same time.
 class Rendezvous {
  public:
-  // Exchanges texts through World::job, which connects the ranks. If World::job is null, makes a new Job,
-  // whose constructor connects the ranks of `world` or throws.
+  // Exchange sends texts through the connections of World::job. If World::job is null, the constructor makes
+  // a new Job, which connects the ranks of `world` or throws.
   Rendezvous(const World& world, std::chrono::milliseconds timeout);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;

@@ -28,8 +28,8 @@ class SharedBuffers {
   void Add(const SharedMemory* memory, size_t bytes);
   void Remove(const SharedMemory* memory);
   Location Find(const void* data) const;
-  // Returns this process's address of the byte at place.offset_bytes in the part of `rank`. The table must
-  // contain the buffer with the number place.buffer.
+  // Returns this process's address of a byte in the shared buffer with the number place.buffer. The byte is
+  // at place.offset_bytes in the part of rank `rank`. The table must contain the buffer.
   std::byte* At(int rank, const Location& place) const;
 
  private:
@@ -79,9 +79,10 @@ class ShmCollectives {
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);
   void CheckSame() const;
-  // PublishedInputs looks for all ranks' inputs in the notices, and SharedInputs in one shared buffer.
-  // Element r of the result is the address at which this process reads the input of rank r. The result is
-  // nullopt if at least one input is not found.
+  // The function PublishedInputs finds all ranks' inputs if each rank's notice (description of the
+  // collective) contains its input. The function SharedInputs finds all ranks' inputs if all are in one
+  // shared buffer. Element r of the result is the address at which this process reads the input of rank r.
+  // The result is nullopt if at least one input is not found.
   std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 

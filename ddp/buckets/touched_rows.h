@@ -35,7 +35,8 @@ class TouchedRows {
   // computed the gradient.
   comm::Work Send();
   // Replaces the gradient of param() by its sum over all ranks. Call Finish when the all-gather of Send has
-  // ended. Throws CollectiveError if an all-reduce of the whole gradient fails.
+  // ended. If the rows of any rank did not fit into the rank's message, Finish all-reduces the whole
+  // gradient. Throws CollectiveError if this all-reduce fails.
   void Finish();
 
  private:

@@ -20,7 +20,8 @@ constexpr std::string_view Name(Agreement agreement) {
 // An option of a strategy, which users write as NAME=VALUE on the command line. The value is 0 or 1 unless
 // `range` or `has_fractions` is set. If `words` is not empty, users write words[VALUE] instead of the number.
 struct Option {
-  // What an option controls. Benchmarks and tests find options by their roles, not by their names.
+  // The role of an option says what the option controls. Benchmarks and tests find options by their roles,
+  // not by their names.
   enum class Role {
     kOwn,  // no role: only the strategy uses the option
     // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
@@ -109,9 +110,9 @@ struct Traits {
   // none.
   bool places_gradients = false;
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
-  // Returns the memory of further buffers, in copies of all gradients, which is added to gradient_copies.
-  // `largest_unit` is the fraction of the model's elements in the largest group of parameters that ranks
-  // gather together. If the pointer is null, there are no further buffers.
+  // Returns the memory of the strategy's buffers that gradient_copies does not include, as a multiple of the
+  // memory of all gradients. `largest_unit` is the fraction of the model's elements in the largest group of
+  // parameters that ranks gather together. If more_copies is null, gradient_copies includes all buffers.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The options that users can set in StrategyOptions::values, which do not include bucket_bytes.
   std::span<const Option> options = {};
@@ -123,12 +124,12 @@ struct Traits {
   // benchmarks. If the pointer is null, gradients are compared with those of one process on the batches of
   // all ranks.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
-  // The PyTorch strategy with which benchmarks compare this strategy; empty if there is none. Its names are
-  // those in bench/peers/pytorch_ddp.py, such as "ddp" for DistributedDataParallel.
+  // The PyTorch strategy with which benchmarks compare this strategy; empty if there is none. The value is a
+  // strategy's name in bench/peers/pytorch_ddp.py, such as "ddp" for DistributedDataParallel.
   std::string_view pytorch_twin = {};
   // Relative error, besides rounding, that benchmarks allow in the gradients of the PyTorch strategy
-  // `pytorch_twin`. The gradients are compared with those of one process on the batches of all ranks. If the
-  // value is infinite, benchmarks do not check these gradients.
+  // `pytorch_twin`. The gradients are compared with those of one process on the batches of all ranks. If
+  // twin_differs_by is infinite, benchmarks do not check the gradients of the PyTorch strategy.
   double twin_differs_by = 0;
   // True if the option published_size, a bucket size from a publication, counts bytes; false if it counts
   // elements.

@@ -28,8 +28,8 @@ class LowRank {
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
-  // Computes M = G + E and then P = M Q, where G is the gradient and E is the error. The caller then averages
-  // P over ranks.
+  // Computes M = G + E from the gradient G and the error E of earlier gradients. Then computes P = M Q, where
+  // Q is the averaged Q of the last step, or random after Reset. The caller then averages P over ranks.
   void MakeP();
   // Orthonormalises the columns of the averaged P, and then computes Q = M' P, where M' is the transposed sum
   // of gradient and error. The caller then averages Q over ranks.

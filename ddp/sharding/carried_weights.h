@@ -29,7 +29,8 @@ class CarriedWeights {
   void Gather();
   // Waits for all all-gathers that Gather has begun.
   void Wait();
-  // Waits for all all-gathers that Gather has begun, and ends the waits of later reads (see Place).
+  // Waits for all all-gathers that Gather has begun. From Complete until the next Place, reads of parameters
+  // do not wait for all-gathers.
   void Complete();
 
  private:

@@ -10,8 +10,8 @@ namespace gradsync::ddp {
 
 // The buckets of sharded weights; one all-gather gives every rank the whole weights of one bucket. Each of
 // the first `num_in_turn` buckets has parameters of one unit (a group, such as a layer). The first bucket has
-// the unit that forward reads last. All other parameters, if any, are in one more bucket, AtAnyTime(). Each
-// bucket is padded to parts of equal size, one for each rank.
+// the unit that forward reads last. Parameters that are in none of the first `num_in_turn` buckets are in one
+// last bucket, which AtAnyTime() returns. Each bucket is padded to parts of equal size, one for each rank.
 struct PlanOfUnits {
   BucketPlan plan;
   size_t num_in_turn = 0;
@@ -53,10 +53,11 @@ class GatheredWeights {
   // parameter (Parameter::ForwardValue) waits for the gather of the parameter's bucket.
   void BeginStep();
   // Begins a pass (forward and backward). In a step, Parameter::ForwardValue may be called only from
-  // BeginPass until Enter(0).
+  // BeginPass until Enter(0), at the end of forward.
   void BeginPass();
   // For n units, call Enter(0) at the end of forward. Call Enter(i) for i = 1, ..., n in backward, after the
-  // gradients of unit i - 1 are computed. Enter(i) may give the memory of unit i - 1 to a later unit.
+  // gradients of unit i - 1 are computed. If i > 0, Enter(i) may overwrite the gathered weights of unit i - 1
+  // with another unit's weights.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }
 

@@ -73,9 +73,9 @@ inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::Proces
 Agreement Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                  const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
-// Returns the largest error (see Agreement) that checks usually allow for a strategy of gradsync: 512 u
-// sqrt(num_terms). `num_terms` is the number of backward passes of all ranks in a step. The unit roundoff u
-// is 2^-53 if `dtype` is f64, and else 2^-24.
+// Returns the largest error (see Agreement) that checks usually allow for a strategy of gradsync. The result
+// is 512 u sqrt(num_terms), where the unit roundoff u is 2^-53 if `dtype` is f64, else 2^-24. `num_terms` is
+// the number of backward passes of all ranks in a step.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
 // Returns the largest error (see Agreement) that checks usually allow for a strategy of PyTorch. The result
@@ -83,7 +83,8 @@ double Tolerance(model::DType dtype, int64_t num_terms);
 // or images in the batches of all ranks.
 double PeerTolerance(model::DType dtype, int64_t positions);
 // Returns the largest error that checks usually allow in f32 for a strategy of PyTorch whose matrix products
-// use TF32. The result is the larger of 64 * 2^-11 and PeerTolerance(f32, positions).
+// use TF32. The result is PeerTolerance(f32, positions), but at least 64 * 2^-11. `positions` is the number
+// of tokens or images in the batches of all ranks.
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench
