@@ -38,9 +38,9 @@ class OwnWork:
         return Status.DIFFERS if self._found() == Status.DIFFERS else otherwise
 
     def refuse(self, text: str, first_rank: int = 0) -> None:
-        """Prints `text` as an error, and ends the rank's process with the exit status UNKNOWN or
-        DIFFERS. Each rank except `first_rank` waits 10 s before it prints `text`; torchrun usually
-        ends the rank during this wait."""
+        """Prints `text` as an error, and ends the rank's process. Each rank except `first_rank`
+        waits 10 s before it prints `text`; torchrun usually ends the rank during this wait. The
+        exit status is DIFFERS if `check` has found a difference, else UNKNOWN."""
         where = place(otherwise=self.place)
         further = " further" if self._found() == Status.DIFFERS else ""
         line = f"{where}: cannot be checked{further}: {text}"
