@@ -29,7 +29,7 @@ class Calls:
         self._called: dict[int, tuple[torch.nn.Module, str]] = {}  # and where, by id
 
     def begin_step(self) -> None:
-        """Deletes all recorded calls of modules, usually because a training step has ended."""
+        """Deletes all recorded calls of modules."""
         self.inputs = []
         self.buffers = {}
         self._first = None

@@ -101,6 +101,7 @@ def tell_parent(sender: Connection | None) -> NoReturn:
 
 
 def _end_when_told(receiver: Connection) -> None:
+    """Ends this process when a child has sent the text of an error."""
     text = receiver.recv()
     for child in multiprocessing.active_children():
         child.terminate()

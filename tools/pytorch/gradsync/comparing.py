@@ -163,8 +163,7 @@ class Comparer:
         self.findings.differs(Topic.STEPS, text)
 
     def agree(self, is_so: bool) -> bool:
-        """Returns True if `is_so` is True on all ranks, or if ranks train different parameters. The
-        caller ends the check when agree() returns True."""
+        """Returns True if `is_so` is True on all ranks, or if ranks train different parameters."""
         return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
 
     def _note_ignored(self, params: Sequence[torch.nn.Parameter]) -> None:

@@ -115,6 +115,8 @@ class OutputReader:
         return True
 
     def _order(self, line: str) -> bool:
+        """If `line` has the titles out-of-place and in-place, stores their order in the current
+        Run."""
         if "out-of-place" not in line or "in-place" not in line:
             return False
         self._run.is_in_place_last = line.index("in-place") > line.index("out-of-place")

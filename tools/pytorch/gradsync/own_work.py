@@ -33,8 +33,7 @@ class OwnWork:
         self._found = found
 
     def status(self, otherwise: Status) -> Status:
-        """Returns DIFFERS if `check` has found a difference, such as a wrong gradient, else
-        `otherwise`."""
+        """Returns DIFFERS if `check` has found a difference, else `otherwise`."""
         return Status.DIFFERS if self._found() == Status.DIFFERS else otherwise
 
     def refuse(self, text: str, first_rank: int = 0) -> None:

@@ -51,6 +51,7 @@ class Variation:
 
 
 def parts_of(prediction: Prediction) -> StepParts:
+    """Divides the time of the predicted step into StepParts."""
     others_s = (
         prediction.copies_s,
         prediction.slowed_s,
