@@ -1,4 +1,4 @@
-"""Runs code of the command `check` inside the process of the training script that it checks."""
+"""Runs code of the command `check` inside the process of the training script."""
 
 from __future__ import annotations
 

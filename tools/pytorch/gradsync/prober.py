@@ -125,7 +125,7 @@ class Prober:
     def _try_unit(self, group: ShardedGroup) -> tuple[Mark, Mark, Mark, Mark]:
         """All-gathers the parameters of one unit of FSDP2, and then reduce-scatters its gradients.
         Before each of the two collectives, all ranks wait for each other. Returns marks (moments or
-        GPU events) before and after the all-gather, and before and after the reduce-scatter."""
+        GPU events) before and after each of the two collectives."""
         self._world.meet()
         begin = self._clock.mark()
         gather(group)
