@@ -17,9 +17,9 @@ class Calls:
     """The modules that the script has called in the current training step.
 
     `inputs`: one digest (hash) for each tensor that the script passed to modules while gradients
-    were enabled. `buffers`: by name, the digests of the buffers of one module, usually the first
-    that the script called with gradients enabled. Buffers that DDP broadcasts in forward, or
-    ignores, are left out.
+    were enabled. `buffers`: by name, the digests of one module's buffers. This module is the first
+    that the script called with gradients enabled, or a later one that contains the first. Buffers
+    that DDP broadcasts in forward, or ignores, are left out.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Calls:
         self._called: dict[int, tuple[torch.nn.Module, str]] = {}  # and where, by id
 
     def begin_step(self) -> None:
-        """Deletes all recorded calls of modules, usually because a training step has ended."""
+        """Deletes all recorded calls of modules."""
         self.inputs = []
         self.buffers = {}
         self._first = None

@@ -1,5 +1,5 @@
-"""Usually ends a child process of a recorded script before the child makes a process group or an
-optimizer. The recorder cannot record the steps of child processes."""
+"""Usually ends child processes of a recorded script that begin to train, because the recorder
+cannot record their steps."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 
 class Children:
-    """Usually ends a child of the recorded script's process before the child makes a process group
-    or an optimizer. If multiprocessing started the child, the parent prints the child's error and
-    ends with exit status 1."""
+    """Watches the child processes that the recorded script forks or starts by multiprocessing.
+    Usually ends a child when it is about to make a process group or an optimizer. If
+    multiprocessing started the child, the parent prints the child's error and ends with exit status
+    1."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
@@ -100,8 +101,7 @@ def tell_parent(sender: Connection | None) -> NoReturn:
 
 
 def _end_when_told(receiver: Connection) -> None:
-    """Waits for the text of a child's error, terminates all children of multiprocessing, prints the
-    text, and ends this process."""
+    """Ends this process when a child has sent the text of an error."""
     text = receiver.recv()
     for child in multiprocessing.active_children():
         child.terminate()

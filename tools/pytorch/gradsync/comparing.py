@@ -163,8 +163,7 @@ class Comparer:
         self.findings.differs(Topic.STEPS, text)
 
     def agree(self, is_so: bool) -> bool:
-        """Returns True if `is_so` is True on all ranks, or if ranks train different parameters. The
-        caller ends the check when agree() returns True."""
+        """Returns True if `is_so` is True on all ranks, or if ranks train different parameters."""
         return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
 
     def _note_ignored(self, params: Sequence[torch.nn.Parameter]) -> None:
@@ -196,8 +195,8 @@ class Comparer:
 
     def _judge(self, question: _Question) -> bool:
         """Compares the gradients of `question` with the mean over ranks, and adds a finding about
-        the first wrong gradient. Returns True if the optimizer may still average the gradients in
-        step()."""
+        the first wrong gradient. If ranks have not averaged the wrong gradient, but the optimizer
+        may average it in step(), adds no finding and returns True."""
         where = question.where
         wrong = self._find_wrong(question)
         if wrong is None:
@@ -286,8 +285,8 @@ class Comparer:
     def _to_compare(
         self, params: Sequence[torch.nn.Parameter], where: str
     ) -> list[torch.nn.Parameter]:
-        """Returns those of `params` that got a gradient from autograd on at least one rank. Some
-        are left out, such as parameters that DDP ignores."""
+        """Returns those of `params` whose gradients this step compares. Each of them got a gradient
+        from autograd on at least one rank, and DDP does not ignore it."""
         ignored = self._trained.ignored()
         clipped = self._step.clipped
         here = [

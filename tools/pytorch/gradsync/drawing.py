@@ -17,10 +17,10 @@ ERROR_SEED = 3
 
 @dataclass(frozen=True)
 class Deviations:
-    """Three random errors for one repetition of the bootstrap, drawn from the standard normal
-    distribution. `link`: the error of the time of every collective. `replicated`: the error of the
-    simulated cost of synchronisation in steps of DistributedDataParallel. `sharded`: the error of
-    the simulated cost of synchronisation in steps of FSDP2."""
+    """Three random numbers for one repetition of the bootstrap, drawn from the standard normal
+    distribution. `link`: changes the time of every collective. `replicated`: changes the simulated
+    cost of synchronisation in steps of DistributedDataParallel. `sharded`: changes the simulated
+    cost of synchronisation in steps of FSDP2."""
 
     link: float
     replicated: float
@@ -29,8 +29,7 @@ class Deviations:
 
 @cache
 def deviations() -> list[Deviations]:
-    """Returns one Deviations for each of the 1000 repetitions of the bootstrap. Every call returns
-    the same list."""
+    """Returns one Deviations for each of the 1000 repetitions of the bootstrap."""
     random, normal = Random(ERROR_SEED), NormalDist()
 
     def draw() -> float:

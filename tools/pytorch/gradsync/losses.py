@@ -1,5 +1,5 @@
-"""Computes the factor by which the backward passes of a step multiply the mean loss. Names the
-mistake in the script that explains a factor other than 1."""
+"""Computes the factor by which the backward passes of a step multiply the mean of the loss over
+ranks and passes. Names the mistake in the script that explains a factor other than 1."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ ROUNDINGS_OF_A_LOSS = 8  # to its dtype, that may stand between a loss and what 
 @dataclasses.dataclass(frozen=True)
 class PassLoss:
     """The loss whose derivative one backward pass computes. `factor`: the derivative of the tensor
-    given to backward() with respect to `mean`, divided by a GradScaler's scale. `tokens`: the
-    number of terms, such as tokens, of which the loss is the mean or the sum. `mean`: the mean of
-    these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text that identifies the
-    script's call stack when the pass began. `is_reduced`: whether the script reduced the loss over
-    ranks by a collective before backward(). `is_alone`: False if this loss was chosen from several
-    losses of the pass as the one with the largest factor. `is_whole`: whether the tensor given to
-    backward(), without a GradScaler's scale, is `factor` times `mean`."""
+    given to backward() with respect to the mean of the loss's terms, divided by a GradScaler's
+    scale. `tokens`: the number of terms, such as tokens, of which the loss is the mean or the sum.
+    `mean`: the mean of these terms. `eps`: the machine epsilon of the loss's dtype. `calls`: a text
+    that identifies the script's call stack when the pass began. `is_reduced`: whether the script
+    reduced the loss over ranks by a collective before backward(). `is_alone`: False if this loss
+    was chosen from several losses of the pass as the one with the largest factor. `is_whole`:
+    whether the tensor given to backward(), without a GradScaler's scale, is `factor` times
+    `mean`."""
 
     factor: float
     tokens: int
@@ -36,14 +37,15 @@ class PassLoss:
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
     """The factor by which the backward passes of a step multiply the mean loss; 1 is right.
-    `of_means`: this factor if the mean loss is the mean of the mean losses of all passes.
-    `of_tokens`: this factor if the mean loss is the mean over the tokens of all passes. Either
-    factor is None if it differs between passes, is 0 or is unknown. `rounding`: the largest
-    relative error of both factors by rounding. `is_repeated`: whether all passes of a rank began
-    with the same call stack of the script, as in a loop. `is_reduced`: whether the script reduced
-    the loss of every pass over ranks by a collective. `is_alone`: False if a pass had several
-    losses, from which one was chosen. `is_whole`: whether every pass called backward() on a
-    multiple of one loss, without another term such as a penalty."""
+    `of_means`: the factor by which the backward passes multiply the mean of all passes' mean
+    losses. `of_tokens`: the factor by which the backward passes multiply the mean of the loss over
+    the tokens of all passes. `of_means` or `of_tokens` is None if that factor differs between
+    passes, is 0 or is unknown. `rounding`: the largest relative error of both factors by rounding.
+    `is_repeated`: whether all passes of a rank began with the same call stack of the script, as in
+    a loop. `is_reduced`: whether the script reduced the loss of every pass over ranks by a
+    collective. `is_alone`: False if a pass had several losses, from which one was chosen.
+    `is_whole`: whether every pass called backward() on a multiple of one loss, without another term
+    such as a penalty."""
 
     of_means: float | None = None
     of_tokens: float | None = None
@@ -62,18 +64,17 @@ class LossFactor:
         )
 
     def makes_up_for(self, factor: float | None, passes: int, is_divided_by_all: bool) -> bool:
-        """Returns whether the script multiplies the mean loss by 1 / `factor`, which corrects
-        gradients of `factor` times the mean over ranks. `is_divided_by_all`: whether the script
-        divides each loss by a number that it has summed over ranks. The result is usually False if
-        a penalty or another term is added to the loss."""
+        """Returns whether the script is known to multiply the mean loss by 1 / `factor`, which
+        corrects gradients of `factor` times the mean over ranks. `is_divided_by_all`: whether the
+        script divides each loss by a number that it has summed over ranks."""
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
 
     def shown(self, factor: float | None = None) -> float:
         """Returns the factor of the mean loss that the command `check` prints: `of_means` or, if it
-        is None, `of_tokens` or 1. If both fields are known and `factor` is given, returns the field
-        that is nearer to 1 / `factor`."""
+        is None, `of_tokens` or 1. If both `of_means` and `of_tokens` are known and `factor` is
+        given, returns the one that is nearer to 1 / `factor`."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))
@@ -102,7 +103,8 @@ class LossFactor:
 def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings) -> LossFactor:
     """Returns the factor by which the backward passes of all ranks in a step multiply the mean
     loss. `ranks`: for each rank, the losses of its passes; None for a pass whose loss is unknown.
-    Usually adds a note to `findings` if the mean over passes differs from the mean over tokens."""
+    Adds a note to `findings` if the script's mean over passes differs from the mean loss over all
+    tokens."""
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):
         return LossFactor()

@@ -38,7 +38,7 @@ class Change:
     """How a gradient that this rank's optimizer gets differs from the mean over ranks. `factor`:
     the gradient divided by the mean; None if the gradient is no multiple of the mean. `tolerance`:
     the largest relative error of `factor` by rounding. `mask`: a hash of the positions of the
-    gradient's zeros; empty if any other element differs from the mean by more than rounding.
+    gradient's zeros; empty if a nonzero element differs from the mean by more than rounding.
     `kept`: the number of the gradient's elements that are not 0. `elements`: the number of all its
     elements."""
 
@@ -80,12 +80,13 @@ def say_of_changes(
     world_size: int,
     passes: int,
 ) -> str:
-    """Usually returns a text if all ranks have masked or clipped their gradients alike, else "".
-    Masked gradients are 0 at the same positions on all ranks. Clipped gradients are the mean times
-    one factor between 0 and 1 that no known mistake explains. `changes`: for each rank, one Change
-    for each gradient that differs from the mean over ranks. `are_all`: whether all compared
-    gradients without a Change have a mean of 0. `has_others`: whether some gradients have no Change
-    because they were compared before clipping."""
+    """Returns a text if `changes` look like masking or clipping that is equal on all ranks, else
+    "". Masked gradients are 0 at the same positions on all ranks. Clipped gradients are the mean
+    times one factor between 0 and 1. Returns "" if a mistake explains the factor, such as 1 /
+    `world_size`. `changes`: for each rank, one Change for each gradient that differs from the mean
+    over ranks. `are_all`: whether the mean over ranks of every compared gradient without a Change
+    is 0. `has_others`: whether some gradients have no Change because they were compared before
+    clipping."""
     first, *others = changes
     if all(change.mask for change in first) and all(
         [change.mask for change in rank] == [change.mask for change in first] for rank in others
@@ -138,7 +139,7 @@ def explain(
 
 def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str:
     """Returns a text if `handed`, the optimizer's gradient, looks like the mean of gradients that
-    each rank clipped before the averaging."""
+    each rank clipped before the averaging; else ""."""
     part = handed.flatten()[:MOST_EXCHANGED, None]
     own = one.own.flatten()[: len(part)]
     by_rank = torch.stack([own * (rank == ranks.rank) for rank in range(ranks.size)])
@@ -159,8 +160,8 @@ def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str
 def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
-    """Returns a text if `handed`, the optimizer's gradient, is close to the sum of the polar
-    factors of `pass_means`."""
+    """Returns BY_PASS if `handed`, the optimizer's gradient, is close to the sum of the polar
+    factors of `pass_means`; else ""."""
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""
     of_sum = torch.cosine_similarity(handed.flatten(), _polar_factor(mean).flatten(), 0)

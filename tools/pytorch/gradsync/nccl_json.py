@@ -53,8 +53,8 @@ def runs_of_documents(documents: Iterable[Any], lines: Iterable[str]) -> list[Ru
     measurements. `documents`: JSON documents for which is_measurement() is True. `lines`: text with
     comma-separated tables of rccl-tests.
 
-    Raises LookupError, TypeError, AttributeError or ValueError if a document lacks a required
-    field."""
+    Raises LookupError, TypeError, AttributeError or ValueError if one of `documents` lacks a
+    required field."""
     runs = []
     rows: list[Mapping[str, Any]] = []
     for document in documents:

@@ -62,7 +62,8 @@ class OutputReader:
         any(reader(line) for reader in readers)  # until one has read it
 
     def _begins_next(self, line: str) -> bool:
-        """Returns whether `line` is the first line that another program has printed."""
+        """Returns whether the output of a new program of nccl-tests or rccl-tests begins with
+        `line`."""
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False
         return is_header(line) or any(pattern.search(line) for pattern in (RANK, PROGRAM, BEGIN))
@@ -114,8 +115,8 @@ class OutputReader:
         return True
 
     def _order(self, line: str) -> bool:
-        """Stores in the current Run whether `line` has the title in-place after the title
-        out-of-place."""
+        """If `line` has the titles out-of-place and in-place, stores their order in the current
+        Run."""
         if "out-of-place" not in line or "in-place" not in line:
             return False
         self._run.is_in_place_last = line.index("in-place") > line.index("out-of-place")

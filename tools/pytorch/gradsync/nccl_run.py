@@ -115,11 +115,12 @@ def is_wrong(text: str) -> bool:
 class Run:
     """What one program of nccl-tests or rccl-tests has printed about one collective. `program`: the
     printed name of the collective, such as all_reduce; None if no name is printed. `places`: for
-    each listed rank, its host and its group. `is_elided`: whether only a part of the list of ranks
-    is printed. `failed`: whether the program says that its own check of results failed.
-    `is_in_place_last`: whether the last time in a row was measured in place (with one buffer for
-    input and output). `units`: the printed units of times and bandwidths; None if no units are
-    printed. `unread`: the number of rows without a readable time and bandwidths."""
+    each listed rank, its host and the group of ranks with which it runs collectives. `is_elided`:
+    whether only a part of the list of ranks is printed. `failed`: whether the program says that its
+    own check of results failed. `is_in_place_last`: whether the last time in a row was measured in
+    place (with one buffer for input and output). `units`: the printed units of times and
+    bandwidths; None if no units are printed. `unread`: the number of rows without a readable time
+    and bandwidths."""
 
     program: str | None = None
     places: dict[int, RankPlace] = field(default_factory=dict)
@@ -132,8 +133,9 @@ class Run:
     rows: list[PrintedRow] = field(default_factory=list)
 
     def add(self, words: Sequence[str]) -> bool:
-        """Adds a row from the words of a printed line, preferably with the numbers measured in
-        place. Returns False and adds no row if the line has no time with both bandwidths."""
+        """Adds a row from the words of a printed line. Stores the in-place numbers or, if they are
+        missing, the out-of-place numbers. Returns False and adds no row if the line has no complete
+        set of time, algbw and busbw."""
         halves = halves_of(self.columns)
         if self.is_in_place_last:
             halves.reverse()
@@ -168,9 +170,8 @@ class Run:
         return first.redop != NO_REDUCTION and not first.root.isdecimal()
 
     def checked(self, kind: Operation) -> CheckedRun:
-        """Returns the costs of collectives of this kind, computed from the rows whose size, time
-        and bandwidths agree. Raises Refused if too few rows agree, or if the number of ranks is 1
-        or unknown."""
+        """Returns a CheckedRun of the printed rows whose size, time and bandwidths agree with each
+        other. Raises Refused if too few rows agree, or if the number of ranks is 1 or unknown."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -234,8 +235,8 @@ class Run:
 
     def _ranks(self, told: BusFactor) -> tuple[int, list[str]]:
         """Returns the number of ranks of each collective, and lines about this number for the user.
-        If the output does not list all ranks, the number is computed from a row's two bandwidths
-        (`told`)."""
+        If the output does not list all ranks, the number is computed from `told`, a row's bus
+        bandwidth divided by its algorithm bandwidth."""
         is_whole = sorted(self.places) == list(range(len(self.places)))
         if not self.places or self.is_elided or not is_whole:
             require(

@@ -1,4 +1,4 @@
-"""Runs code of the command `check` inside the process of the training script that it checks."""
+"""Runs code of the command `check` inside the process of the training script."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ class OwnWork:
         self._found = found
 
     def status(self, otherwise: Status) -> Status:
-        """Returns DIFFERS if `check` has found a difference, such as a wrong gradient, else
-        `otherwise`."""
+        """Returns DIFFERS if `check` has found a difference, else `otherwise`."""
         return Status.DIFFERS if self._found() == Status.DIFFERS else otherwise
 
     def refuse(self, text: str, first_rank: int = 0) -> None:
-        """Prints `text` as an error, and ends the rank's process with the exit status UNKNOWN or
-        DIFFERS. Each rank except `first_rank` waits 10 s before it prints `text`; torchrun usually
-        ends the rank during this wait."""
+        """Prints `text` as an error, and ends the rank's process. Each rank except `first_rank`
+        waits 10 s before it prints `text`; torchrun usually ends the rank during this wait. The
+        exit status is DIFFERS if `check` has found a difference, else UNKNOWN."""
         where = place(otherwise=self.place)
         further = " further" if self._found() == Status.DIFFERS else ""
         line = f"{where}: cannot be checked{further}: {text}"

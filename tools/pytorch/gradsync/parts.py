@@ -35,12 +35,12 @@ class Variation:
     """How a rank spends the time of a step in which it does not compute.
 
     `rank_s`: the mean seconds for which a rank computes in a step. `equal_step_s`: the seconds of
-    the step if all ranks were equally fast. `varying_step_s`: the predicted seconds of the step. A
-    rank does not compute for varying_step_s - rank_s seconds. `communication_part`: the fraction of
-    these seconds that is communication or copying of gradients. `waiting_part`: the other fraction,
-    in which the rank waits for slower ranks. Both fractions are None if varying_step_s is at most
-    rank_s. `correlation`: how two ranks' computation times in the same steps correlate; None if
-    unknown."""
+    the step if all ranks were equally fast. `varying_step_s`: the predicted seconds of the step, in
+    which some ranks are slower than others. A rank does not compute for varying_step_s - rank_s
+    seconds. `communication_part`: the fraction of these seconds that is communication or copying of
+    gradients. `waiting_part`: the other fraction, in which the rank waits for slower ranks. Both
+    fractions are None if varying_step_s is at most rank_s. `correlation`: how two ranks'
+    computation times in the same steps correlate; None if unknown."""
 
     rank_s: float
     equal_step_s: float
@@ -51,7 +51,7 @@ class Variation:
 
 
 def parts_of(prediction: Prediction) -> StepParts:
-    """Returns the parts of the predicted step's time."""
+    """Divides the time of the predicted step into StepParts."""
     others_s = (
         prediction.copies_s,
         prediction.slowed_s,

@@ -38,8 +38,9 @@ class Prober:
         self._groups: list[ShardedGroup] = []  # FSDP2's, like blocks of the model
 
     def run(self, probe: Probe) -> CollectiveMarks:
-        """Runs the collectives of `probe`, and returns the clock's marks of when they begin and
-        end. The caller must first call World.meet(), by which all ranks wait for each other."""
+        """Runs the collectives of `probe`, and returns marks (moments or GPU events) of when they
+        begin and end. The caller must first call World.meet(), by which all ranks wait for each
+        other."""
         sent = CollectiveMarks(probe.kind, probe.in_flight)
         way = self._way(probe, sent)
         cpu_ns = time.process_time_ns()
@@ -123,8 +124,8 @@ class Prober:
 
     def _try_unit(self, group: ShardedGroup) -> tuple[Mark, Mark, Mark, Mark]:
         """All-gathers the parameters of one unit of FSDP2, and then reduce-scatters its gradients.
-        Before each of the two collectives, all ranks wait for each other. Returns the clock's marks
-        before and after the all-gather, and before and after the reduce-scatter."""
+        Before each of the two collectives, all ranks wait for each other. Returns marks (moments or
+        GPU events) before and after each of the two collectives."""
         self._world.meet()
         begin = self._clock.mark()
         gather(group)
