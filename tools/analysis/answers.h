@@ -40,7 +40,7 @@ std::vector<Answer> MakeAnswers(const Settings& settings);
 // Tells whether the fastest row is known: the row with the shortest training step among rows with exact
 // gradients.
 enum class State {
-  kNone,  // nothing, for example because other programs disturbed the measurement
+  kNone,  // nothing is known, for example because other programs disturbed the measurement
   // Choice::candidates[0] is recommended: its step is the shortest, or at most 3 % (kEqualWithin) longer.
   kUse,
   kEqual,     // several rows are at most kEqualWithin slower than the fastest
