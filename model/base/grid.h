@@ -13,9 +13,9 @@ inline constexpr size_t kScreenColumns = 110;
 
 std::string Padded(std::string_view text, size_t width);
 
-// Appends `head` and `text` to `lines`, broken at spaces, usually into lines of at most kScreenColumns
-// characters. At most `most` lines are appended; an ellipsis replaces the rest of `text`. `end` is appended
-// to each line except the last, for example a backslash in a shell command.
+// Appends `head` and `text` to `lines`, broken at spaces into lines of at most kScreenColumns characters.
+// Only a line with a very long word may be longer. At most `most` lines are appended; an ellipsis replaces
+// the rest of `text`. `end`, such as a backslash, is appended to each line except the last.
 void AddText(const std::string& head, const std::string& text, size_t most, Lines* lines,
              const char* end = "");
 

@@ -56,7 +56,8 @@ struct GemmCase {
 };
 
 // Calls multiply(a, b, c, c_stride) with test matrices of the sizes in `g`, and expects the product a b in c.
-// If `adds`, expects a b + Padded<C>(m, n, 2) in c instead. Before the call, c has the values of `c_before`.
+// If `adds` is true, expects a b plus the test matrix Padded<C>(m, n, 2) instead. Before the call, c has the
+// values of `c_before`, which may be any m x n matrix.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {

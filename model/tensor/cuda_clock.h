@@ -13,8 +13,8 @@ namespace gradsync::model {
 // anchor is accurate only for a few seconds.
 class CudaAnchor {
  public:
-  // Waits until the device's compute stream is empty, and measures the moment by three round trips to the
-  // GPU. The CPU's time of the moment is usually wrong by a few microseconds.
+  // Waits until the device's compute stream is empty, then records an event and the CPU's time of the event.
+  // The recorded CPU time is usually wrong by a few microseconds.
   explicit CudaAnchor(CudaDevice& device);
 
   // Returns the time when the GPU reached `event`, in ns of std::chrono::steady_clock. The GPU must have

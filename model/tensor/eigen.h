@@ -31,8 +31,8 @@ void CastSpan(const From* x, int64_t n, To* y) {
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(static_cast<Wide<From>>(x[i]));
 }
 
-// Returns n consecutive elements (n <= max_n) that begin at address x, as an Eigen array. Elements in bf16
-// are copied to an f32 array, which the next read overwrites.
+// Returns n consecutive elements that begin at address x, as an Eigen array. n must be at most the
+// constructor's max_n. Elements in bf16 are copied to an f32 array, which the next read overwrites.
 template <class T>
 class Reader {
  public:
@@ -53,10 +53,10 @@ class Reader<BF16> {
   Eigen::ArrayXf wide_;
 };
 
-// Writes n consecutive elements (n <= max_n) that begin at address y. The caller's function compute(out)
-// computes the elements in the Eigen array `out`. If `accumulate` is true, compute must add to `out`; else
-// compute must set all elements of `out`. For bf16, `out` is an f32 array, whose elements the Writer rounds
-// to bf16.
+// Writes n consecutive elements that begin at address y. n must be at most the constructor's max_n. The
+// caller's function compute(out) computes the elements in the Eigen array `out`. If `accumulate` is true,
+// compute must add to `out`; else compute must set all elements of `out`. For bf16, `out` is an f32 array,
+// whose elements the Writer rounds to bf16.
 template <class T>
 class Writer {
  public:

@@ -27,19 +27,20 @@ struct AnswerWords {
 
 // Returns one sentence for each place and baseline: "Over gloo, against core: slower by at least 8 %: naive
 // and flat." A place is a setting (such as "batch 2"), a backend ("over gloo") or both. If there are fewer
-// rows than places, each sentence is about one row in all places. More than six rows or places with one
-// verdict are not listed, but counted: "7 rows". Answers with the verdict kNone and an empty `remark` are
-// left out.
+// rows than places, each sentence is about one row in all places. Answers with the verdict kNone and an empty
+// `remark` are left out.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
-// Makes an Answer for each comparison of a row with its baseline. If the baseline strategy has several bucket
-// sizes over one backend, the later rows are compared with the first. Leaves out strategies without
-// communication, settings that have a Setting::void_reason, and baselines with wrong gradients.
+// Makes an Answer for each comparison of a row with its baseline. If the baseline strategy was measured with
+// several bucket sizes over one backend, its later rows are compared with its first row. Leaves out
+// strategies without communication, and baselines with wrong gradients. Leaves out settings whose rows must
+// not be compared (Setting::void_reason).
 std::vector<Answer> MakeAnswers(const Settings& settings);
-// Tells what is known about the row with the shortest training step among rows with exact gradients.
+// Tells whether the fastest row is known: the row with the shortest training step among rows with exact
+// gradients.
 enum class State {
-  kNone,  // nothing, for example because other programs disturbed the measurement
+  kNone,  // nothing is known, for example because other programs disturbed the measurement
   // Choice::candidates[0] is recommended: its step is the shortest, or at most 3 % (kEqualWithin) longer.
   kUse,
   kEqual,     // several rows are at most kEqualWithin slower than the fastest
@@ -53,28 +54,28 @@ struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
-  // The rows that may have the shortest step, the row with the shortest estimated step first. Rows that take
-  // part but are no candidates are shown to be slower than another row (FindLeads).
+  // The rows that may have the shortest step, the row with the shortest estimated step first. A row that
+  // takes part in the choice but is no candidate was shown to be slower than another row.
   std::vector<const Comparison*> candidates{};
   // The rows that only the first launch of a benchmark with --choose measured (Row::left_early).
   std::vector<const Comparison*> left_early{};
-  // The rows of left_early that may be the fastest, because step times differ much between launches.
+  // The rows that only the first launch measured (left_early) but that may be the fastest.
   std::vector<const Comparison*> doubtful{};
   // Upper bound of how much longer the step of candidates[0] is than the shortest step of the rows that take
   // part. If `state` is kEqual, the bound holds for every candidate.
   double behind = 0;
-  // NaN if there are several candidates. If the baseline is the only candidate, all other rows that take part
-  // are slower by at least `lead`. If another row is the only candidate, this row is faster than the baseline
-  // by at least `lead`.
+  // If only the baseline may be the fastest row, all other rows that take part in the choice are slower by at
+  // least `lead`. If only one row, not the baseline, may be the fastest, this row is faster than the baseline
+  // by at least `lead`. If several rows may be the fastest, `lead` is NaN.
   double lead = kNaN;
   // Bounds for rows that are slower or faster than the baseline, although the interval Comparison::estimate
-  // contains 0. The bound 0.02 means: at least 2 % slower than the baseline; -0.02 means: at least 2 %
-  // faster.
+  // contains 0. The bound 0.02 means: at least 2 % slower than the baseline; -0.02: at least 2 % faster.
   std::map<const Comparison*, double> bounds{};
   Interval differences{};  // contains the differences of candidates[0] to all other candidates
 
   const Setting& setting() const { return *at.setting; }
-  // Returns the setting's comparisons with this choice's baseline, including the baseline's with itself.
+  // Returns the setting's comparisons with the baseline `base->row`, including that of the baseline with
+  // itself.
   std::vector<const Comparison*> comparisons() const;
   // Returns the element of comparisons() whose row has the label `label`; null if there is none.
   const Comparison* Find(const std::string& label) const;
@@ -82,13 +83,13 @@ struct Choice {
 std::vector<Choice> MakeChoices(const Settings& settings);
 // Chooses the variants for the later launches of a benchmark with --choose, from the results of the first
 // launch. The first line of the returned text has the flags --variants and --steps for the later launches.
-// The second line has the number of chosen variants and, for each Choice, the fastest variant. A variant is
-// left out only if every setting shows that the variant is not the fastest.
+// The second line has the number of chosen variants, and the fastest variant of each setting and baseline. A
+// variant is left out only if every setting shows that the variant is not the fastest.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users, such as "Use zero1: 7 to 12 % faster than core". If no row can be
 // recommended, returns the reason: "No answer: rows did not take turns". The text is empty if the reason is
-// Setting::void_reason. The text may end with rows that must not be compared: "not judged: flat
-// (disturbed:17%)".
+// Setting::void_reason. The text may end with strategies that must not be compared, with the reasons in
+// brackets: "not judged: flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
 // Returns the cost of synchronisation for each baseline: "core costs 19 to 26 ms of its 98.8 ms step over
 // gloo." The cost is the baseline's step time minus the step time without communication. Returns an empty
@@ -105,9 +106,9 @@ std::string NotCompared(const Settings& settings);
 // probability of 80 %. A difference is decided if its interval excludes 0 or lies within +- 3 %
 // (kEqualWithin).
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
-// Returns benchmark flags for a new measurement that would probably decide `difference`: "`--time=5m`". If
-// the setting has several launches, the flags are usually "`--time=5m --repeats=12`". `share` is the fraction
-// of a round (Setting::round_s) that the rows of the new measurement take.
+// Returns benchmark flags for a new measurement, such as "`--time=5m --repeats=12`". The new interval of the
+// difference would probably exclude 0 or lie within +- 3 % (kEqualWithin). `share` is the fraction of a round
+// (Setting::round_s) that the rows of the new measurement take.
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools

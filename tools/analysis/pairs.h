@@ -8,8 +8,8 @@
 // one turn.
 namespace gradsync::tools {
 
-// Computes the estimates of a setting whose rows were measured in rounds. Sets Comparison::estimate,
-// Setting::costs and the setting's num_rounds, round_s, num_launches, num_looks and confidence.
+// Sets the estimates, costs and the members num_rounds to round_s of `setting`. The rows of `setting` must
+// have been measured in rounds (one turn of every row).
 void EstimateInTurn(Setting* setting);
 
 // Estimates how much the step-time differences between rows and their baselines vary between launches (starts
@@ -28,17 +28,19 @@ using RowPairs = std::vector<RowPair>;
 // compared).
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
 // Returns, for each pair, the cost of synchronisation of `own` minus that of `base`, in seconds per step. The
-// cost is a row's step time minus the step time of the strategy without communication. An estimate is NaN if
-// a cost is unknown, `own` does not communicate or Setting::takes_turns() is false.
+// cost is a row's step time minus the step time of the strategy without communication. The estimate of a pair
+// is NaN if one of its two costs is unknown, or if its row `own` does not communicate. All estimates are NaN
+// if Setting::takes_turns() is false.
 std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs);
 
 // Returns bounds[i][j], lower bounds of the step time of comparisons[i]->row minus that of
 // comparisons[j]->row. The bounds are fractions of the step time of the baseline, which is the same for all
-// `comparisons`. If row i is the fastest, no bounds[i][j] is above 0, with a probability of at least 95 %.
-// All bounds are NaN if Setting::takes_turns() is false.
+// `comparisons`. If row i is the fastest, none of its lower bounds bounds[i][j] is above 0, with a
+// probability of at least 95 %. All bounds are NaN if Setting::takes_turns() is false.
 std::vector<std::vector<double>> FindLeads(const Setting& setting,
                                            const std::vector<const Comparison*>& comparisons);
-// Returns true if no element of `leads`, the bounds[i] of one row i, is above 0.
+// `leads` is bounds[i], the result of FindLeads for one row i. Returns true if no row is shown to be faster
+// than row i: no element of `leads` is above 0.
 bool MayBeFastest(const std::vector<double>& leads);
 
 }  // namespace gradsync::tools

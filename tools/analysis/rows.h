@@ -75,13 +75,15 @@ struct Comparison {
   Estimate estimate{};
   Verdict verdict = Verdict::kNone;
   std::string no_verdict{};  // why the row or the baseline must not be compared; else empty
-  // False if another row with this baseline is known to be faster, or if the row cannot be ranked.
+  // True if `row` can be compared with other rows that have the baseline `base`, and none of them is shown to
+  // be faster.
   bool may_be_fastest = false;
 
   bool is_of_baseline() const { return row == base; }
 };
-// Sets Comparison::no_verdict to the reason why one of the two rows must not be compared. Without a reason,
-// and without a wrong result, sets Comparison::verdict to JudgeInterval(estimate.interval).
+// Sets Comparison::no_verdict to the reason why one of the two rows must not be compared; empty if both may
+// be compared. If both may be compared and have right results, sets Comparison::verdict to
+// JudgeInterval(estimate.interval).
 void Judge(Comparison* comparison);
 
 // How much longer a step takes than a step without communication, in seconds. The cost has four parts:
@@ -98,7 +100,7 @@ struct Cost {
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
 
-  // Returns the whole cost; NaN if `row` or `floor` must not be compared (Row::no_verdict).
+  // Returns `total`; NaN if `row` or `floor` must not be compared (Row::no_verdict).
   Estimate told() const { return row->no_verdict.empty() && floor->no_verdict.empty() ? total : Estimate{}; }
 };
 inline constexpr double Cost::*kCostParts[] = {&Cost::exposed, &Cost::tax, &Cost::own, &Cost::rest};
@@ -166,8 +168,8 @@ double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 // is elements, or the unit of a publication.
 double LabelledSize(const Measurement& measurement);
 
-// Returns half the width of the widest interval of a comparison or cost, usually as a fraction of the
-// baseline's step time. Returns NaN if an interval is unknown, or if the setting has no interval.
+// Returns half the width of the widest interval among the setting's comparisons and costs, as a fraction of
+// the step time. Returns NaN if an interval is unknown, or if there is none.
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools

@@ -32,7 +32,8 @@ struct PublishedStatistics {
 
 // One time, such as "forward_ns" (the time of forward), in all steps of a measurement, in seconds.
 struct Series {
-  // For each step, the time of the slowest rank; in the series skew_ns (kSkew), the skew.
+  // max[i] is the time of the slowest rank in step i. In the series skew_ns, max[i] is the skew between ranks
+  // in step i (kSkew).
   std::vector<double> max;
   // by_rank[r][i] is the time of rank r in step i. Only a strategy without communication has by_rank, and
   // only in the series step_ns and computed_ns.
@@ -44,8 +45,8 @@ struct Series {
   std::vector<double> rank_stds;  // population; with several launches, a weighted mean over launches
   std::optional<PublishedStatistics> published;
 
-  // mean(), std(), percentile() and num_steps() return the published statistics, or, without a publication,
-  // statistics of `max`.
+  // mean(), std(), percentile() and num_steps() return statistics of the times in `max`. For a series from a
+  // publication, they return the published statistics.
   double mean() const;
   double std() const;  // population
   // Returns the p-quantile of the steps' times (p = 0.5: the median); NaN if a publication lacks this

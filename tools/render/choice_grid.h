@@ -19,10 +19,10 @@ inline constexpr size_t kMostSettings = 5;  // with more choices, each choice is
 // with `decimals` decimals.
 Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 
-// Returns the name of a setting or, without a name, usually its model and sizes: "tiny, batch 2, sequence
+// Returns the name of a setting. If the name is empty, returns a description such as "tiny, batch 2, sequence
 // 64".
 std::string NameOf(const NamedSetting& at);
-// Returns the name of the setting and, usually, the backend of the baseline: "tiny b2 s64 over gloo".
+// Returns a name such as "tiny b2 s64 over gloo", from the setting and the backend of the baseline.
 std::string NameOf(const Choice& choice);
 // Returns a difference and its interval in per cent: "+29.2 [15.4, 42.9]" for 0.292 with {0.154, 0.429}.
 std::string DifferenceText(const Estimate& estimate, int decimals = 1);

@@ -54,8 +54,8 @@ inline constexpr size_t kFewestForInterval = 10;
 // strategy minus the time of another strategy.
 struct RoundDifferences {
   std::vector<double> values;  // by round; NaN if one of the two times is missing
-  // One number for each round, such as the baseline's step time, or empty. With divisors, the estimate is the
-  // trimmed mean of `values` divided by the trimmed mean of `divisors`.
+  // Empty, or one number for each round, such as the baseline's step time. If `divisors` is not empty, the
+  // estimate is the trimmed mean of `values` divided by the trimmed mean of `divisors`.
   std::vector<double> divisors{};
   // One sort key for each round; if `order` is empty, the keys are `values`. The trimmed mean leaves out the
   // rounds with the smallest and the largest keys.
@@ -77,15 +77,14 @@ struct RoundDifferences {
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {},
                                      double trimmed = kTrimmed);
-// Returns how much the differences in `family` vary between launches (starts of all processes), without a
-// test of significance.
+// Returns how much the differences in `family` vary between launches (starts of all processes).
 LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const std::vector<size_t>& launches);
 
-// Returns, for each element of `family`, a lower bound of the true difference. The elements have the step
-// times of one strategy X minus those of each other strategy. By default, all bounds are below the true
-// differences with a probability of about 95 % or more (Bonferroni). A bound above 0 shows that X is not the
-// fastest strategy (Hsu, Constrained simultaneous confidence intervals for multiple comparisons with the
-// best, 1984). A bound is NaN with fewer than two rounds.
+// The elements of `family` have the step times of one strategy X minus those of each other strategy. Returns
+// a lower bound of each true difference. By default, all bounds are below the true differences with a
+// probability of about 95 % or more (Bonferroni). A bound above 0 shows that X is not the fastest strategy
+// (Hsu, Constrained simultaneous confidence intervals for multiple comparisons with the best, 1984). A bound
+// is NaN with fewer than two rounds.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 

@@ -31,11 +31,12 @@ class Draws {
   uint64_t state_;
 };
 
-// TinyResiduals() and SmallResiduals() return the noise of measured step times, in thousandths of a step.
-// kMeasuredVariants consecutive numbers are of one round, one number for each strategy.
+// TinyResiduals() and SmallResiduals() return the noise of step times measured with the models `tiny` and
+// `small`, in thousandths of the step time. kMeasuredVariants consecutive numbers are of one round, one
+// number for each strategy.
 inline constexpr size_t kMeasuredVariants = 13;
-std::span<const int> TinyResiduals();   // of the model `tiny`, 26 rounds
-std::span<const int> SmallResiduals();  // of the model `small`, 10 rounds
+std::span<const int> TinyResiduals();   // 26 rounds
+std::span<const int> SmallResiduals();  // 10 rounds
 
 // A simulated step takes 1000 units of time, to which Simulate adds drift, noise and the effects of
 // strategies.
@@ -46,10 +47,10 @@ struct Run {
 };
 
 // Simulates a benchmark run of several launches (program starts), with launches[i] rounds in launch i. In
-// each round, each strategy takes one step. Strategy k's step takes kSimulatedStep plus effects[k], drift,
-// noise and a launch effect. The drift is equal for all strategies in a round: a random walk plus a sine
-// wave. The noise is drawn from `residuals`. The launch effect is drawn for each launch and strategy from a
-// normal distribution with standard deviation `launch_std`.
+// each round, each strategy takes one step. Strategy k's step takes kSimulatedStep plus effects[k], a launch
+// effect, noise and drift. The launch effect is drawn once for each launch and strategy, from a normal
+// distribution with standard deviation `launch_std`. The noise is drawn for each step from `residuals`, such
+// as TinyResiduals(). The drift is equal for all strategies in a round: a random walk plus a sine wave.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 
