@@ -103,10 +103,10 @@ struct Request {
   // The backend runs the request when the earlier collective `after` has ended; if `after` has failed, the
   // request fails too. The thread that runs the request calls the function `prepare` immediately before it
   // runs the request, and the function `conclude` immediately after the request has succeeded. An empty
-  // function `prepare` or `conclude` is not called. If `after` is Work{}, the request waits for no earlier
-  // collective. Backend hierarchical divides a collective into several requests, and sets `after`, `prepare`
-  // and `conclude` in each request that needs them. Backend gloo sets `prepare` to a function that waits for
-  // the GPU if the tensor is on a GPU.
+  // function `prepare` or `conclude` is not called. If `after` is Work{}, the request depends on no
+  // collective; its queue may still run earlier requests first. Backend hierarchical divides a collective
+  // into several requests, and sets `after`, `prepare` and `conclude` in each request that needs them.
+  // Backend gloo sets `prepare` to a function that waits for the GPU if the tensor is on a GPU.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};

@@ -50,7 +50,7 @@ class Parameter {
   // Makes `place` the memory of the tensor that ForwardValue() returns: the copy in bf16 if the parameter has
   // one, else the value. If the parameter has a copy, ForwardValue() no longer rounds the value, so the code
   // that fills `place` must write rounded values to it. If `place` is undefined, ForwardValue() returns the
-  // parameter's own memory again.
+  // parameter's own memory again: its own copy in bf16, to which it rounds the value, or else the value.
   void PlaceForwardValue(Tensor place);
   // Sets a function that every ForwardValue() calls first, for example to wait until the parameter's values
   // have been received. An empty `on_read` removes the function.

@@ -89,9 +89,10 @@ class ShardedStrategy : public OverlappedBuckets {
 
   // Returns a tensor that has as many elements as bucket i. Update gathers the bucket's new weights into this
   // tensor, unless SetParts was called with a list `own_values` that is not empty, or ranks keep one common
-  // copy of the weights in shared memory. GatherGradients gathers the bucket's gradients from all ranks into
-  // GatherBuffer(i). GatherBuffer(i) and GatherBuffer(i - 1) must not overlap, because Update copies weights
-  // out of GatherBuffer(i - 1) while it gathers weights into GatherBuffer(i).
+  // copy of the weights in shared memory. GatherGradients gathers the bucket's mean gradient into
+  // GatherBuffer(i): each rank contributes its part, own_grads()[i]. GatherBuffer(i) and GatherBuffer(i - 1)
+  // must not overlap, because Update copies weights out of GatherBuffer(i - 1) while it gathers weights into
+  // GatherBuffer(i).
   virtual model::Tensor GatherBuffer(size_t i) = 0;
   // If the strategy keeps this rank's parts of the weights in own_values_, the first BeginStep and each
   // Update call PublishValues when own_values_ has the current weights. In PublishValues, a derived class

@@ -42,8 +42,8 @@ struct Cast {
   void OnCuda(Device& device) const;
 };
 
-// Transposes `batch` matrices: y[i, col, row] = x[i, row, col]. From, the type of x, and To, the type of y,
-// are float or BF16. The kernel runs on CUDA only.
+// Transposes `batch` matrices on a GPU: y[i, col, row] = x[i, row, col]. From, the type of x, and To, the
+// type of y, are float or BF16. SwapAxes has no OnCpu.
 template <class From, class To>
 struct SwapAxes {
   const From* x;  // (batch, rows, cols)

@@ -137,7 +137,7 @@ def _tell_forward(model: torch.nn.Module) -> None:
 
 def watch_calls(kind: type[torch.nn.Module], patches: Patches) -> None:
     """Reports calls of modules of the class `kind` to all registered Listeners, until `patches` are
-    undone. Calls are left out while another module of the class is running, and in code that
+    undone. Calls within a call of such a module are left out, and calls in code that
     torch.compile has compiled."""
     inside = False
 

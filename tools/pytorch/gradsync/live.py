@@ -32,8 +32,9 @@ def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """From start() to end(), counts the bytes of tensors that operations of PyTorch make or read. A
-    tensor is no longer counted when its memory is freed."""
+    """From start() to end(), counts the bytes of tensors that operations of PyTorch make or read,
+    except of `apart` and of tensors given to leave_out(). Memory that is freed is no longer
+    counted."""
 
     def __init__(self, apart: Iterable[torch.Tensor]) -> None:
         """`apart`: tensors whose bytes are not counted, such as weights."""

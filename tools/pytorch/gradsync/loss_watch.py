@@ -58,7 +58,7 @@ class Pass:
 
     `given`: the number on which the script called backward(); NaN for several numbers.
     `is_divided`: whether the script has divided `given` by a number summed over ranks. `losses`:
-    the losses whose derivatives the pass has computed."""
+    each loss (such as a result of cross_entropy) through which the pass has gone so far."""
 
     calls: str
     scale: float  # of a GradScaler

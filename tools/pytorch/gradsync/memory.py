@@ -269,7 +269,7 @@ class UnitBuffers:
     def reduce(self, unit: int) -> None:
         """Counts the unit's gathered weights and whole gradients as freed after its reduction. The
         rank's shard of the reduced gradients is counted from then on. The buffer of this reduction
-        is counted until the next unit's reduction."""
+        is counted until the next unit's reduction begins."""
         self._gathered.pop(unit)
         self._gradients.pop(unit)
         self._sent = self._all_sizes.reduced[unit]

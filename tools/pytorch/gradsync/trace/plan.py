@@ -186,8 +186,8 @@ def _refuse_what_cannot_be_rebuilt(rank: Rank) -> None:
 def _whole_steps(rank: Rank) -> list[StepEvents]:
     """Returns the steps in which gradients were accumulated, nodes of backward ran and an optimizer
     stepped. Leaves out the first of these steps, in which the profiler starts, if at least 3 others
-    remain. Raises Refused if fewer than 3 steps accumulate gradients, run nodes of backward and
-    step an optimizer."""
+    remain. Raises Refused if fewer than 3 steps have an AccumulateGrad event, a node of backward
+    and an Optimizer.step."""
     trace = rank.trace
     steps = [_step_events(rank, window) for window in rank.windows if window.number is not None]
     whole = [one for one in steps if one.accumulations and one.nodes and one.optimizers]
