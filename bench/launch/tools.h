@@ -25,16 +25,18 @@ comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 // Returns the command line with which //tools:summarize prints a summary of the results on one screen. If
 // `set` is not empty, the summary has only the launches whose LaunchId::set is `set`.
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set = "");
-// Returns the command line with which //tools:summarize writes all tables of results into `file`. `format` is
+// Returns the command line with which //tools:summarize writes tables of results into `file`. `format` is
 // "markdown", "csv" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
 // Returns the command line with which //tools:summarize checks the confidence intervals of step-time
-// differences. The program exits with status 3 (kNo) if half the width of an interval is unknown or exceeds
-// `precision`. Widths are fractions of a step time, usually the baseline strategy's.
+// differences in the newest set of launches. The program exits with status 3 (kNo) if half the width of an
+// interval is unknown or exceeds `precision`. Widths are fractions of a step time, usually the baseline
+// strategy's.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
 // Returns the command line that a benchmark with --choose runs after its first launch (start of all ranks).
-// The program prints the flags --variants and --steps for later launches, and the variant that was fastest.
+// The program prints the flags --variants and --steps for later launches, and the variant that was fastest in
+// each setting.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
 // Returns the command line with which //tools:report writes an HTML page of tables and figures into `file`.
 // The program exits with status kLacking if Python's matplotlib is missing.

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-// The table kSchema lists the names, types and meanings of all values in the records of the benchmarks.
+// The table kSchema lists the names, types and meanings of the values in those parts of the benchmarks'
+// records that RecordPart names.
 namespace gradsync::bench {
 
 // What a value in a record's configuration describes:

@@ -20,8 +20,8 @@ struct TrainingSize {
   double params = 0;       // elements of all parameters of the model
   double activations = 0;  // elements of the activations that one rank keeps for backward
   double batch = 0;        // elements of one rank's batch
-  // The strategy zero3 gathers parameters from all ranks in groups, such as the parameters of one transformer
-  // block. largest_unit is the number of elements of the largest group, divided by `params`.
+  // The strategy zero3 gathers parameters in groups, such as the parameters of one transformer block.
+  // largest_unit is the number of elements of the largest group, divided by `params`.
   double largest_unit = 1;
 };
 
@@ -61,8 +61,8 @@ struct TrainingPlan : TrainingOptions {
   bool interleaved() const { return order == Order::kInterleaved; }
   // Returns --time divided by the number of launches (starts of all ranks).
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
-  // With --order=blocks, returns launch_time(), the training time in a launch, divided by the number of
-  // variants. With --order=interleaved, returns launch_time().
+  // With --order=blocks, returns launch_time(), the time for one setting in a launch, divided by the number
+  // of variants. With --order=interleaved, returns launch_time().
   std::chrono::duration<double> time_in_turn() const {
     return std::chrono::duration<double>(launch_time()) /
            (interleaved() ? 1.0 : static_cast<double>(variants.size()));

@@ -27,7 +27,7 @@ class Stepper {
 
   // Takes TrainingVariant::turn_steps() timed training steps on `batch`, for most variants one step. Returns
   // the measurements on this rank; times are means over the steps. A strategy of gradsync reports the
-  // operations of forward and backward to `tracer`, unless `tracer` is null.
+  // operations of a step's last forward and backward to `tracer`, unless `tracer` is null.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
@@ -42,14 +42,15 @@ class Stepper {
   // PyTorch.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
-  // Gathers the whole weights into the trainer's parameters if each rank keeps only a part of the weights.
-  // All ranks must call CompleteValues.
+  // For a strategy of gradsync whose ranks keep only parts of the weights, gathers the whole weights into the
+  // trainer's parameters. All ranks must call CompleteValues.
   virtual void CompleteValues() {}
 
   // Adds to `record` facts about the strategy, such as the sizes of its buckets. Call Introduce after the
   // first call of Step.
   virtual void Introduce(Record& record) const = 0;
-  // Adds to `facts` how much device memory this rank has used in the calls of Step, such as the peak.
+  // Adds to `facts` how much device memory this rank has used in the calls of Step, such as the peak. For
+  // PyTorch on the CPU, the peak is "unknown".
   virtual void Describe(FactFields& facts) const = 0;
 
  private:

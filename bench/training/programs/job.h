@@ -22,13 +22,14 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 //
 // After the timed steps, the program checks the results of most strategies, unless --verify=false. The
 // expected gradients of a strategy are usually those of one process that trains on the batches of all ranks.
-// For a strategy that compresses gradients, the expected gradients are computed by the equation in the
-// strategy's paper. The expected new weights are those that the optimizer computes from the strategy's own
-// gradients. If a check fails, the program exits with an error, except for the strategy `none`, which does
-// not communicate.
+// For a strategy of gradsync that compresses gradients, the expected gradients are computed by the equation
+// in the strategy's paper. The expected new weights are usually those that the optimizer computes from the
+// strategy's own gradients. If a check fails, the program exits with an error, except for the strategy
+// `none`, which does not communicate.
 //
-// After some timed turns, drawn at random, the ranks compare their gradients or weights with each other. If
-// gradients or weights differ between ranks, the program usually ends immediately with an error.
+// After some timed turns of gradsync's strategies, drawn at random, the ranks compare their gradients or
+// weights with each other. If gradients or weights differ between ranks, the program usually ends immediately
+// with an error.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const AlterTask& alter_task = {});
 

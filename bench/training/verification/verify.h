@@ -46,8 +46,9 @@ void SetChecks(const Agreement& agreement, CheckFields& checks);
 // about a wrong gradient if there is one, else about a wrong parameter, else about ranks that differ bitwise.
 std::string DescribeFault(const std::string& variant, const Agreement& agreement);
 
-// Returns the ranks whose tensors are not bitwise equal to those of most ranks. All ranks must call
-// RanksThatDiffer, and all get the same result.
+// Returns the ranks outside the largest group of ranks with bitwise equal tensors. Of equally large groups,
+// the one with the lowest rank counts as the largest. All ranks must call RanksThatDiffer, and all get the
+// same result.
 std::vector<int> RanksThatDiffer(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
                                  const model::DevicePtr& device);
 
