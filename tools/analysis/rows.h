@@ -13,8 +13,8 @@
 #include "tools/measurements/validity.h"
 #include "tools/statistics/estimates.h"
 
-// Structs for a benchmark's results. A Setting has one Row for each strategy that was measured with one
-// configuration.
+// Structs for a benchmark's results. A Setting has one Row for each variant, such as "core@gloo", that was
+// measured with one configuration.
 namespace gradsync::tools {
 
 // A difference in step time below 3 % of the baseline's step time may be called equal (Verdict::kEqual).
@@ -137,7 +137,7 @@ struct Setting {
   Cost CostOf(const Row& row) const;
 };
 
-// Makes a Setting from each group: the measurements with one configuration, such as one model and batch size.
+// Makes a Setting from each group: the measurements of one run with one model, batch size and so on.
 // With --choose, the group of the first launch and the group of the later launches become one Setting.
 // `groups` must outlive the result. `baseline_row` is a variant ("core@gloo"), or a strategy ("core") that is
 // the baseline over each backend. If `baseline_row` was not measured, the baseline is usually the first
@@ -164,12 +164,13 @@ SampleName StepSamples(const Measurement& measurement);
 const Series& MainTimes(const Measurement& measurement);
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
-// Returns the size of the gradient buckets that the variant's options state; 0 if they state none. The unit
-// is elements, or the unit of a publication.
+// Returns the value of the variant's option bucket_elements or published_size, a size of gradient buckets; 0
+// without these options. The unit is elements, or the unit of a publication.
 double LabelledSize(const Measurement& measurement);
 
-// Returns half the width of the widest interval among the setting's comparisons and costs, as a fraction of
-// the step time. Returns NaN if an interval is unknown, or if there is none.
+// Returns half the width of the widest interval among comparisons and costs, as a fraction of the baseline's
+// step time. The cost of a row without a baseline is a fraction of the floor's step time (Cost::floor).
+// Returns NaN if an interval is unknown, or if there is none.
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools

@@ -30,13 +30,14 @@ struct PublishedStatistics {
   size_t n = 0;                            // number of steps; 0 if unknown
 };
 
-// One time, such as "forward_ns" (the time of forward), in all steps of a measurement, in seconds.
+// One time, such as "forward_ns" (the time of forward), or one loss, in all steps of a measurement. Times are
+// in seconds, and losses in nats per byte.
 struct Series {
   // max[i] is the time of the slowest rank in step i. In the series skew_ns, max[i] is the skew between ranks
   // in step i (kSkew).
   std::vector<double> max;
-  // by_rank[r][i] is the time of rank r in step i. Only a strategy without communication has by_rank, and
-  // only in the series step_ns and computed_ns.
+  // by_rank[r][i] is the time of rank r in step i, where r counts only ranks with records. Only a strategy
+  // without communication has by_rank, and only in the series step_ns and computed_ns.
   std::vector<std::vector<double>> by_rank;
   // rank_means[r] and rank_stds[r] are the mean and the standard deviation of the times of rank r, in
   // seconds. In the series skew_ns, and in series from a publication, both vectors have one element for all
@@ -114,8 +115,8 @@ struct Measurement {
   Stage stage() const;
   bool is_peer() const { return !record.variant.framework.empty(); }
   int64_t world_size() const { return record.world_size; }
-  // Strategies are measured in turns. Returns the number of consecutive steps in one turn of this strategy,
-  // including untimed steps.
+  // A turn is one measurement of a strategy. Returns the number of consecutive steps in one turn of this
+  // strategy, including untimed steps.
   int64_t turn_steps() const { return record.facts.IntOr("turn_steps", record.facts.IntOr("period", 1)); }
 };
 
@@ -131,8 +132,8 @@ std::string KeyOf(const Configuration& configuration);
 // not be empty, and must be ordered by rank, with at most one record of each rank.
 Measurement CombineRanks(std::vector<bench::Record> ranks);
 
-// Appends the steps of `more`, another launch of one configuration, to `measurement`. Removes from
-// `measurement` each series that `more` lacks.
+// Appends the steps of `more`, which has other launches of the same configuration, to `measurement`. Removes
+// from `measurement` each series that `more` lacks.
 void AddLaunch(const Measurement& more, Measurement* measurement);
 
 }  // namespace gradsync::tools

@@ -12,7 +12,7 @@ namespace gradsync::tools {
 
 // Returns an invented record of rank `rank` (of two ranks) in the benchmark //bench:ddp. Step i takes
 // steps_ns[i] ns: 20 % forward, 40 % backward, 30 % waiting for gradients, 10 % optimizer. If `variant`
-// communicates and names no backend, the record's backend is gloo.
+// names no backend, the record's backend is gloo; for gradsync's strategy `none` it stays "none".
 bench::Record DdpRecord(std::string_view variant, int64_t rank, const std::vector<int64_t>& steps_ns);
 
 // Changes the optimizer's time in step `i` of the record so that the whole step takes `step_ns`.

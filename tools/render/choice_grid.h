@@ -22,7 +22,8 @@ Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 // Returns the name of a setting. If the name is empty, returns a description such as "tiny, batch 2, sequence
 // 64".
 std::string NameOf(const NamedSetting& at);
-// Returns a name such as "tiny b2 s64 over gloo", from the setting and the backend of the baseline.
+// Returns a name such as "tiny b2 s64 over gloo", from the setting and the backend of the baseline. If
+// Comparison::spans_backends, leaves out the backend.
 std::string NameOf(const Choice& choice);
 // Returns a difference and its interval in per cent: "+29.2 [15.4, 42.9]" for 0.292 with {0.154, 0.429}.
 std::string DifferenceText(const Estimate& estimate, int decimals = 1);

@@ -57,8 +57,8 @@ struct RoundDifferences {
   // Empty, or one number for each round, such as the baseline's step time. If `divisors` is not empty, the
   // estimate is the trimmed mean of `values` divided by the trimmed mean of `divisors`.
   std::vector<double> divisors{};
-  // One sort key for each round; if `order` is empty, the keys are `values`. The trimmed mean leaves out the
-  // rounds with the smallest and the largest keys.
+  // One sort key for each round; if `order` is empty, the keys are `values`. The trimmed mean of `values`
+  // leaves out the rounds with the smallest and the largest keys.
   std::vector<double> order{};
   // An address that identifies the strategy whose times are subtracted.
   const void* base = nullptr;

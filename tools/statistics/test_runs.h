@@ -49,8 +49,9 @@ struct Run {
 // Simulates a benchmark run of several launches (program starts), with launches[i] rounds in launch i. In
 // each round, each strategy takes one step. Strategy k's step takes kSimulatedStep plus effects[k], a launch
 // effect, noise and drift. The launch effect is drawn once for each launch and strategy, from a normal
-// distribution with standard deviation `launch_std`. The noise is drawn for each step from `residuals`, such
-// as TinyResiduals(). The drift is equal for all strategies in a round: a random walk plus a sine wave.
+// distribution with standard deviation `launch_std`. In each round, the strategies' noise is drawn without
+// repeats from one measured round in `residuals`. More than kMeasuredVariants strategies need several
+// measured rounds. The drift is equal for all strategies in a round: a random walk plus a sine wave.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

@@ -38,15 +38,16 @@ struct View {
   std::string equality() const;
   // Returns the number of collectives in a step; NaN if unknown.
   double num_collectives() const;
-  // Returns the peak of the device memory in use, in bytes per parameter of the model; NaN if unknown.
+  // Returns the peak of the lowest rank's device memory in use, in bytes per parameter of the model; NaN if
+  // unknown.
   double peak_bytes_per_parameter() const;
 };
 
 // Each function from Text to TimePercentile returns a function that computes a column's value from a View.
 // Text and Number take the value from the record's configuration, for example the batch size. Fact and
-// Million take the value from the record's facts, for example the number of parameters. The other functions
-// compute a statistic of measured times, in seconds. A missing value is NaN; for Text, a missing value is an
-// empty text.
+// Million (in millions) take the value from the record's facts, for example the number of parameters. The
+// other functions compute a statistic of measured times, in seconds. A missing value is NaN; for Text, a
+// missing value is an empty text.
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
@@ -82,7 +83,8 @@ std::vector<Field<View>> RunFields(int section = 0);
 
 // Returns those of `settings` in which training was measured, and not single collectives.
 Settings SelectTraining(const Settings& settings);
-// The training results of one run of a benchmark: a Setting for each model, batch size and so on.
+// The training results of one run of a benchmark, or of all publications: a Setting for each model, batch
+// size and so on.
 struct Run {
   std::string name{};   // empty if there is only one run
   Settings settings{};  // with names that are unique within the run
