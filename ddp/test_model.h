@@ -24,8 +24,8 @@ namespace gradsync::ddp {
 
 class TestModel {
  public:
-  // A function that returns which rows of a parameter the loss reads; nullopt means all rows. The parameter
-  // is uses[use], where `uses` is an argument of Loss().
+  // A function that returns the rows of a parameter's gradient to which one use adds; nullopt means all rows.
+  // The parameter has the index uses[use], where `uses` is an argument of Loss().
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
   // Makes one parameter for each entry of `numels`, in forward order. Parameter i has the shape shapes[i] or,

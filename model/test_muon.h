@@ -11,8 +11,8 @@ namespace gradsync::model {
 using ReferenceMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 // Returns a matrix with the singular vectors of `u`, but with new singular values. To compute them, the
-// singular values of `u` are divided by the Frobenius norm of `u`. The function f(x) = 3.4445 x - 4.7750 x^3
-// + 2.0315 x^5 is then applied to each quotient five times in a row.
+// singular values of `u` are divided by the Frobenius norm of `u` plus 1e-7. The function f(x) = 3.4445 x -
+// 4.7750 x^3 + 2.0315 x^5 is then applied to each quotient five times in a row.
 inline ReferenceMatrix Orthogonalized(const ReferenceMatrix& u) {
   const Eigen::JacobiSVD<ReferenceMatrix> svd(u, Eigen::ComputeThinU | Eigen::ComputeThinV);
   Eigen::VectorXd s = svd.singularValues() / (u.norm() + 1e-7);

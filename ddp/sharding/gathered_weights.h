@@ -22,8 +22,9 @@ struct PlanOfUnits {
  private:
   ptrdiff_t Index() const { return static_cast<ptrdiff_t>(num_in_turn); }
 };
-// Returns the buckets for context.params: at most one for each unit in context.units, and one for all other
-// parameters. If `as_one` is true, all units are merged into one unit.
+// Returns the buckets for context.params: at most one for each unit in context.units, and at most one for all
+// other parameters. If some parameters have a copy in bf16, those without a copy count as other parameters.
+// If `as_one` is true, all units are merged into one unit.
 PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 
 // The weights of a strategy that shards them, as in "ZeRO", stage 3 (arXiv:1910.02054, section 5.3). Each
@@ -31,11 +32,11 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one);
 //
 // A unit is a group of parameters, such as a layer. All-gathers give every rank a unit's whole weights before
 // forward or backward reads the unit. The whole weights of any `window` consecutive units can be in memory at
-// once. While a unit is read, the ranks already gather the `window` - 1 units that are read next.
+// once. While a unit is read, the ranks already gather or have the `window` - 1 units that are read next.
 class GatheredWeights {
  public:
-  // `spoils` is for tests: if true, a unit's gathered weights are overwritten with NaN before their memory is
-  // reused.
+  // `spoils` is for tests on the CPU: if true, a unit's gathered weights are overwritten with NaN before
+  // their memory is reused.
   GatheredWeights(const PlanOfUnits& units, size_t window, bool spoils, comm::ProcessGroup& group);
   // If Complete was called after the last BeginStep, the destructor copies the weights to the parameters' own
   // memory. Otherwise the trained weights are lost.
@@ -49,8 +50,9 @@ class GatheredWeights {
   // f32 parts() to bf16 for the next gathers.
   void PublishParts();
 
-  // Begins a step, and starts the gather of the parameters outside all units. After BeginStep, each read of a
-  // parameter (Parameter::ForwardValue) waits for the gather of the parameter's bucket.
+  // Begins a step, and starts the gather of the parameters that are in no unit's bucket. From BeginStep until
+  // Complete, each read of a parameter (Parameter::ForwardValue) waits for the gather of the parameter's
+  // bucket.
   void BeginStep();
   // Begins a pass (forward and backward). In a step, Parameter::ForwardValue may be called only from
   // BeginPass until Enter(0), at the end of forward.

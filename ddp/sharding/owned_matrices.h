@@ -18,10 +18,10 @@ struct OwnedPlan {
 };
 
 // Packs the parameters in `order` into buckets, each with `num_parts` parts, one for each rank. Matrices are
-// assigned to parts so that the optimizer Muon has about equal work on all ranks. Buckets should not exceed
-// `bucket_bytes` bytes. A bucket of matrices may be larger, to keep its padding within 10 % of the elements
-// of its matrices. No bucket contains both matrices and other parameters. The buckets are sorted by the
-// position of their last parameter in `order`.
+// assigned to parts so that the optimizer Muon has about equal work on all ranks. A bucket has at most
+// `bucket_bytes` bytes, or only one parameter. A bucket of matrices may also be larger, to keep its padding,
+// if possible, within 10 % of the elements of its matrices. No bucket contains both matrices and other
+// parameters. The buckets are sorted by the position of their last parameter in `order`.
 OwnedPlan PlanOwned(std::span<model::Parameter* const> order, int num_parts, size_t bucket_bytes);
 
 }  // namespace gradsync::ddp

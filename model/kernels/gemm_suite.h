@@ -57,7 +57,7 @@ struct GemmCase {
 
 // Calls multiply(a, b, c, c_stride) with test matrices of the sizes in `g`, and expects the product a b in c.
 // If `adds` is true, expects a b plus the test matrix Padded<C>(m, n, 2) instead. Before the call, c has the
-// values of `c_before`, which may be any m x n matrix.
+// values of `c_before`, an m x n matrix.
 template <class T, class C, class Multiply>
 void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
                   const Multiply& multiply) {

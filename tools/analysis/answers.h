@@ -14,8 +14,8 @@ struct Answer {
   std::string row{}, baseline{};
   Verdict verdict = Verdict::kNone;
   Estimate difference{};  // of the row to the baseline, as a fraction, usually of the baseline's time or loss
-  // If the verdict is kOpen (undecided), `remark` has benchmark flags for a longer measurement:
-  // "`--time=5m`". If the verdict is kNone, `remark` has the reason, such as "disturbed:17%".
+  // If the verdict is kOpen (undecided), `remark` may have benchmark flags for a longer measurement:
+  // "`--time=5m`". If the verdict is kNone, `remark` may have the reason, such as "disturbed:17%".
   std::string remark{};
 };
 
@@ -34,8 +34,9 @@ std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, cons
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
 // Makes an Answer for each comparison of a row with its baseline. If the baseline strategy was measured with
 // several bucket sizes over one backend, its later rows are compared with its first row. Leaves out
-// strategies without communication, and baselines with wrong gradients. Leaves out settings whose rows must
-// not be compared (Setting::void_reason).
+// strategies without communication, baselines with wrong gradients or weights (Warning::kUnequal), and the
+// rows compared with these baselines. Leaves out settings whose rows must not be compared
+// (Setting::void_reason).
 std::vector<Answer> MakeAnswers(const Settings& settings);
 // Tells whether the fastest row is known: the row with the shortest training step among rows with exact
 // gradients.
@@ -54,8 +55,8 @@ struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
-  // The rows that may have the shortest step, the row with the shortest estimated step first. A row that
-  // takes part in the choice but is no candidate was shown to be slower than another row.
+  // The rows that may have the shortest step, the row with the shortest estimated step first. If there are
+  // candidates, every other row that takes part in the choice was shown to be slower than another row.
   std::vector<const Comparison*> candidates{};
   // The rows that only the first launch of a benchmark with --choose measured (Row::left_early).
   std::vector<const Comparison*> left_early{};
@@ -66,9 +67,10 @@ struct Choice {
   double behind = 0;
   // If only the baseline may be the fastest row, all other rows that take part in the choice are slower by at
   // least `lead`. If only one row, not the baseline, may be the fastest, this row is faster than the baseline
-  // by at least `lead`. If several rows may be the fastest, `lead` is NaN.
+  // by at least `lead`. If several rows may be the fastest, or the baseline takes no part in the choice,
+  // `lead` is NaN.
   double lead = kNaN;
-  // Bounds for rows that are slower or faster than the baseline, although the interval Comparison::estimate
+  // Bounds for rows that are slower or faster than the baseline, although Comparison::estimate.interval
   // contains 0. The bound 0.02 means: at least 2 % slower than the baseline; -0.02: at least 2 % faster.
   std::map<const Comparison*, double> bounds{};
   Interval differences{};  // contains the differences of candidates[0] to all other candidates
@@ -84,7 +86,7 @@ std::vector<Choice> MakeChoices(const Settings& settings);
 // Chooses the variants for the later launches of a benchmark with --choose, from the results of the first
 // launch. The first line of the returned text has the flags --variants and --steps for the later launches.
 // The second line has the number of chosen variants, and the fastest variant of each setting and baseline. A
-// variant is left out only if every setting shows that the variant is not the fastest.
+// variant of gradsync is left out only if every setting that has it shows that it is not the fastest.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users, such as "Use zero1: 7 to 12 % faster than core". If no row can be
 // recommended, returns the reason: "No answer: rows did not take turns". The text is empty if the reason is
@@ -103,7 +105,7 @@ std::string NoVerdict(const Settings& settings);
 std::string NotCompared(const Settings& settings);
 
 // Returns the value of --time, in seconds, with which a new measurement decides `difference` with a
-// probability of 80 %. A difference is decided if its interval excludes 0 or lies within +- 3 %
+// probability of about 80 %. A difference is decided if its interval excludes 0 or lies within +- 3 %
 // (kEqualWithin).
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
 // Returns benchmark flags for a new measurement, such as "`--time=5m --repeats=12`". The new interval of the

@@ -23,8 +23,8 @@ struct RowPair {
 };
 using RowPairs = std::vector<RowPair>;
 // Returns estimates of (step time of `own`) / (step time of `base`) - 1, one for each pair. With a
-// probability of at least 95 %, the intervals of all pairs contain the true values. The estimates have no
-// intervals if Setting::takes_turns() is false (the rows were not measured in rounds, or must not be
+// probability of about 95 % or more, the intervals of all pairs contain the true values. The estimates have
+// no intervals if Setting::takes_turns() is false (the rows were not measured in rounds, or must not be
 // compared).
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
 // Returns, for each pair, the cost of synchronisation of `own` minus that of `base`, in seconds per step. The
@@ -36,7 +36,8 @@ std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs
 // Returns bounds[i][j], lower bounds of the step time of comparisons[i]->row minus that of
 // comparisons[j]->row. The bounds are fractions of the step time of the baseline, which is the same for all
 // `comparisons`. If row i is the fastest, none of its lower bounds bounds[i][j] is above 0, with a
-// probability of at least 95 %. All bounds are NaN if Setting::takes_turns() is false.
+// probability of about 95 % or more. bounds[i][i] is NaN. All bounds are NaN if Setting::takes_turns() is
+// false.
 std::vector<std::vector<double>> FindLeads(const Setting& setting,
                                            const std::vector<const Comparison*>& comparisons);
 // `leads` is bounds[i], the result of FindLeads for one row i. Returns true if no row is shown to be faster
