@@ -178,9 +178,8 @@ class Comparer:
             )
 
     def note_in_forward(self, collective: str) -> None:
-        """Called with ScriptCollectives.in_forward, the script's first collective that counts as
-        within a forward pass. Adds a note that gradients which come back through this collective
-        are not checked."""
+        """`collective`: see ScriptCollectives.in_forward. Adds a note that gradients which come
+        back through this collective are not checked."""
         self.findings.note(
             Topic.FORWARD,
             f"the script communicates within a forward, by {collective}: no gradient that has to "
@@ -253,7 +252,8 @@ class Comparer:
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
         """Returns one or two sums of the gradients that autograd has delivered to `p` on this rank.
-        A sum is None if autograd has delivered none. The first is the sum since the script last removed or zeroed `p.grad`."""
+        A sum is None if there was no gradient. The first is the sum since the script last removed
+        or zeroed `p.grad`."""
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):
             return [held]
@@ -287,7 +287,7 @@ class Comparer:
         self, params: Sequence[torch.nn.Parameter], where: str
     ) -> list[torch.nn.Parameter]:
         """Returns those of `params` whose gradients this step compares as the optimizer gets them.
-        Each of these parameters got a gradient from autograd on at least one rank, and DDP does not ignore it."""
+        Each of them got one from autograd on at least one rank, and DDP does not ignore it."""
         ignored = self._trained.ignored()
         clipped = self._step.clipped
         here = [

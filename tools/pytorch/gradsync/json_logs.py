@@ -123,8 +123,8 @@ def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
 def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int | None:
     """Returns the index of the first line after the JSON that begins at character `column` of line
     `first`. If an earlier line cannot be a part of JSON, returns the index of that line. Returns
-    None if `lines` ends within the JSON. `cut`: the number of characters, such as
-    a launcher's prefix, to skip on each line after line `first`."""
+    None if `lines` ends within the JSON. `cut`: the number of characters, such as a launcher's
+    prefix, to skip on each line after line `first`."""
     depth = 0
     for place in range(first, len(lines)):
         change = _depth_change(lines[place][column if place == first else cut :])
