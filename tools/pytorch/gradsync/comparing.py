@@ -196,7 +196,8 @@ class Comparer:
     def _judge(self, question: _Question) -> bool:
         """Compares the gradients of `question` with the mean over ranks, and adds a finding about
         the first wrong gradient. If ranks have not averaged the wrong gradient, but the optimizer
-        may average it in step(), adds no finding and returns True."""
+        may average it in step(), adds no finding and returns True. If an optimizer's gradients are
+        all right, also checks the loss."""
         where = question.where
         wrong = self._find_wrong(question)
         if wrong is None:
@@ -287,7 +288,8 @@ class Comparer:
         self, params: Sequence[torch.nn.Parameter], where: str
     ) -> list[torch.nn.Parameter]:
         """Returns those of `params` whose gradients this step compares as the optimizer gets them.
-        Each of them got one from autograd on at least one rank, and DDP does not ignore it."""
+        Each such parameter got a gradient from autograd on at least one rank, and DDP does not
+        ignore the parameter."""
         ignored = self._trained.ignored()
         clipped = self._step.clipped
         here = [
