@@ -18,8 +18,9 @@ class Calls:
 
     `inputs`: one digest (hash) for each tensor that the script passed to modules while gradients
     were enabled. `buffers`: by name, the digests of one module's buffers. This module is the first
-    that the script called with gradients enabled, or a later one that contains the first. Buffers
-    that DDP broadcasts in forward, or ignores, are left out.
+    that the script called with gradients enabled, or a later one that contains the first. `inputs`
+    leaves out calls before this module's first call. Buffers that DDP broadcasts in forward, or
+    ignores, are left out.
     """
 
     def __init__(self) -> None:
@@ -45,7 +46,8 @@ class Calls:
     def train(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Called before the script calls `module` with gradients enabled. Adds a digest (hash) of
         each tensor in `args` and `kwargs` to `inputs`. At the first call in a training step, also
-        sets `buffers` to the digests of the module's buffers."""
+        sets `buffers` to the digests of the module's buffers. If `module` contains the first called
+        module, its call counts as the first, and earlier digests are deleted."""
         first = self._first
         if first is not None and first is not module and first in set(module.modules()):
             # Alone it was called to find out sizes, or when something was registered with it.

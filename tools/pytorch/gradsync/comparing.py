@@ -94,8 +94,8 @@ class Comparer:
         """Compares gradients, settings and weights of all ranks, before the update changes the
         weights.
 
-        Returns True if, on at least one rank, autograd has computed a gradient for the optimizer.
-        """
+        Returns True if, on at least one rank, autograd has computed a gradient for a parameter of
+        the optimizer that Turns selects."""
         is_wrong = self.findings.status() != Status.SAME
         gathered = self._ranks.gather(self._facts.of(update, is_wrong).to_json())
         ranks = [RankStep.from_json(values) for values in gathered]
@@ -178,8 +178,8 @@ class Comparer:
             )
 
     def note_in_forward(self, collective: str) -> None:
-        """Called if the script has called `collective` within a forward pass. Adds a note that
-        gradients which come back through this collective are not checked."""
+        """`collective`: see ScriptCollectives.in_forward. Adds a note that gradients which come
+        back through this collective are not checked."""
         self.findings.note(
             Topic.FORWARD,
             f"the script communicates within a forward, by {collective}: no gradient that has to "
@@ -196,7 +196,8 @@ class Comparer:
     def _judge(self, question: _Question) -> bool:
         """Compares the gradients of `question` with the mean over ranks, and adds a finding about
         the first wrong gradient. If ranks have not averaged the wrong gradient, but the optimizer
-        may average it in step(), adds no finding and returns True."""
+        may average it in step(), adds no finding and returns True. If an optimizer's gradients are
+        all right, also checks the loss."""
         where = question.where
         wrong = self._find_wrong(question)
         if wrong is None:
@@ -252,7 +253,8 @@ class Comparer:
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
         """Returns one or two sums of the gradients that autograd has delivered to `p` on this rank.
-        The first is the sum since the script last removed or zeroed `p.grad`."""
+        A sum is None if there was no gradient. The first is the sum since the script last removed
+        or zeroed `p.grad`."""
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):
             return [held]
@@ -285,8 +287,9 @@ class Comparer:
     def _to_compare(
         self, params: Sequence[torch.nn.Parameter], where: str
     ) -> list[torch.nn.Parameter]:
-        """Returns those of `params` whose gradients this step compares. Each of them got a gradient
-        from autograd on at least one rank, and DDP does not ignore it."""
+        """Returns those of `params` whose gradients this step compares as the optimizer gets them.
+        Each such parameter got a gradient from autograd on at least one rank, and DDP does not
+        ignore the parameter."""
         ignored = self._trained.ignored()
         clipped = self._step.clipped
         here = [
@@ -376,7 +379,7 @@ class Comparer:
         self, wrong: Sequence[torch.nn.Parameter], question: _Question, are_all: bool
     ) -> str:
         """Returns a text that says how all ranks have changed the mean gradients alike, by clipping
-        or by a mask. Returns "" if the change looks like a mistake."""
+        or by a mask. Returns "" if no such change is found, or if it looks like a mistake."""
         own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
         gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
         changes = [[Change(**values) for values in rank] for rank in gathered]

@@ -1,5 +1,5 @@
-"""Reads the processor's name, the number of usable CPUs, and how long this process has waited for a
-CPU."""
+"""Reads the processor's name, the number of usable CPUs, and how long this process's main thread
+has waited for a CPU."""
 
 from __future__ import annotations
 

@@ -122,8 +122,9 @@ def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
 
 def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int | None:
     """Returns the index of the first line after the JSON that begins at character `column` of line
-    `first`. Returns None if `lines` ends within the JSON. `cut`: the number of characters, such as
-    a launcher's prefix, to skip on each line after line `first`."""
+    `first`. If an earlier line cannot be a part of JSON, returns the index of that line. Returns
+    None if `lines` ends within the JSON. `cut`: the number of characters, such as a launcher's
+    prefix, to skip on each line after line `first`."""
     depth = 0
     for place in range(first, len(lines)):
         change = _depth_change(lines[place][column if place == first else cut :])
@@ -136,8 +137,8 @@ def _place_after(lines: Sequence[str], first: int, column: int, cut: int) -> int
 
 
 def _depth_change(text: str) -> int | None:
-    """Returns the number of opening braces and brackets in `text` minus the number of closing ones.
-    Returns None if `text` cannot be a part of JSON."""
+    """Returns the number of opening braces and brackets in `text`, outside of strings, minus the
+    number of closing ones. Returns None if `text` cannot be a part of JSON."""
     change = 0
     end = 0
     while end < len(text):

@@ -1,4 +1,4 @@
-"""Checks whether `gradsync record` can append the recording of a training run to a file."""
+"""Checks whether the recording of a training run can be appended to a file."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ class _Loss:
     def of_pass(self, derivative: torch.Tensor, scale: float) -> PassLoss:
         """Returns the PassLoss of this loss for one backward pass. PassLoss.factor is the factor by
         which backward() multiplies the mean of the loss, such as 0.5 after (mean / 2).backward().
+        For reduction="none", the factor is NaN if nonzero derivatives differ, or if all are 0.
 
         `derivative`: the derivative, with respect to this loss, of the tensor on which backward()
         was called. `scale`: the factor of a GradScaler, by which `derivative` is divided."""

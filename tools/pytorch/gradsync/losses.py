@@ -37,8 +37,8 @@ class PassLoss:
 @dataclasses.dataclass(frozen=True)
 class LossFactor:
     """The factor by which the backward passes of a step multiply the mean loss; 1 is right.
-    `of_means`: the factor by which the backward passes multiply the mean of all passes' mean
-    losses. `of_tokens`: the factor by which the backward passes multiply the mean of the loss over
+    `of_means`: this factor if the mean loss weights all ranks equally, and all passes of a rank
+    equally. `of_tokens`: the factor by which the backward passes multiply the mean of the loss over
     the tokens of all passes. `of_means` or `of_tokens` is None if that factor differs between
     passes, is 0 or is unknown. `rounding`: the largest relative error of both factors by rounding.
     `is_repeated`: whether all passes of a rank began with the same call stack of the script, as in

@@ -28,10 +28,10 @@ PRINTING_S = 60.0  # that the rank that speaks has to print what it has found
 class Progress:
     """What a rank has done since it last waited for all ranks before an optimizer's step().
     `meetings`: the number of these waits since the script began. `calls` and `passes`: the numbers
-    of forward and of backward passes begun since the last wait. `skipped`: the number of calls of
-    step() that a GradScaler has skipped since the last wait. `place`: FILE:LINE of the latest
-    forward pass, backward pass or skipped step(). `ended`: a text about how the script has ended;
-    empty while the script runs."""
+    of forward passes with gradients enabled, and of backward passes, begun since the last wait.
+    `skipped`: the number of calls of step() that a GradScaler has skipped since the last wait.
+    `place`: FILE:LINE of the latest forward pass, backward pass or skipped step(). `ended`: a text
+    about how the script has ended; empty while the script runs."""
 
     meetings: int = 0
     calls: int = 0
@@ -131,7 +131,7 @@ class Meetings:
     def meet(self) -> Absence | None:
         """Waits until all ranks have called meet() before the same step() of an optimizer, and
         returns None. Returns an Absence if a rank does not come, has called close(), or has skipped
-        more calls of step()."""
+        more calls of step() than another rank."""
         if not self._join():
             return None
         self._set(self._place_of(self._rank), self._own.skipped)

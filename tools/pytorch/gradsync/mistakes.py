@@ -104,7 +104,7 @@ def say_of_changes(
 
 def _common_factor(changes: Sequence[Change]) -> _Factor | None:
     """Returns the factor by which every gradient in `changes` is a multiple of the mean; None if
-    the factors differ by more than rounding."""
+    there is no such factor up to rounding."""
     factors = [_Factor(one.factor, one.tolerance) for one in changes if one.factor is not None]
     if not factors or len(factors) < len(changes):
         return None
@@ -161,7 +161,8 @@ def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
     """Returns BY_PASS if `handed`, the optimizer's gradient, is close to the sum of the polar
-    factors of `pass_means`; else ""."""
+    factors of several `pass_means`; else "". Also returns "" if `handed` is at least as close to
+    the polar factor of `mean`."""
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""
     of_sum = torch.cosine_similarity(handed.flatten(), _polar_factor(mean).flatten(), 0)
