@@ -246,8 +246,8 @@ class Watch(Listener):
         return result
 
     def _keep_unclipped(self, params: Iterable[torch.nn.Parameter], where: str) -> None:
-        """Copies the gradients of `params` that autograd has delivered, unless they are unchanged
-        since they were last clipped."""
+        """Copies the delivered gradients of those `params` that `check` compares now, unless they
+        are unchanged since they were last clipped."""
         for p in params:
             if p.grad is None or id(p) not in self._step.gradients:
                 continue
