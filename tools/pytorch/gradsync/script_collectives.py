@@ -30,9 +30,9 @@ class ScriptCollectives:
     of tensors that PyTorch calls, such as those of DDP, are ignored. `on_reduced`: a function that
     is called with each loss before the script calls torch.distributed.all_reduce() or reduce() for
     it. A loss is one number that autograd has computed from tensors that need a gradient.
-    `in_forward`: NAME at FILE:LINE of the script's first all-reduce, reduce or all-gather within a
-    forward with gradients enabled; empty if none. A collective on several numbers that autograd has
-    computed counts as within a forward, wherever it is called."""
+    `in_forward`: NAME at FILE:LINE of the first call of torch.distributed's all_reduce, reduce or
+    all_gather within a forward with gradients enabled; empty if none. A collective on several
+    numbers that autograd has computed counts as within a forward, wherever it is called."""
 
     def __init__(self, on_reduced: Callable[[torch.Tensor], None]) -> None:
         self.in_forward = ""

@@ -257,7 +257,8 @@ class Step:
         self._forget_passes({number})
 
     def _forget_passes(self, ids: set[int]) -> None:
-        """Deletes the parameters with these ids from all recorded backward passes."""
+        """Deletes the parameters with these ids from all recorded backward passes, and then all
+        ended passes without parameters."""
         for each in self.passes:
             each.delivered_to -= ids
         self.passes = [each for each in self.passes if each.delivered_to or each is self.running]

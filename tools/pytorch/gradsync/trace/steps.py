@@ -233,7 +233,8 @@ def within(events: Sequence[Host], span: Span) -> list[Host]:
 
 
 def launched_within(device: Sequence[Device], spans: Spans) -> list[Device]:
-    """Returns those events of `device` that the host launched within one of `spans`."""
+    """Returns those events of `device` that the host is known to have launched within one of
+    `spans`."""
     begins = [begin for begin, _ in spans]
     result = []
     for one in device:
