@@ -28,10 +28,11 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 class ScriptCollectives:
     """Collects the sums over ranks that the script's own collectives compute in a step. Collectives
     of tensors that PyTorch calls, such as those of DDP, are ignored. `on_reduced`: a function that
-    is called with each loss before the script reduces it over ranks. A loss is one number that
-    needs a gradient. `in_forward`: NAME at FILE:LINE of the script's first collective within a
-    model's forward; empty if there was none. A collective on several numbers that need a gradient
-    counts as within a forward, wherever it is called."""
+    is called with each loss before the script calls torch.distributed.all_reduce() or reduce() for
+    it. A loss is one number that autograd has computed from tensors that need a gradient.
+    `in_forward`: NAME at FILE:LINE of the first call of torch.distributed's all_reduce, reduce or
+    all_gather within a forward with gradients enabled; empty if none. A collective on several
+    numbers that autograd has computed counts as within a forward, wherever it is called."""
 
     def __init__(self, on_reduced: Callable[[torch.Tensor], None]) -> None:
         self.in_forward = ""
@@ -125,7 +126,7 @@ class ScriptCollectives:
 
     def _read(self) -> list[float]:
         """Returns the sums over ranks that the script's collectives have computed in this step,
-        except results of more than 16 numbers."""
+        except in tensors of more than 16 numbers."""
         unread, self._unread = self._unread, []
         for numbers, is_gather in unread:
             own = [float(number) for number in numbers.tolist()]
@@ -144,8 +145,9 @@ def _is_called_by_torch() -> bool:
 
 def _divisors(root: torch.Tensor) -> list[float]:
     """Returns one divisor for each operation in autograd's graph of the tensor `root`, except
-    operations that multiply or divide by a single number. The divisor is the absolute value of the
-    number by which all later operations together divided the operation's result; 1 if none did."""
+    multiplications and divisions by a single number. Looks only at the 200 operations nearest to
+    `root`. A divisor is the absolute number by which later divisions and multiplications by single
+    numbers divided the operation's result; 1 without these."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):
@@ -162,7 +164,7 @@ def _divisors(root: torch.Tensor) -> list[float]:
 
 def _factor_of(node: Any) -> float | None:
     """Returns the number by which the operation of `node`, a node of autograd's graph, multiplied
-    its input; None if unknown. A division by a number x counts as a factor of 1 / x."""
+    its input; None if unknown or 0. A division by a number x counts as a factor of 1 / x."""
     name = type(node).__name__
     if name not in ("MulBackward0", "DivBackward0"):
         return None

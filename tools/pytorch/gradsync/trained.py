@@ -174,7 +174,7 @@ class Trained:
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
         """Returns why no DDP model averages the gradient of `p`, as the end of a sentence. The text
-        is empty if a DDP model averages the gradient, or if there is no DDP model."""
+        is empty if no reason is known, or if there is no DDP model."""
         known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
         if not self.wrapped or id(p) in known:
             return ""
@@ -241,8 +241,8 @@ class Step:
         self.hooked[id(p)].add(gradient, scale)
 
     def begin_pass(self, one: Pass) -> None:
-        """Called when the backward pass `one` begins. If the script has set a parameter's gradient
-        to None or zero, moves the sums of this parameter's gradients to Gradients.aside."""
+        """Called when the backward pass `one` begins. If the gradient that a parameter had after
+        the last pass is None or zero now, moves the parameter's sums to Gradients.aside."""
         self.passes.append(one)
         self.running = one
         for number in self.had_gradient & self.gradients.keys():
@@ -257,7 +257,8 @@ class Step:
         self._forget_passes({number})
 
     def _forget_passes(self, ids: set[int]) -> None:
-        """Deletes the parameters with these ids from all recorded backward passes."""
+        """Deletes the parameters with these ids from all recorded backward passes, and then all
+        ended passes without parameters."""
         for each in self.passes:
             each.delivered_to -= ids
         self.passes = [each for each in self.passes if each.delivered_to or each is self.running]

@@ -63,9 +63,9 @@ def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
 
 def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
     """Returns the kinds (Turns) of a sequence of training steps to record. Steps with timed
-    collectives (`probes`) are divided into two halves; one step without synchronisation comes
-    before each half. If `with_own_steps` is True, a last step is added, in which the script itself
-    synchronises gradients."""
+    collectives (`probes`) are divided into two halves; one UNSYNCHRONISED step comes before each
+    half. If `with_own_steps` is True, a last step is added, in which the script itself synchronises
+    gradients."""
     turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
     half = len(turns) // 2
     alone = Turn(StepMode.UNSYNCHRONISED)

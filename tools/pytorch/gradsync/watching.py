@@ -105,9 +105,9 @@ class Watch(Listener):
         return self._turns.updates() > 0
 
     def end_script(self, how: str) -> None:
-        """Called when the script of this rank has ended. Waits until the scripts of all ranks have
-        ended, and then usually calls finish(). `how`: what other ranks print about this rank's end,
-        such as "has ended"."""
+        """Called when the script of this rank has ended without an error, and finish() was not
+        called. Waits until the scripts of all ranks have ended, and then usually calls finish().
+        `how`: what other ranks print about this rank's end, such as "has ended"."""
         with self.own_work():
             self._meetings.end(how)
             absence = self._meetings.meet_at_end()
@@ -246,8 +246,8 @@ class Watch(Listener):
         return result
 
     def _keep_unclipped(self, params: Iterable[torch.nn.Parameter], where: str) -> None:
-        """Copies the gradients of `params` that autograd has delivered, unless they are unchanged
-        since they were last clipped."""
+        """Copies the delivered gradients of those `params` that `check` compares now, unless they
+        are unchanged since they were last clipped."""
         for p in params:
             if p.grad is None or id(p) not in self._step.gradients:
                 continue

@@ -49,8 +49,8 @@ class PredictedWay:
         return peak.fixed + peak.moving
 
     def fits(self, limit_bytes: float | None, batch: float = 1) -> bool:
-        """Returns whether a rank needs at most `limit_bytes` (None: no limit) of memory with
-        `batch` times the recorded batch size."""
+        """Returns whether a rank is known to need at most `limit_bytes` (None: no limit) of memory
+        with `batch` times the recorded batch size."""
         if limit_bytes is None:
             return True
         needed = self.bytes_of_batch(batch)
@@ -253,8 +253,9 @@ def _unmeasured(name: str) -> UnknownWay:
 
 
 def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None) -> str:
-    """Returns a sentence that names the fastest way to train with the same weights as DDP, or says
-    why none is named. Ways that need more than `limit_bytes` of memory on a rank are left out."""
+    """Returns a sentence that names the fastest way to train, or several if undecided, or says why
+    none is named. Leaves out ways whose weights differ from DDP's, or that may need more than
+    `limit_bytes` of memory on a rank."""
     same = [way for way in ways if isinstance(way, PredictedWay) and way.is_same]
     needs = {way.name: needed for way in same if (needed := way.bytes_of_batch()) is not None}
     if limit_bytes is not None and not needs:

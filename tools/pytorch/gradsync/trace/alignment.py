@@ -1,8 +1,8 @@
 """Finds each collective in the traces of several ranks. Computes which rank began the collective
 last, and how long the other ranks waited for this rank.
 
-On one host, ranks share a clock, so the rank with the latest beginning began last. With several
-hosts, the rank on which the collective takes the shortest time is assumed to have begun last."""
+On one host, ranks share a clock, so the rank with the latest beginning began last. Without a common
+clock, the rank on which the collective takes the shortest time is assumed to have begun last."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Alignment:
     at almost the same time on all ranks that took part. `unsure`: the number of collectives whose
     ends lie too far apart. `unmatched`: the number of collectives that another rank of their
     process group lacks, counted in each trace that has them. `is_usable`: whether at least half of
-    the matched collectives end at almost the same time on all ranks. `offsets_s`: the seconds to
-    add to each rank's times to get times of the first rank's clock."""
+    the matched collectives, and at least one, end at almost the same time on all ranks.
+    `offsets_s`: the seconds to add to each rank's times to get times of the first rank's clock."""
 
     sure: list[Aligned]
     unsure: int

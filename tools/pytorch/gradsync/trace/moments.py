@@ -34,8 +34,8 @@ class Moments:
 
 
 class DeviceMoments(Moments):
-    """Converts times at which the host starts work to times at which a GPU executes the work. Only
-    kernels in the CUDA stream with the most computing kernels are looked at."""
+    """Converts times at which the host starts work to times at which a GPU executes the work. Looks
+    only at computation, copies and fills in the CUDA stream with the most computing kernels."""
 
     is_of_gpu = True
 

@@ -36,11 +36,11 @@ class StepTimes:
 
     `uncovered_s`: communication without concurrent computation. `lengthens_s`, `between_s`,
     `idle_s` and `rest_s` divide the time without computation. `lengthens_s`: communication for
-    which the next computation waits. `between_s`: on a GPU, copies of gradients out of DDP's
-    buckets, and their launches. On a CPU, `between_s` is copies into or out of buckets, and calls
-    of collectives. `idle_s`: time in which the host has not launched the next computing kernel of a
-    GPU; 0 on a CPU. `rest_s`: time without computation that is in none of `lengthens_s`,
-    `between_s` and `idle_s`."""
+    which the next computation waits. `between_s`: on a GPU, the time from the first launch to the
+    last end of copies out of DDP's buckets. On a CPU, `between_s` is copies into or out of buckets,
+    and calls of collectives. `idle_s`: time in which the host has not launched the next computing
+    kernel of a GPU; 0 on a CPU. `rest_s`: time without computation that is in none of
+    `lengthens_s`, `between_s` and `idle_s`."""
 
     step_s: float
     computation_s: float
@@ -150,7 +150,8 @@ class Accountant:
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
         """Returns three parts of `gaps`, the spans of a step in which nothing is computed. The
-        parts are waiting for communication, copying of gradients, and idleness of the GPU."""
+        parts are waiting for communication, copying of gradients (on a CPU, also calling of
+        collectives), and idleness of the GPU."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
         return self._gaps_of_cpu(window, gaps)
@@ -217,8 +218,8 @@ class Accountant:
         return lengthens, between, []
 
     def _until_a_collective_ended(self, begin: float, end: float) -> Spans:
-        """Returns the span from `begin` to the end of the last collective that ended by `end`, if
-        there is one."""
+        """Returns the span from `begin` to the end of the last collective that ended by `end`;
+        empty if none ended in between."""
         i = bisect.bisect_right(self._ends, end) - 1
         return [(begin, self._ends[i])] if i >= 0 and self._ends[i] > begin else []
 
@@ -232,7 +233,8 @@ def within(events: Sequence[Host], span: Span) -> list[Host]:
 
 
 def launched_within(device: Sequence[Device], spans: Spans) -> list[Device]:
-    """Returns those events of `device` that the host launched within one of `spans`."""
+    """Returns those events of `device` that the host is known to have launched within one of
+    `spans`."""
     begins = [begin for begin, _ in spans]
     result = []
     for one in device:

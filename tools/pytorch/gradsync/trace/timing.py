@@ -17,8 +17,8 @@ NS = 1e9  # of a second
 
 @dataclass(frozen=True)
 class StepEvents:
-    """The events of one training step on the host, in lists ordered by time; `collectives` has only
-    those called during backward."""
+    """The events of one training step on the host; all lists except `forwards` are sorted by time.
+    `collectives` has only those called during backward."""
 
     window: Window
     accumulations: list[Host]
@@ -44,8 +44,8 @@ class Timing:
 
     def steps(self, events: StepEvents) -> list[Step]:
         """Returns two steps of a recording: one without and one with copies of gradients into and
-        out of DDP's buckets. Both leave out the time in which computation waits for
-        communication."""
+        out of DDP's buckets. Both leave out the time before the update in which computation waits
+        for communication."""
         moments = self._moments
         gradients = events.accumulations[-self._gradients :]
         earlier = events.accumulations[: -len(gradients)]
