@@ -113,7 +113,7 @@ struct Traits {
   // Returns the maximum memory of the strategy's buffers that gradient_copies does not include, as a multiple
   // of the memory of all gradients. `largest_unit` is the fraction of the model's elements in the largest
   // group of parameters that ranks gather together. If more_copies is null, gradient_copies includes all
-  // buffers.
+  // buffers except weights in memory that ranks share.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The options that users can set in StrategyOptions::values, which do not include bucket_bytes.
   std::span<const Option> options = {};
