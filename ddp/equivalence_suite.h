@@ -92,11 +92,11 @@ struct Graph {
   // set, each rank uses every parameter once in each pass.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
   // Returns the indices of the rows that a layer reads of its parameter in pass `step`. `use` is the layer's
-  // position in the list that `uses` returns. If no function is set, or `rows` returns nullopt, layers read
-  // all rows.
+  // position in the list that `uses` returns. If no function is set, or `rows` returns nullopt, the layer
+  // reads all rows.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // If set, backward calls `visit` just before it computes a parameter's gradient. The argument `use` is this
-  // parameter's index. `step` is the number of the pass, from 0 over all steps.
+  // If set, backward in Train calls `visit` just before it computes a parameter's gradient. The argument
+  // `use` is this parameter's index. `step` is the number of the pass, from 0 over all steps.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;
   int num_passes = 1;  // forward and backward passes per step; a power of two

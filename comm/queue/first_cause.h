@@ -42,12 +42,13 @@ class PeerClosed : public PeerError {
 // Finds the rank that failed first when several ranks fail, and the cause of its failure.
 //
 // A rank on which a collective fails usually closes its connections, so that collectives of other ranks fail
-// later. Each rank whose collective fails writes a note into the store that all ranks of the job share. The
-// note says which rank the writer blames for the failure, if any, and why. Read goes from this rank's note to
-// the note of the blamed rank, and so on. The last of these notes usually tells which rank failed first, and
-// why.
+// later. In most backends, each rank whose collective fails writes a note into the store that all ranks of
+// the job share. The note says which rank the writer blames for the failure, if any, and why. Read goes from
+// this rank's note to the note of the blamed rank, and so on. The last of these notes usually tells which
+// rank failed first, and why.
 //
-// Thread-safe. On each rank, the three process groups of backend hierarchical share one FirstCause object.
+// Thread-safe. If backend hierarchical makes an inner and an outer process group, these and the hierarchical
+// group share one FirstCause object.
 class FirstCause {
  public:
   // Read waits longer, by up to `patience`, for the notes that other ranks write about their failures.
@@ -59,7 +60,7 @@ class FirstCause {
   // Returns the cause of the failure that came first, as far as the ranks' notes tell it. Call Write with
   // this rank's failure before Read. Read waits for the notes of other ranks: at most two seconds plus the
   // constructor's `patience`. On rank 0, Read usually also makes the job fail with the returned cause
-  // (Store::Fail). If World::job is null, Read returns the failure of this rank.
+  // (Store::Fail). If World::job is null, Write writes no note, and Read returns the failure of this rank.
   std::string Read();
 
  private:

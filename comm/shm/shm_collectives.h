@@ -49,7 +49,8 @@ class SharedBuffers {
 //
 // For each collective, every rank writes a notice to shared memory: a description of the collective. The
 // ranks compare their notices, and exchange the inputs in one of three ways:
-// - A short input (at most 64 KiB) is copied into the rank's notice.
+// - A short input is copied into the rank's notice. The limit (IsShort) is at most 64 KiB, and lower with
+//   more ranks or in a shared buffer.
 // - Longer inputs that are all in one shared buffer (SharedBuffers) are read in this buffer without a copy.
 // - All other inputs are copied in chunks through windows, which are buffers of 256 KiB in shared memory.
 class ShmCollectives {

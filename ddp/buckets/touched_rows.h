@@ -12,14 +12,15 @@ namespace gradsync::ddp {
 
 // Sums the gradient of an embedding over ranks, but sends only rows that may be nonzero
 // (Parameter::touched_rows). Each rank sends one message with its rows, and receives the messages of all
-// ranks. Rows are added in rank order, so all ranks get bitwise equal sums. If the rows of any rank do not
-// fit into a message, the ranks all-reduce the whole gradient.
+// ranks. Rows are added in rank order, so all ranks get bitwise equal sums. If the rows of any rank are
+// unknown or do not fit into a message, the ranks all-reduce the whole gradient.
 class TouchedRows {
  public:
   // Returns TouchedRows objects for parameters whose gradient has more bytes than `max_rows` rows and row
   // indices from each rank. `max_rows` is the number of indices in Parameter::touched_rows on rank 0, but at
-  // most the gradient's number of rows. All ranks must call Agree at the end of the same training step.
-  // Gradients must be on the CPU. Throws CollectiveError if the ranks cannot communicate.
+  // most the gradient's number of rows. If Parameter::touched_rows is null or empty on rank 0, the parameter
+  // gets no TouchedRows object. All ranks must call Agree at the end of the same training step. Gradients
+  // must be on the CPU. Throws CollectiveError if the ranks cannot communicate.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
@@ -35,7 +36,7 @@ class TouchedRows {
   // computed the gradient.
   comm::Work Send();
   // Replaces the gradient of param() by its sum over all ranks. Call Finish when the all-gather of Send has
-  // ended. If the rows of any rank did not fit into the rank's message, Finish all-reduces the whole
+  // ended. If the rows of any rank were unknown or did not fit into its message, Finish all-reduces the whole
   // gradient. Throws CollectiveError if this all-reduce fails.
   void Finish();
 

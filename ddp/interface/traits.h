@@ -20,8 +20,8 @@ constexpr std::string_view Name(Agreement agreement) {
 // An option of a strategy, which users write as NAME=VALUE on the command line. The value is 0 or 1 unless
 // `range` or `has_fractions` is set. If `words` is not empty, users write words[VALUE] instead of the number.
 struct Option {
-  // The role of an option says what the option controls. Benchmarks and tests find options by their roles,
-  // not by their names.
+  // The role of an option says what the option controls. Benchmarks and tests can find an option by its role,
+  // without its name.
   enum class Role {
     kOwn,  // no role: only the strategy uses the option
     // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
@@ -106,19 +106,21 @@ struct Traits {
   bool needs_f32 = false;        // parameters and gradients must be f32
   bool needs_cpu = false;
   bool can_clip = true;  // Update accepts a grad_scale other than 1
-  // True if BeginStep gives every gradient its memory (Parameter::PlaceGrad), so that the caller allocates
-  // none.
+  // True if the strategy provides the memory of gradients (Parameter::PlaceGrad), so that the caller
+  // allocates none.
   bool places_gradients = false;
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
-  // Returns the memory of the strategy's buffers that gradient_copies does not include, as a multiple of the
-  // memory of all gradients. `largest_unit` is the fraction of the model's elements in the largest group of
-  // parameters that ranks gather together. If more_copies is null, gradient_copies includes all buffers.
+  // Returns the maximum memory of the strategy's buffers that gradient_copies does not include, as a multiple
+  // of the memory of all gradients. `largest_unit` is the fraction of the model's elements in the largest
+  // group of parameters that ranks gather together. If more_copies is null, gradient_copies includes all
+  // buffers except weights in memory that ranks share.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The options that users can set in StrategyOptions::values, which do not include bucket_bytes.
   std::span<const Option> options = {};
   // Returns how many times a rank gathers each weight in one forward and backward, as a mean over all
-  // weights. units[i] is the size of StrategyContext::units[i], parameters that are gathered together,
-  // divided by the model's size. If the pointer is null, ranks gather each weight at most once per step.
+  // weights. The result does not apply if Strategy::places_values() is true: ranks then gather no weights.
+  // units[i] is the size of StrategyContext::units[i], parameters that are gathered together, divided by the
+  // model's size. If the pointer is null, ranks gather each weight at most once per step.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // Makes an object that computes the gradients or weights that the strategy must have, for tests and
   // benchmarks. If the pointer is null, gradients are compared with those of one process on the batches of
@@ -127,9 +129,10 @@ struct Traits {
   // The PyTorch strategy with which benchmarks compare this strategy; empty if there is none. The value is a
   // strategy's name in bench/peers/pytorch_ddp.py, such as "ddp" for DistributedDataParallel.
   std::string_view pytorch_twin = {};
-  // Relative error, besides rounding, that benchmarks allow in the gradients of the PyTorch strategy
-  // `pytorch_twin`. The gradients are compared with those of one process on the batches of all ranks. If
-  // twin_differs_by is infinite, benchmarks do not check the gradients of the PyTorch strategy.
+  // Relative error that benchmarks allow in the gradients of the PyTorch strategy `pytorch_twin`, if this is
+  // more than the tolerance for rounding. The gradients are compared with those of one process on the batches
+  // of all ranks. If twin_differs_by is infinite, benchmarks do not check the gradients of the PyTorch
+  // strategy.
   double twin_differs_by = 0;
   // True if the option published_size, a bucket size from a publication, counts bytes; false if it counts
   // elements.

@@ -22,15 +22,15 @@ class CarriedWeights {
   // Returns this rank's parts of the weights, one for each bucket.
   const std::vector<model::Tensor>& parts() const { return parts_; }
   // Makes the value of every parameter a view of this object's memory, without copying its elements. Until
-  // Complete is called, each read of a parameter waits for the latest all-gather of the parameter's bucket.
+  // Complete is called, Parameter::ForwardValue waits for the latest all-gather of the parameter's bucket.
   void Place();
   // Begins one all-gather of parts() for each bucket, the bucket of the first layers first. Call Wait before
   // the next change of parts().
   void Gather();
   // Waits for all all-gathers that Gather has begun.
   void Wait();
-  // Waits for all all-gathers that Gather has begun. From Complete until the next Place, reads of parameters
-  // do not wait for all-gathers.
+  // Waits for all all-gathers that Gather has begun. From Complete until the next Place,
+  // Parameter::ForwardValue does not wait for all-gathers.
   void Complete();
 
  private:
