@@ -8,11 +8,13 @@ from torch.optim import Optimizer
 
 
 class ModelOptimizers:
-    """The optimizers that hold at least one parameter of a recorded model (`known`).
+    """The optimizers that were passed to update() and hold a parameter of a recorded model
+    (`known`).
 
     `ids`: Python's id() of each recorded parameter or, under fully_shard, of this rank's shard of
-    the parameter. `stepping`: the optimizer whose step() is running; None if no step() is running.
-    `stepped`: how many calls of the optimizers' step() have ended in the current training step.
+    the parameter. `stepping`: the model's optimizer whose step() is running, the outer one of
+    nested calls; None if there is none. `stepped`: how many calls of the optimizers' step() have
+    ended in the current training step.
     """
 
     def __init__(self, ids: Set[int]) -> None:

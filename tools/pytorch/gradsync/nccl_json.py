@@ -1,4 +1,4 @@
-"""Reads files that three programs write: nccl-tests with -J, rccl-tests with -Z json or csv, and
+"""Reads the JSON or CSV output of nccl-tests (with -J), rccl-tests (with -Z json or csv), and
 Meta's nccl-tests."""
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Measured:
 
 
 def is_measurement(document: Any) -> bool:
-    """Returns whether a JSON document has the keys of a document that this module reads."""
+    """Returns whether a JSON document has the keys or the identifier of a document that this module
+    reads."""
     return isinstance(document, dict) and (
         {"args", "results"} <= set(document)
         or document.get("identifier") == STRUCTURED
@@ -49,12 +50,12 @@ def is_measurement(document: Any) -> bool:
 
 
 def runs_of_documents(documents: Iterable[Any], lines: Iterable[str]) -> list[Run]:
-    """Returns a Run for each program of nccl-tests or rccl-tests that has written a row of
-    measurements. `documents`: JSON documents for which is_measurement() is True. `lines`: text with
-    comma-separated tables of rccl-tests.
+    """Returns the Runs (measurements of one collective each) that `documents` and `lines` describe,
+    without Runs that have no readable row. `documents`: JSON documents for which is_measurement()
+    is True. `lines`: lines of text, some of which may be rccl-tests' comma-separated tables.
 
-    Raises LookupError, TypeError, AttributeError or ValueError if one of `documents` lacks a
-    required field."""
+    Raises LookupError, TypeError, AttributeError or ValueError if a document or table row lacks a
+    required field or has a wrong value."""
     runs = []
     rows: list[Mapping[str, Any]] = []
     for document in documents:
@@ -132,8 +133,9 @@ def _table_rows(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def _runs_of_rccl(rows: Sequence[Mapping[str, Any]]) -> list[Run]:
-    """Returns a Run for each program of rccl-tests that printed some of `rows`. If any row was
-    measured in place (with one buffer for input and output), drops rows that were not."""
+    """Returns `rows` as Runs. A new Run begins where a row's collective, number of ranks or
+    `is_one_host` differs from the row before. If any row was measured in place (with one buffer for
+    input and output), drops rows that were not."""
     runs: list[Run] = []
     last: Measured | None = None
     is_in_place = any(str(row["inplace"]) == "1" for row in rows)

@@ -62,8 +62,8 @@ class OutputReader:
         any(reader(line) for reader in readers)  # until one has read it
 
     def _begins_next(self, line: str) -> bool:
-        """Returns whether the output of a new program of nccl-tests or rccl-tests begins with
-        `line`."""
+        """Returns whether the output of a new benchmark program begins with `line`; False if the
+        current Run has no rows yet."""
         if not self._run.rows or CONCLUDED in line or ROW.search(line):
             return False
         return is_header(line) or any(pattern.search(line) for pattern in (RANK, PROGRAM, BEGIN))

@@ -1,7 +1,7 @@
 """Keeps and checks the rows of measurements that one program of nccl-tests or rccl-tests has
 printed. A row is rejected if its size is not its time times its algorithm bandwidth, within
-rounding. A row is rejected if its bus bandwidth differs from the formula in doc/PERFORMANCE.md of
-nccl-tests."""
+rounding. A row is also rejected if its bus bandwidth differs, by more than rounding, from the
+formula in nccl-tests' doc/PERFORMANCE.md."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class RankPlace:
 @dataclass(frozen=True)
 class CheckedRun:
     """The results of one program of nccl-tests or rccl-tests, without the rows that contradict
-    themselves. `costs`: the size and the time of each measured collective. `says`: lines for the
-    user, such as the number of rejected rows."""
+    themselves. `costs`: the size and time of each kept row of one data type and one reduction, if
+    its time is precise. `says`: lines for the user, such as the number of rejected rows."""
 
     ranks: int
     costs: list[Cost]
@@ -171,7 +171,8 @@ class Run:
 
     def checked(self, kind: Operation) -> CheckedRun:
         """Returns a CheckedRun of the printed rows whose size, time and bandwidths agree with each
-        other. Raises Refused if too few rows agree, or if the number of ranks is 1 or unknown."""
+        other. Raises Refused, for example if too few rows agree, or if the number of ranks is 1 or
+        unknown."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -224,9 +225,8 @@ class Run:
         return [row for row in rows if row.redop == redop]
 
     def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
-        """Returns the rows whose size is the time times the algorithm bandwidth, and a text about
-        each row with another size. If no units are printed, assumes GB/s and the unit of time that
-        keeps most rows."""
+        """Returns what agreeing() returns for the rows of one data type and one reduction. If no
+        units are printed, assumes GB/s and the unit of time that keeps most rows."""
         rows = self._rows_of_one_type()
         if self.units:
             return agreeing(rows, self.units)
@@ -234,7 +234,7 @@ class Run:
         return max(attempts, key=lambda attempt: len(attempt[0]))
 
     def _ranks(self, told: BusFactor) -> tuple[int, list[str]]:
-        """Returns the number of ranks of each collective, and lines about this number for the user.
+        """Returns the number of ranks of each collective, and lines about the ranks for the user.
         If the output does not list all ranks, the number is computed from `told`, a row's bus
         bandwidth divided by its algorithm bandwidth."""
         is_whole = sorted(self.places) == list(range(len(self.places)))

@@ -64,8 +64,8 @@ class Network:
 
 
 def parse_wire(text: str) -> Wire | None:
-    """Returns the link that a text such as "100Gbit,5us" describes; None if the text describes no
-    link. A text without a latency gets DEFAULT_LATENCY_US, 5 microseconds."""
+    """Returns the link that a text such as "100Gbit,5us" describes; None for another form or an
+    impossible rate or latency. A text without a latency gets DEFAULT_LATENCY_US, 5 microseconds."""
     match = re.fullmatch(r"(\d+\.?\d*)(G|M)bit(?:,(\d+\.?\d*)(u|m)s)?", text)
     if not match:
         return None
@@ -186,7 +186,7 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
 def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None = None) -> LinkCosts:
     """Returns the costs of collectives with HSDP, which shards parameters within groups of
     `sharing` ranks. `sharing` must divide network.world_size. `recorded`: measured costs, whose CPU
-    time per sent byte lowers the link's rate; None to keep the rate.
+    time per sent byte lowers the rate between hosts; None to keep the rate.
 
     Gradients are summed within each group, and then all-reduced between the ranks that hold the
     same shard in different groups."""

@@ -32,15 +32,15 @@ class StepParts:
 
 @dataclass(frozen=True)
 class Variation:
-    """How a rank spends the time of a step in which it does not compute.
+    """How a rank spends the part of a step's time in which the rank does not compute.
 
-    `rank_s`: the mean seconds for which a rank computes in a step. `equal_step_s`: the seconds of
-    the step if all ranks were equally fast. `varying_step_s`: the predicted seconds of the step, in
-    which some ranks are slower than others. A rank does not compute for varying_step_s - rank_s
-    seconds. `communication_part`: the fraction of these seconds that is communication or copying of
-    gradients. `waiting_part`: the other fraction, in which the rank waits for slower ranks. Both
-    fractions are None if varying_step_s is at most rank_s. `correlation`: how two ranks'
-    computation times in the same steps correlate; None if unknown."""
+    `rank_s`: the seconds for which a rank computes in a step, as a mean over ranks. `equal_step_s`:
+    the seconds of the step if all ranks were equally fast. `varying_step_s`: the predicted seconds
+    of the step, in which some ranks are slower than others. A rank does not compute for
+    varying_step_s - rank_s seconds. `communication_part`: the fraction of these seconds that is
+    communication or copying of gradients. `waiting_part`: the other fraction, in which the rank
+    waits for slower ranks. Both fractions are None if varying_step_s is at most rank_s.
+    `correlation`: how two ranks' computation times in the same steps correlate; None if unknown."""
 
     rank_s: float
     equal_step_s: float
@@ -101,7 +101,7 @@ def variation_of(prediction: Prediction, launch: Launch) -> Variation:
 
 def _correlation(prediction: Prediction) -> float | None:
     """Returns the correlation of two ranks' computation times in the same steps, as a mean over
-    pairs of ranks. Returns None if the times do not vary."""
+    pairs of adjacent ranks. Returns None if in no pair the times of both ranks vary."""
     found = []
     for replay in prediction.replays:
         times = [

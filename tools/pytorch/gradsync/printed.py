@@ -41,7 +41,8 @@ class Interval:
 
 def interval_of(text: str) -> Interval | None:
     """Returns the Interval of the numbers that may have been printed as `text`, such as "1.5",
-    "1,5" or "2e-3". Returns None if `text` is not a number, or has a sign."""
+    "1,5" or "2e-3". Returns None if `text` has another form, for example if it begins with a
+    sign."""
     match = NUMBER.fullmatch(text)
     if not match:
         return None

@@ -1,5 +1,5 @@
-"""Computes the costs of collectives, such as all-reduces, from the probes of a recording. A probe
-is a training step in which the recorder has timed collectives of one kind."""
+"""Computes the costs of collectives, such as all-reduces, from a recording, mostly from its probes.
+A probe is a training step in which the recorder has timed collectives of one kind."""
 
 from __future__ import annotations
 
@@ -60,8 +60,9 @@ class Communication:
 
 @dataclass(frozen=True, order=True)
 class _Group:
-    """A key for measurements: the collectives' kind, how many ran at a time, and the bytes of each.
-    `bytes` is 1 for ZeroRedundancyOptimizer's broadcasts, whose seconds are stored per byte."""
+    """A key for measurements: the collectives' kind, how many ran at a time, and the bytes of the
+    first one. `in_flight` and `bytes` are 1 for ZeroRedundancyOptimizer's broadcasts, whose seconds
+    are stored per byte."""
 
     kind: CollectiveKind
     in_flight: int
@@ -73,10 +74,10 @@ class _Sample:
     """The measurements of all probes (steps with timed collectives) with the same _Group: kind,
     size and number at a time.
 
-    `seconds`: for each probe, the time that _Group.in_flight concurrent collectives took together.
-    `processor`: for each probe, the CPU-seconds that one rank's process used per second. `cast_in`
-    and `cast_out`: the seconds of the cast to bf16, and of the cast back, per byte of the uncast
-    gradients.
+    `seconds`: for each probe, the time that _Group.in_flight concurrent collectives took together,
+    with any cast back from bf16. `processor`: for each probe, the CPU-seconds that one rank's
+    process used per second. `cast_in` and `cast_out`: the seconds of the cast to bf16, and of the
+    cast back, per byte of the uncast gradients.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -114,8 +115,8 @@ class _Samples:
         sample.cast_out.append(cast_out_s / size)
 
     def costs(self, kind: CollectiveKind) -> list[Cost]:
-        """Returns one Cost for each measured size of the collectives of this kind. For BF16,
-        Cost.bytes is the size after the cast to bf16."""
+        """Returns the costs of collectives of this kind, one for each measured size and number at a
+        time. For BF16, Cost.bytes is the size after the cast to bf16."""
         part = self.bf16_part if kind == CollectiveKind.BF16 else 1
         return [
             Cost(
@@ -129,8 +130,8 @@ class _Samples:
         ]
 
     def processor_of_large(self) -> float:
-        """Returns the CPU-seconds that one rank used per second of the largest measured
-        all-reduce."""
+        """Returns the CPU-seconds that one rank used per second of the largest measured all-reduce;
+        0 on GPUs."""
         single = [cost for cost in self.costs(CollectiveKind.ALL_REDUCE) if cost.in_flight == 1]
         return single[-1].processor
 

@@ -19,10 +19,10 @@ class Processors:
     @classmethod
     def of(cls, launch: Launch) -> Processors:
         """Returns the processors of a rank in a recorded launch (a start of the script).
-        `available` is the number of processors of rank 0's host divided by the ranks on that host,
-        but at least `computing`. `computing` is a rank's CPU time and its main thread's wait for a
-        CPU, in seconds per second of steps without synchronisation. Without CPU times, as on GPUs,
-        `computing` is the number of rank 0's compute threads."""
+        `available` is the number of processors that rank 0 may use, divided by the ranks on its
+        host, but at least `computing`. `computing` is a rank's CPU time plus its main thread's wait
+        for a CPU, in seconds per second of steps without synchronisation. Without CPU times, as on
+        GPUs, `computing` is the number of rank 0's compute threads."""
         ranks_on_host = launch.hosts.count(launch.hosts[0])
         shares = [
             step.cpu_ns / step.step_ns

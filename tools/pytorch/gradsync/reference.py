@@ -61,7 +61,7 @@ def bound_of(
 
 class Gradients:
     """The gradients of one parameter that autograd has delivered on this rank since the parameter's
-    last update.
+    last update or zero_grad().
 
     `sums`: an f64 tensor of shape (2, *shape): the sum of the gradients, and the sum of their
     absolute values. `aside`: as `sums`, but for gradients that the script has set to None or zero;
@@ -85,8 +85,8 @@ class Gradients:
         self.roundings += 1 if scale == 1 else 3
 
     def set_aside(self) -> None:
-        """Called when the script has set the parameter's gradient to None or zero, to move `sums`
-        to `aside`."""
+        """Called when a backward begins, if the script has set the parameter's gradient to None or
+        zero. Moves `sums` to `aside`."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 
@@ -120,13 +120,13 @@ class Comparison:
     gradients. All ranks must construct the object together.
 
     `gradient`: the gradient that the optimizer gets for the parameter `p`; None if there is none.
-    `held`: the gradients that autograd delivered for `p` on this rank since the last update; None
-    if there are none. `handed`: `gradient` in f64. `own`: the sum of the gradients in `held`, in
-    f64. `mean`: the sum of all ranks' gradients, divided by the number of ranks. `bound`: for each
-    element, the largest difference between `mean` and the optimizer's gradient (`handed`) that
-    rounding can cause. `share`: the largest |handed - mean| / bound of all elements; above 1 or NaN
-    if `handed` is wrong. `narrow`: "torch.bfloat16" or "torch.float16" if a wrong gradient was
-    apparently rounded to this dtype; else empty.
+    `held`: the gradients that autograd delivered for `p` on this rank since the last update or
+    zero_grad(); None if there are none. `handed`: `gradient` in f64. `own`: the sum of the
+    gradients in `held`, in f64. `mean`: the sum of all ranks' gradients, divided by the number of
+    ranks. `bound`: for each element, the largest difference between `mean` and the optimizer's
+    gradient (`handed`) that rounding can cause. `share`: the largest |handed - mean| / bound of all
+    elements; above 1 or NaN if `handed` is wrong. `narrow`: "torch.bfloat16" or "torch.float16" if
+    a wrong gradient was apparently rounded to this dtype; else empty.
     """
 
     def __init__(
