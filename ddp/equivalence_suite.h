@@ -81,7 +81,8 @@ inline std::vector<Tested> EveryCombination() {
   return all;
 }
 
-// The model that a test trains, and how the test trains it.
+// Describes the model that a test trains: its parameters, and which of them each rank uses in each pass. Also
+// describes the training: the optimizer, the number of steps, and the number of passes of a step.
 struct Graph {
   std::vector<int64_t> numels = kNumels;  // number of elements of each parameter
   std::vector<model::Shape> shapes = {};  // the argument `shapes` of TestModel

@@ -38,9 +38,10 @@ struct StepResult {
   // The time, in ns on the host's steady clock, when this rank began the first timed step, after
   // Trainer::Step had waited for all ranks and taken the untimed steps.
   std::optional<int64_t> begin_ns = {};
-  // How long, in ns, at least one collective of a step was in flight between the end of forward and the end
-  // of the step. For a strategy that may communicate before the last backward pass, this time is measured
-  // from the beginning of the step, and not from the end of forward.
+  // The time, in ns, between the end of forward and the end of a step in which one or more collectives were
+  // in flight, as a mean over the timed steps. Time with several collectives counts once. For a strategy that
+  // may communicate before the last backward pass, this time is measured from the beginning of the step, and
+  // not from the end of forward.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // from the device's memory source, also in untimed steps

@@ -27,8 +27,8 @@ struct AnswerWords {
 
 // Returns one sentence for each place and baseline: "Over gloo, against core: slower by at least 8 %: naive
 // and flat." A place is a setting (such as "batch 2"), a backend ("over gloo") or both. If there are fewer
-// rows than places, each sentence is about one row in all places. Answers with the verdict kNone and an empty
-// `remark` are left out.
+// rows (such as naive and flat) than places, each sentence is about one row and baseline, and lists the
+// places by verdict. Answers with the verdict kNone and an empty `remark` are left out.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);

@@ -71,8 +71,8 @@ class Verifier {
 
 // Compares the gradients or weights that a strategy computes with those of a simple implementation of the
 // equation in the strategy's paper (ddp/lossy/reference.h). The strategy and the simple implementation start
-// from the same initial weights. The comparison takes two steps, or, if the strategy averages weights after
-// several steps, the steps until the second average. The second step or average depends on what the strategy
+// from the same initial weights. The strategy takes two steps or, if it averages weights after several steps,
+// the steps until the second average. The second step or average depends on what the strategy
 // remembers of the first one, such as a compression error, so the comparison also checks this memory. All
 // ranks must call CheckEquation. Each rank takes all its steps on its own `batch`.
 //

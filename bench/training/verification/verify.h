@@ -31,7 +31,8 @@ struct Agreement {
   std::string worst_param = {};
   bool replicas_equal = false;  // parameters, and gradients if compared, are bitwise equal on all ranks
   double tolerance = 0;         // the largest allowed error
-  // What the gradients and the parameters were compared with, for the text of DescribeFault.
+  // DescribeFault's text says that a wrong gradient differs from `grad_source`, and that a wrong parameter
+  // differs from `param_source`.
   const char* grad_source = "a single process's";
   const char* param_source = "what the optimizer makes of its gradient";
 

@@ -153,8 +153,8 @@ class Comparison:
             self.narrow = self._narrow_dtype(distance, magnitude, roundings)
 
     def is_right(self) -> bool:
-        """Returns whether `share` is at most 1, so that rounding explains each difference between
-        `handed` and `mean`."""
+        """Returns whether no element of `handed` differs from `mean` by more than rounding can
+        explain."""
         return self.share <= 1
 
     def is_own(self) -> bool:

@@ -154,8 +154,8 @@ class ModelTarget:
         """Called after the last backward of a step without synchronisation, or after the
         collectives of a probe. After a probe, copies the gradients from `buffer` back into the
         parameters' gradients, unless these are views of `buffer`; the time of these copies is
-        measured. Then averages gradients over all ranks, so that the optimizer gets the mean. The
-        time of this averaging is no part of the step's time."""
+        measured. In both cases, averages gradients over all ranks, so that the optimizer gets the
+        mean. The time of this averaging is no part of the step's time."""
         if turn.is_probe and not self.views:
             begin = self.clock.mark()
             buffer.copy_back()

@@ -138,7 +138,8 @@ class Trained:
         return is_new
 
     def be_inner(self, updater: Updater) -> None:
-        """Records that step() of `updater` runs within step() of another optimizer."""
+        """Records that the optimizer `updater` is an inner one: another optimizer's step() calls
+        its step()."""
         if id(updater) in self.made:
             self.made[id(updater)].is_inner = True
 
