@@ -188,7 +188,8 @@ class ProcessGroup {
   }
 
   // Replaces the tensor of every rank by the reduction over the tensors of all ranks. Every backend except
-  // mpi guarantees that the result is bitwise equal on all ranks.
+  // mpi, and except hierarchical with mpi inside it, guarantees that the result is bitwise equal on all
+  // ranks.
   Work AllReduce(model::Tensor tensor, ReduceOp op, Waits waits = Waits::kLater);
   // Replaces the tensor of every rank by a copy of the tensor of rank `root`.
   Work Broadcast(model::Tensor tensor, int root, Waits waits = Waits::kLater);

@@ -46,8 +46,8 @@ struct GlooTuning {
   size_t segment_bytes = 2 << 20;
 };
 
-// Allocates memory into which one thread receives messages. The thread's next collective uses the same memory
-// again.
+// Allocates memory into which one thread receives messages. The thread's next collective uses the same
+// memory again if it is large enough.
 class Scratch {
  public:
   // Returns a pointer to at least `bytes` bytes with undefined contents. The memory stays valid until the

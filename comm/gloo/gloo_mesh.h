@@ -150,7 +150,7 @@ class Outgoing {
   // connection.
   void Send(size_t offset_bytes, size_t bytes);
   // Blocks until the operating system has accepted all messages of earlier Send calls. Throws PeerError if
-  // the connection closes or the mesh's timeout passes before that.
+  // the connection closes before that, or if the wait for one message exceeds the mesh's timeout.
   void Wait();
 
  private:

@@ -7,11 +7,12 @@
 
 namespace gradsync::comm {
 
-// Makes the process group of backend "gloo" or "gloo_own", which communicates over gloo's TCP transport. The
-// collectives of backend "gloo" use gloo's connections, but the algorithms of gloo_collectives.h.
-// options.num_threads communication threads run the collectives, so several collectives can progress at one
-// time. A thread that calls Work::Wait may itself run a short collective on CPU tensors that was issued with
-// Waits::kAtOnce. gloo has one more thread, which receives messages and sends some of them.
+// Makes the process group of backend "gloo" or "gloo_own", which communicates over gloo's TCP transport.
+// Backend "gloo" uses the algorithms of gloo_collectives.h over gloo's connections; short collectives may
+// use connections of ShortMessages instead. options.num_threads communication threads run the collectives,
+// so several collectives can progress at one time. A thread that calls Work::Wait may itself run a short
+// collective on CPU tensors that was issued with Waits::kAtOnce. gloo has one more thread, which receives
+// messages and sends some of them.
 //
 // A collective fails if a wait for a message takes longer than the shortest options.timeout of the ranks, or
 // if a connection breaks. All unfinished and later collectives of this rank then fail, with an error that

@@ -26,7 +26,7 @@ class SharedMemory {
   // Maps the memory file `file` into this process: `num_parts` parts, one for each rank, of PartBytes(bytes)
   // bytes each. Allocates the memory of this rank's part, number `own`, if possible on the NUMA node of the
   // core that runs the calling thread. Asks the kernel for huge pages for a part of 2 MiB or more. Throws
-  // std::system_error if the kernel cannot allocate or map the memory.
+  // std::system_error if the kernel cannot map the memory or, from Linux 5.14 on, cannot allocate it.
   SharedMemory(const FileDescriptor& file, size_t bytes, int num_parts, int own);
 
   std::byte* part(int rank) const { return base_ + static_cast<size_t>(rank) * part_bytes_; }

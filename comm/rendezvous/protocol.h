@@ -36,9 +36,10 @@ enum class FrameType : char {
   kLater = 'l',   // reason to retry later, such as another run at this place
   // Both kFailed and kRefused tell a rank that the job has failed; the payload is the cause. kRefused is used
   // if the cause is a bad argument of a rank, and kFailed for any other cause. After the failure, rank 0
-  // answers the next kSet, kGet or kMeet of each joined rank with kFailed or kRefused. When rank 0 destroys
-  // its store after the failure, it also sends kFailed or kRefused, without a request, to each rank that is
-  // still connected. Rank 0 closes the connection after it has sent kFailed, kRefused, kLater or kNo.
+  // answers the next kSet or kGet of each joined rank with kFailed or kRefused. It answers a kMeet with one
+  // of the two only if not all ranks have met. When rank 0 destroys its store after the failure, it also
+  // sends kFailed or kRefused, without a request, to each rank that is still connected. Rank 0 closes the
+  // connection after it has sent kFailed, kRefused, kLater or kNo.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason
