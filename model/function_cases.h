@@ -47,7 +47,7 @@ struct FunctionCase {
 
 // Returns test cases whose inputs have small shapes, with dimensions such as 1 and odd numbers.
 std::vector<FunctionCase> SmallFunctionCases();
-// Returns test cases whose inputs have larger shapes than those of SmallFunctionCases(). In most cases the
+// Returns test cases, most of which have larger inputs than those of SmallFunctionCases(). In most cases the
 // inputs are large enough for several CPU threads to share the operation's work.
 std::vector<FunctionCase> LargeFunctionCases();
 

@@ -82,8 +82,9 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  // On the CPU, the loop below allocates memory blocks, fills them with NaN and frees them; later tensors
-  // reuse these blocks. So a kernel that reads new memory before writing it computes NaN, which tests find.
+  // On the CPU, the loop below allocates memory blocks, fills them with NaN and frees them; later tensors of
+  // at most 4 KiB reuse these blocks. So a kernel that reads such memory before writing it computes NaN,
+  // which tests find.
   for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
     PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {

@@ -60,9 +60,10 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
 // Runs the kernel that computes the gradients of the inputs 0 to N - 1 of the operation `op`. The caller's
 // template lambda `make` returns the kernel: make.operator()<T>(grad_0, ..., grad_(N-1)). T is the C++ type
 // for the dtype of `like`. The kernel must overwrite grad_i.data with input i's gradient, or add the gradient
-// to grad_i.data if grad_i.accumulate is true. If several inputs may be the same variable, `shared` must be
-// true: the kernel then runs once for each input that needs a gradient, and computes only this gradient. If
-// `shared` is false, the kernel runs once, for all inputs.
+// to grad_i.data if grad_i.accumulate is true. If grad_i.data is undefined, the kernel must skip input i. If
+// several inputs may be the same variable, `shared` must be true: the kernel then runs once for each input
+// that needs a gradient, and computes only this gradient. If `shared` is false, the kernel runs once, for all
+// inputs.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {

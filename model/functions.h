@@ -29,9 +29,9 @@
 //   CrossEntropy     logits, targets, two numbers per position
 //
 // On CUDA, Embedding returns a row of NaN for a token id outside the vocabulary, and CrossEntropy returns a
-// loss of NaN for a target outside the vocabulary. After such a token id or target, the next copy between GPU
-// and CPU memory, or the next CudaDevice::Synchronize, throws InvalidInput. On CUDA, CausalAttention throws
-// InvalidInput if head_dim is above 128.
+// loss of NaN for a target outside the vocabulary. After such a token id or target, the next CudaDevice::Copy
+// from or to CPU memory, or the next CudaDevice::Synchronize, throws InvalidInput. On CUDA, CausalAttention
+// throws InvalidInput if head_dim is above 128.
 //
 // In backward, an operation with a weight computes the gradient of the weight before the gradients of the
 // other inputs, so that ranks can send the weight's gradient early. An input that neither is a trained

@@ -25,7 +25,7 @@ Var Intermediate(const Var& x);
 
 // For each of `tensors`, allocates four memory blocks of the tensor's size on the tensor's device, fills them
 // with NaN and frees them. The device's allocator reuses freed blocks, still full of NaN, for new tensors of
-// the same size. So an operation that reads the memory of its result before writing it reads NaN.
+// the same size. So an operation that reads the memory of a result of this size before writing it reads NaN.
 void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 
 // Compares the gradients of fn with respect to all elements x of its inputs (f64) with the central

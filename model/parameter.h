@@ -62,8 +62,8 @@ class Parameter {
   // the value's bytes are not counted. After PlaceForwardValue(place) with a defined `place`,
   // own_bytes() returns 0, even if the value was not moved: operations then read only `place`.
   size_t own_bytes() const;
-  // Returns a number to which each call of MutableValue() or BeginUpdate() adds 1, and also each move of the
-  // value to other memory by PlaceValue or PlaceForwardValue. Backward compares this number with its value in
+  // Returns a number to which each call of MutableValue() or BeginUpdate() adds 1. Each move of the value or
+  // its copy by PlaceValue or PlaceForwardValue also adds 1. Backward compares this number with its value in
   // the forward pass, to detect that a parameter's value has changed since then.
   uint64_t version() const { return version_; }
   // Returns the tensor that operations read: the copy in bf16 if the parameter has one, else the value.

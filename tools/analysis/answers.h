@@ -89,9 +89,9 @@ std::vector<Choice> MakeChoices(const Settings& settings);
 // variant of gradsync is left out only if every setting that has it shows that it is not the fastest.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users, such as "Use zero1: 7 to 12 % faster than core". If no row can be
-// recommended, returns the reason: "No answer: rows did not take turns". The text is empty if the reason is
-// Setting::void_reason. The text may end with strategies that must not be compared, with the reasons in
-// brackets: "not judged: flat (disturbed:17%)".
+// recommended, returns the reason, such as "No answer: rows did not take turns". The text is empty if the
+// reason is Setting::void_reason. The text may end with strategies that must not be compared, with the
+// reasons in brackets: "not judged: flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
 // Returns the cost of synchronisation for each baseline: "core costs 19 to 26 ms of its 98.8 ms step over
 // gloo." The cost is the baseline's step time minus the step time without communication. Returns an empty

@@ -77,9 +77,9 @@ struct LearningSetting {
 // the settings, which point to them. Throws InvalidInput if two groups were trained on different texts.
 std::vector<LearningSetting> MakeLearningSettings(const std::vector<Group>& groups);
 
-// Appends to `tables` the table "convergence" (one line for each variant), the table "losses" with all
-// measured losses, and, if the flag --tune tried option values (LearningSetting::tried), the table "tuning"
-// with their losses. Appends nothing if `settings` is empty.
+// Appends to `tables` the tables "convergence" (one line for each variant) and "losses" (by variant, seed and
+// step, without the trials of --tune). If --tune tried option values (LearningSetting::tried), also appends
+// the table "tuning" with their mean losses over seeds. Appends nothing if `settings` is empty.
 void AddConvergenceTable(const std::vector<LearningSetting>& settings, std::vector<Table>* tables);
 
 }  // namespace gradsync::tools

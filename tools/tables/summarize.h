@@ -36,8 +36,8 @@ std::string WhyUnusable(const bench::Record& record);
 // (see MakeSettings). If `run` is not empty, only the run whose name is `run` is used, with all its launches;
 // a run's name is the one that the user gave in the environment variable GRADSYNC_LAUNCH or, without this
 // variable, the run id of its first launch. Throws InvalidInput if one of `inputs` does not exist, or if
-// measurements of //bench:convergence were trained on different texts. If records were read, a `run` that
-// none of them is from, or a `baseline_row` that none of them has, also makes Summarize throw InvalidInput.
+// measurements of //bench:convergence were trained on different texts. If records were read, also throws
+// InvalidInput for a `run` that no record is from, or a `baseline_row` that no setting has.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "",
                   const std::string& run = "");
 
