@@ -262,8 +262,7 @@ class UnitBuffers:
         self._left[unit] -= 1
 
     def is_last(self, unit: int) -> bool:
-        """Returns whether backward has computed the gradients of all parameters of the unit with
-        the index `unit`."""
+        """Returns whether backward has computed all gradients of the unit with the index `unit`."""
         return self._left[unit] == 0
 
     def reduce(self, unit: int) -> None:
