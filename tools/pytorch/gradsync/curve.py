@@ -51,8 +51,8 @@ class MeasuredPoint:
     """The measured time of the script's own synchronised steps on `world_size` ranks, from another
     recording.
 
-    `speed_up`: ranks x none_s / step_s, where none_s is Curve.none_s, not the time of a step
-    without synchronisation in this other recording.
+    `speed_up`: ranks x none_s / step_s, where none_s is Curve.none_s, and does not come from this
+    other recording.
     """
 
     recording: str

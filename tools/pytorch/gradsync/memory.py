@@ -156,9 +156,8 @@ class Need:
         return Peak(parts + recorded.buffer_bytes + kept, max(peak, update))
 
     def _moments(self, batch: float) -> list[Moment]:
-        """Returns, in the order of backward, a Moment for each gradient: the memory in use in the
-        part of backward that ends when the gradient is ready. `batch`: the batch size as a multiple
-        of the recorded batch size."""
+        """Returns a Moment for each gradient, in the order in which gradients are ready in
+        backward. `batch`: the batch size as a multiple of the recorded batch size."""
         moments = []
         made = 0
         for parameter in self._recorded.order:
