@@ -17,7 +17,8 @@ LONGEST_VALUE = 31  # characters of a value that a finding repeats: digests are 
 class RankStep:
     """The report of one rank about a training step, made before the optimizer updates the weights.
     Each field that is a dictionary maps names, such as those of weights, to texts, such as digests.
-    `check` reports a name that has different texts on two ranks."""
+    For each dictionary, `check` reports the first name found that has different texts on two
+    ranks."""
 
     parameters: dict[str, str]
     settings: dict[str, str]
@@ -67,10 +68,10 @@ def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -
 
 def _judge_batches(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
     """Adds a difference to `findings` if two ranks train on the same batches, and so do the same
-    work twice. Two ranks are taken to have the same batches if their inputs and targets are equal.
-    Equal gradients that are not all 0 are also taken as a sign of the same batches, unless the
-    inputs of both ranks are known and differ. If no two ranks have the same batches, but two have
-    equal inputs, adds a note instead. Equal inputs are right if the targets differ."""
+    work twice. Two ranks are taken to have the same batches if their inputs and targets are known
+    and equal. Equal gradients that are not all 0 are also taken as a sign of the same batches,
+    unless the inputs of both ranks are known and differ. If no two ranks have the same batches, but
+    two have equal inputs, adds a note instead. Equal inputs are right if the targets differ."""
     pairs = [(rank, other) for i, rank in enumerate(ranks) for other in ranks[:i]]
     if any(_have_same_gradients(*pair) or _have_same_targets(*pair) for pair in pairs):
         findings.differs(Topic.DATA, f"ranks get the same batches in the step of {where}")

@@ -138,8 +138,9 @@ class Answer:
     times of each recorded rank in steps without synchronisation. `slowest_s`: the predicted time of
     a step without synchronisation on the slowest rank; None unless the question is about more ranks
     than were recorded. `units`: the number of units, which are groups of parameters that
-    fully_shard gathers together. If the script does not use fully_shard, each repeated block of its
-    model is a unit. `schedule`: a sentence about what predictions of fully_shard assume.
+    fully_shard gathers together. Without fully_shard in the script, each repeated block of the
+    model is a unit; all other parameters are one more. `schedule`: a sentence about what
+    predictions of fully_shard assume.
 
     `ddp`: the predicted step with the script's own settings, also if it uses fully_shard.
     `variation`: of the time in which a rank does not compute in that step, the fractions for
@@ -164,9 +165,9 @@ class Answer:
     the bucket size that has the shortest predicted step in `sizes`. `advice`: a sentence about
     which of the ways that compute the same weights as DistributedDataParallel is the fastest, or
     that this is undecided. `memory_limit_bytes`: a rank's memory for tensors, if the question names
-    it; else None. `batches`: empty if `memory_limit_bytes` is None. Else, for each way that fits
-    into this memory, the largest factor by which the recorded batch can be multiplied so that the
-    way still fits. A factor in `batches` may be up to 0.1 % too small, and is never above 2**20.
+    it; else None. `batches`: empty if `memory_limit_bytes` is None. Else, for each way known to fit
+    into this memory, by how much the recorded batch can at most be multiplied. A factor in
+    `batches` may be up to 0.1 % too small, and is never above 2**20.
     """
 
     recording: str

@@ -252,8 +252,8 @@ class Comparer:
         self._judge(_Question(clipped, texts[0], handed, is_of_clip=True))
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
-        """Returns one or two tensors: sums of the gradients that autograd has delivered to `p` on
-        this rank. A sum is None if there was no gradient. The first is the sum since the script
+        """Returns one or two sums (Gradients) of the gradients that autograd has delivered to `p`
+        on this rank. A sum is None if there was no gradient. The first is the sum since the script
         last removed or zeroed `p.grad`."""
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):

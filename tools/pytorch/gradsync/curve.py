@@ -33,8 +33,8 @@ class CurvePoint:
     all ranks, divided by those of one rank that does not synchronise: ranks x none_s / step_s.
     `cost_s`: how many seconds longer the step takes than a step without synchronisation.
     `exposed_s`: the seconds of the step in which ranks only wait for collectives. `equal_step_s`:
-    the seconds of the step if all ranks were equally fast: a mean over simulated steps, in each of
-    which all ranks take the same recorded step.
+    the seconds of the step if all ranks were equally fast. This time is a trimmed mean over
+    simulated steps, in each of which all ranks take the same recorded step.
     """
 
     link: str
@@ -51,8 +51,8 @@ class MeasuredPoint:
     """The measured time of the script's own synchronised steps on `world_size` ranks, from another
     recording.
 
-    `speed_up`: ranks x none_s / step_s, where none_s is Curve.none_s, the seconds of a step without
-    synchronisation in the recording from which the curve is predicted.
+    `speed_up`: ranks x none_s / step_s, where none_s is Curve.none_s, and does not come from this
+    other recording.
     """
 
     recording: str
@@ -180,7 +180,8 @@ def _speed_up(ranks: int, none_s: float, step: Interval) -> Interval:
 
 def _exposed(prediction: Prediction) -> Interval:
     """Returns, as an Interval, the mean seconds of a predicted step in which ranks only wait for
-    collectives. Each launch (run of the recorded script) gives 95 % limits of its own. The Interval
+    collectives. The mean leaves out the longest fifth and the shortest fifth of the simulated
+    steps. Each launch (run of the recorded script) gives 95 % limits of its own. The Interval
     reaches from the lowest lower limit to the highest upper limit of all launches."""
     limits = [_exposed_limits(replay.rounds) for replay in prediction.replays]
     return Interval(
@@ -191,8 +192,9 @@ def _exposed(prediction: Prediction) -> Interval:
 
 
 def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
-    """Returns the 95 % limits of the mean time, over simulated steps, in which ranks only wait for
-    collectives. The limits come from a bootstrap over the simulated steps `rounds`."""
+    """Returns the 95 % limits of the trimmed mean of the time in which ranks only wait for
+    collectives. The limits come from a bootstrap over the simulated steps `rounds` and random
+    errors of the link."""
     means = []
     for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
         exposed = [times.exposed_at(one.link) for times in rounds]

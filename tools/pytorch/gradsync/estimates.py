@@ -18,9 +18,9 @@ class Interval:
     %.
 
     `draws`: for each launch (run of the recorded script), one estimate of the value from each
-    repetition of a bootstrap. `draws` is empty if there was no bootstrap, as for a measured value.
-    Predicted steps of one question share some random errors, such as those of the link. The shared
-    errors cancel in the difference of two predicted steps of the same question.
+    repetition of a bootstrap. `draws` may be empty, as for a measured value. Predicted steps of one
+    question share some random errors, such as those of the link. The shared errors cancel in the
+    difference of two predicted steps of the same question.
     """
 
     value: float

@@ -188,9 +188,9 @@ class LinkCosts:
         return kind in self._curves
 
     def sizes(self, kind: Operation = Operation.ALL_REDUCE) -> list[float]:
-        """Returns the sizes, in bytes and smallest first, for which the costs of the operation
-        `kind` are known. If no costs of this operation are known, returns the sizes of
-        all-reduces."""
+        """Returns the sizes (bytes, smallest first) at which the cost of one collective of the
+        operation `kind`, running alone, is known. If no costs of this operation are known, returns
+        the sizes of all-reduces."""
         return self._of(kind).seconds.sizes
 
     def uses_processors(self) -> bool:

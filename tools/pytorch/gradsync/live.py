@@ -1,5 +1,5 @@
-"""Measures how many bytes of tensors are alive during a step, without weights, buffers, gradients
-and the optimizer's state. Most of these bytes belong to activations.
+"""Measures how many bytes of tensors are alive during a step, without weights, buffers, ready
+gradients and the optimizer's state. Most of these bytes usually belong to activations.
 
 The measured step must not synchronise gradients. The bytes of a tensor's storage are counted from
 the first operation that makes or reads the storage until the storage is freed.

@@ -156,8 +156,8 @@ class Need:
         return Peak(parts + recorded.buffer_bytes + kept, max(peak, update))
 
     def _moments(self, batch: float) -> list[Moment]:
-        """Returns, in the order of backward, a Moment for each gradient: the memory in use until
-        the gradient is ready. `batch`: the batch size as a multiple of the recorded batch size."""
+        """Returns a Moment for each gradient, in the order in which gradients are ready in
+        backward. `batch`: the batch size as a multiple of the recorded batch size."""
         moments = []
         made = 0
         for parameter in self._recorded.order:
@@ -262,8 +262,7 @@ class UnitBuffers:
         self._left[unit] -= 1
 
     def is_last(self, unit: int) -> bool:
-        """Returns whether backward has computed the gradients of all parameters of the unit with
-        the index `unit`."""
+        """Returns whether backward has computed all gradients of the unit with the index `unit`."""
         return self._left[unit] == 0
 
     def reduce(self, unit: int) -> None:
