@@ -20,10 +20,11 @@ steps and probes, the recorder prevents this preparation, so DDP sends no gradie
 sequence of steps, at least one of each kind. In the first round, the recorder finds the number n of
 backward passes that a recorded step must have. The recorder chooses n such that n times the number
 of steps with n passes is largest. If a later step does not have n passes, the recorder drops the
-step's times, and repeats its kind in the script's next step. If the model is neither in DDP nor
-under fully_shard, nothing shows which pass is the last of a step. For such a model, the recorder
-takes the nth pass of a step as its last. Until the first round has ended, n is the number of passes
-in the script's first step. Steps whose update a GradScaler skips are not recorded.
+step's times, and repeats its kind in the script's next step. If more such steps come in succession
+than a round has steps, the recorder raises Refused. If the model is neither in DDP nor under
+fully_shard, nothing shows which pass is the last of a step. For such a model, the recorder takes
+the nth pass of a step as its last. Until the first round has ended, n is the number of passes in
+the script's first step. Steps whose update a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations

@@ -327,8 +327,9 @@ def _transfers(scenario: Scenario) -> list[Transfer]:
 @dataclass(frozen=True)
 class _Paced:
     """The times of a round that was simulated with the times of all collectives multiplied by one
-    factor. `step_s`: the whole step. `exposed_s`: the time in which ranks only wait for
-    collectives. `slowed_s`: how much longer backward takes because of concurrent communication."""
+    factor. `step_s`: the whole step. `exposed_s`: how much longer the step takes because ranks wait
+    for collectives. `slowed_s`: how much longer backward takes because of concurrent communication;
+    0 if computation waits for collectives."""
 
     step_s: float
     exposed_s: float
