@@ -34,7 +34,8 @@ def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
     The number of ranks is that of a line with the command that started osu_allreduce or, without
     such a line, `world_size`. Raises Refused if `lines` has no row of measurements, or if times for
     one size differ by a factor of more than 1.5. Also raises Refused if `lines` has commands that
-    start osu_allreduce with different numbers of ranks, or if the number of ranks is 1."""
+    start osu_allreduce with different numbers of ranks, or if the number of ranks is 1. Raises
+    Refused, too, if a table has an unknown column."""
     rows = list(_rows_of(lines))
     costs = [_cost_of(row) for row in rows]
     told = {ranks for ranks in map(_ranks_of, lines) if ranks}

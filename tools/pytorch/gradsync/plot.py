@@ -167,8 +167,8 @@ def _draw_measured(steps: Any, speeds: Any, points: Sequence[MeasuredPoint]) -> 
 
 def _draw_legend(axes: Any, panels: Sequence[Any]) -> None:
     """Draws a legend with one mark for each name of a curve or point. Curves of different links
-    have different colours. The marks of intervals and of equally fast ranks are grey, because each
-    stands for the curves of all links."""
+    have different colours, which repeat after six links. The marks of intervals and of equally fast
+    ranks are grey, because each stands for the curves of all links."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -131,9 +131,9 @@ class Predictor:
         ]
 
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
-        """Predicts a step under the script's HSDP, which shards parameters over groups of as many
-        ranks as in the recording. Raises Refused if the times of HSDP's collectives are unknown, or
-        if a group's number of ranks does not divide the number of all ranks.
+        """Predicts a step under the script's HSDP, which shards parameters over groups as large as
+        those in the recording. Raises Refused if the times of HSDP's collectives are unknown, or if
+        a group's number of ranks does not divide the number of all ranks.
         """
         question = self.question
         sharing = question.launch.sharing_ranks
@@ -401,8 +401,8 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns, for each rank, the recorded steps that copied and all-reduced all gradients as DDP
-    does, with the moments at which the gradients of each bucket were ready."""
+    """Returns each rank's probes for which _is_like_ddp() is True, with the moments at which the
+    gradients of each bucket were ready."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):

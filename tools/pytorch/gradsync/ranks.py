@@ -34,7 +34,8 @@ class Ranks:
     `group`, `size` is 1 until find() or join() has found a default group of several ranks.
 
     All ranks must together call the methods that communicate: join(), gather(), total() and
-    alone(). Each of these four raises Refused if another rank does not make the same call in time.
+    alone(). A call that communicates raises Refused if another rank does not make the same call in
+    time.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:

@@ -4,15 +4,15 @@ The recorder gives each training step of the script one of several kinds. In UNS
 ranks exchange no gradients while time is measured. A PROBE copies gradients as
 DistributedDataParallel (DDP) does: it copies each gradient into a flat buffer when the gradient is
 ready. If DDP has gradient_as_bucket_view, a view of the buffer then replaces the gradient. After
-backward, while nothing is computed, a probe of several ranks sends pieces of the buffer. After the
-sending, the recorder copies the gradients back from the buffer, except under fully_shard. Gradients
-that are views of the buffer are not copied back. One kind of probe does not send the buffer: it
-runs FSDP2's collectives for one block (repeated module) of the model after the other. In SCRIPT
-steps, DDP or fully_shard synchronises gradients as the script has set it up. The recorder does not
-change the script's first step, from which it learns the model's optimizers and how many backward
-passes a step has. Before the optimizer updates the weights in an UNSYNCHRONISED step or a PROBE,
-the recorder averages gradients over ranks as DDP or fully_shard would, so training continues as
-without the recorder. The recorded times leave this averaging out.
+backward, while nothing is computed, a probe of several ranks sends pieces of the buffer. Then the
+recorder, also with one rank, copies the gradients back from the buffer, except under fully_shard.
+Gradients that are views of the buffer are not copied back. One kind of probe does not send the
+buffer: it runs FSDP2's collectives for one block (repeated module) of the model after the other. In
+SCRIPT steps, DDP or fully_shard synchronises gradients as the script has set it up. The recorder
+does not change the script's first step, from which it learns the model's optimizers and how many
+backward passes a step has. Before the optimizer updates the weights in an UNSYNCHRONISED step or a
+PROBE, the recorder averages gradients over ranks as DDP or fully_shard would, so training continues
+as without the recorder. The recorded times leave this averaging out.
 
 step_machine.py decides where a step begins and ends, and in which order of calls a script cannot be
 recorded. DDP prepares its reducer in forward if it will synchronise gradients. In UNSYNCHRONISED
@@ -20,10 +20,11 @@ steps and probes, the recorder prevents this preparation, so DDP sends no gradie
 sequence of steps, at least one of each kind. In the first round, the recorder finds the number n of
 backward passes that a recorded step must have. The recorder chooses n such that n times the number
 of steps with n passes is largest. If a later step does not have n passes, the recorder drops the
-step's times, and repeats its kind in the script's next step. If the model is neither in DDP nor
-under fully_shard, nothing shows which pass is the last of a step. For such a model, the recorder
-takes the nth pass of a step as its last. Until the first round has ended, n is the number of passes
-in the script's first step. Steps whose update a GradScaler skips are not recorded.
+step's times, and repeats its kind in the script's next step. If more such steps come in succession
+than a round has steps, the recorder raises Refused. If the model is neither in DDP nor under
+fully_shard, nothing shows which pass is the last of a step. For such a model, the recorder takes
+the nth pass of a step as its last. Until the first round has ended, n is the number of passes in
+the script's first step. Steps whose update a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ class RankTimes:
     """The trimmed mean times, in seconds, of one rank's forward, backward and optimizer in steps
     without synchronisation.
 
-    `between_s` is the time from the end of the previous step to the beginning of such a step,
-    mostly for loading data. `is_slow`: whether forward, backward and optimizer take the rank more
-    than 5 % (NOTABLE) longer than the fastest rank in at least three quarters of the steps without
-    synchronisation.
+    `forward_s` includes earlier backward passes of the step. `between_s` is the time from the end
+    of the previous step to the beginning of such a step, mostly for loading data. `is_slow`:
+    whether forward, backward and optimizer take the rank more than 5 % (NOTABLE) longer than the
+    fastest rank in at least three quarters of the steps without synchronisation.
     """
 
     forward_s: float
@@ -175,12 +175,12 @@ class Recording:
         return fmean(s.own_collectives for s in steps), fmean(s.own_bytes for s in steps)
 
     def second_run_error(self, row: str) -> float | None:
-        """Returns the mean time of the script's own steps in the second half of the launches,
-        divided by their mean time in the first half, minus 1. `row`: the name of the settings
+        """Returns how much longer, as a fraction, the script's own steps took in the second half of
+        launches than in the first. Both times are trimmed means. `row`: the name of the settings
         (schema.Row) of these steps.
 
-        The result is the error of a prediction that just repeats an earlier measurement. Returns
-        None if fewer than two launches have steps with the settings `row`.
+        The result is the relative error of a prediction that just repeats an earlier measurement.
+        Returns None if fewer than two launches have steps with the settings `row`.
         """
         launches = self.steps(StepMode.SCRIPT, row)
         half = len(launches) // 2
@@ -192,8 +192,8 @@ class Recording:
 
 
 def _rank_times(rounds: list[tuple[Step, ...]], rank: int) -> RankTimes:
-    """Returns the mean times of the parts of a step, such as forward, on the rank `rank`. `rounds`:
-    for each step without synchronisation, the Step of every rank."""
+    """Returns the trimmed mean times of the parts of a step, such as forward, on the rank `rank`.
+    `rounds`: for each step without synchronisation, the Step of every rank."""
     own = [steps[rank] for steps in rounds]
     slow_rounds = sum(
         _alone_ns(steps[rank]) > (1 + NOTABLE) * min(map(_alone_ns, steps)) for steps in rounds

@@ -95,8 +95,9 @@ class Scenario:
     step takes with synchronisation than without. The simulated cost is wrong by a product of two
     factors: the first is the same for all settings of DistributedDataParallel (or for all of
     FSDP2), and the second differs between settings. `model_error` and `row_error`: the standard
-    deviations of the logarithms of these two factors. `copies_s`: the seconds for copies of
-    gradients that each step in `ranks` includes. These seconds are a cost of synchronisation.
+    deviations of the logarithms of these two factors. `copies_s`: the seconds that a step in
+    `ranks` takes on average for copies of gradients; 0 under FSDP2. These seconds are a cost of
+    synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -327,8 +328,9 @@ def _transfers(scenario: Scenario) -> list[Transfer]:
 @dataclass(frozen=True)
 class _Paced:
     """The times of a round that was simulated with the times of all collectives multiplied by one
-    factor. `step_s`: the whole step. `exposed_s`: the time in which ranks only wait for
-    collectives. `slowed_s`: how much longer backward takes because of concurrent communication."""
+    factor. `step_s`: the whole step. `exposed_s`: how much longer the step takes because ranks wait
+    for collectives. `slowed_s`: how much longer backward takes because of concurrent communication;
+    0 if computation waits for collectives."""
 
     step_s: float
     exposed_s: float

@@ -15,14 +15,14 @@ class RoundTimes:
     `step_s`: the whole step. `faster_link_s` and `slower_link_s`: the whole step if the times of
     all collectives are divided (faster) or multiplied (slower) by exp(Scenario.log_error), which is
     one standard deviation of their error. `exposed_s`: the time from the end of the last rank's
-    backward until the results of all collectives have arrived. If computation waits for
+    backward until the results of all collectives have arrived; at least 0. If computation waits for
     collectives, as with FSDP2, `exposed_s` is instead how much longer the round takes because of
-    the waiting. `faster_exposed_s` and `slower_exposed_s`: the values of `exposed_s` if the times
+    collectives. `faster_exposed_s` and `slower_exposed_s`: the values of `exposed_s` if the times
     of all collectives are divided (faster) or multiplied (slower) by exp(Scenario.log_error).
     `slowed_s`: how much longer backward takes because communication uses processors at the same
     time; 0 if computation waits for collectives. `alone_s`: how long the slowest rank's step would
     take if ranks exchanged no gradients. `first_s`: the longest time, over ranks, from the moment
-    at which a rank begins the step until its first gradient is ready."""
+    at which a rank begins the step until its first gradient is ready; 0 under FSDP2."""
 
     step_s: float
     faster_link_s: float
