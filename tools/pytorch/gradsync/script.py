@@ -69,9 +69,10 @@ class Script(Listener):
     model is the first wrapped one whose gradients an optimizer uses or, with --model=N, the Nth
     that the script wraps. If the script uses no DDP, the recorded model is the outermost module
     that the script calls and that has the parameters of the first optimizer that steps. With
-    --model=N, the module must have the parameters of the Nth optimizer that steps. If a script
-    without DDP runs in several processes, it must have called fully_shard with this module;
-    otherwise, the processes end with an error."""
+    --model=N, the module must have the parameters of the Nth optimizer that steps. If no called
+    module has all these parameters, a single process records all called modules that have some. If
+    a script without DDP runs in several processes, it must have called fully_shard with this
+    module; otherwise, the processes end with an error."""
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
         """`answer`: a function that rank 0 calls when the steps of several processes have been
@@ -190,8 +191,8 @@ class Script(Listener):
     def _find(self, trained: set[int]) -> None:
         """Finds the model that has the parameters whose ids are in `trained`, and begins to record
         its steps. Ends the process with an error if no module that the script has called has any of
-        these parameters. Does nothing if the script has wrapped any model in DDP, or if any model
-        is already being recorded."""
+        these parameters. Does nothing in a child process, if the script has wrapped a model in DDP,
+        or if one is already being recorded."""
         if self._recorders or self._wrapped or os.getpid() != self._pid:
             return
         if in_backward():

@@ -156,8 +156,9 @@ class StepRecorder:
 
     def end_backward_unseen(self, end: Mark) -> None:
         """Called when a backward pass has ended, if the weights have changed since the previous
-        pass without a step of an optimizer of torch.optim. The update after this pass is assumed to
-        begin at `end`, the mark of the pass's end."""
+        pass without a step of an optimizer of torch.optim. This can happen only in the first step
+        that the recorder sees. The update after this pass is assumed to begin at `end`, the mark of
+        the pass's end."""
         self._step_marks().rest = end
 
     def begin_update(self, moment: Mark) -> None:

@@ -175,8 +175,8 @@ def _assumed(answer: Answer) -> str:
 
 def _shared_noise(answer: Answer) -> list[str]:
     """Returns a line that says that the recorded ranks were slow in the same steps (correlation of
-    0.5 or more). Returns no line if they were not, or if the user asks about no more ranks than
-    were recorded."""
+    0.5 or more). Returns no line if the correlation is smaller or unknown, or if the user asks
+    about no more ranks than were recorded."""
     correlation = answer.variation.correlation
     is_larger = answer.world_size > answer.recorded_world_size
     if not is_larger or correlation is None or correlation < TOGETHER:

@@ -128,8 +128,8 @@ class _Schedule:
 
     def _post_backward(self, event: Event) -> None:
         """Removes the event's unit from the gathered units. Unless gradients are only accumulated
-        (Call.ACCUMULATE), also adds a reduction of the unit's gradients to the list `planned`. The
-        reduction begins only when the previous unit's reduction has ended."""
+        (Call.ACCUMULATE), also adds a reduction of the unit's gradients to the list `planned`.
+        Before this reduction, computation waits until the previous unit's reduction has ended."""
         self._whole.discard(event.unit)
         if event.call is Call.ACCUMULATE:
             return

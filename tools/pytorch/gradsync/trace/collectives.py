@@ -199,8 +199,9 @@ def _of_kernel(kernel: Device, calls: _Calls, world_size: int) -> Collective:
 
 
 def _of_threads(trace: Trace) -> list[Collective]:
-    """Returns the collectives that threads of the host run, as with gloo. The nth collective of a
-    kind, such as all-reduce, is assumed to belong to the nth call of c10d for this kind."""
+    """Returns the collectives that threads of the host run, as with gloo. A collective is assumed
+    to belong to the earliest unused c10d call of its kind (such as all-reduce), unless this begins
+    later."""
     waiting: defaultdict[str, list[float]] = defaultdict(list)
     for call in reversed(trace.calls):
         waiting[kind_of(call.name)].append(call.begin)

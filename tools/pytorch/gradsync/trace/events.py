@@ -313,8 +313,8 @@ class _Reader:
     def _join_launches(self) -> None:
         """Finds out for each event of the GPU when and by which thread it was launched, and for
         each kernel whether it belongs to a collective. Then sorts the GPU's events by the times of
-        their launches. Also sorts the lists of the host's events by their beginnings, except
-        `forwards` and `records`."""
+        their launches. Also sorts the lists of Host objects by their beginnings, except `forwards`
+        and `records`."""
         trace = self.trace
         records = {one.external_id: one for one in trace.records if one.external_id >= 0}
         for one in trace.device:

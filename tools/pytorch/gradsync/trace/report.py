@@ -51,13 +51,12 @@ class SizeReport:
     `count`: the number of these collectives, in all these steps together, on the rank that has most
     of them. `mean_s`: the mean time that such a collective takes on a rank, including the time for
     which the rank waits in it for the rank that begins it last. `pure_s`: the mean time without
-    this waiting. If none of the collectives of this kind, group and size could be matched between
-    ranks' traces, `is_limit` is True. If `is_limit` is True, `pure_s` is the shortest time that one
-    of these collectives takes on a rank, which is an upper limit of the time without waiting.
-    `pure_s` is None if `is_limit` is True and the size is unknown (`bytes` is None). `waiting_s`:
-    the mean time for which a rank waits in a collective for the rank that begins the collective
-    last; None if `is_limit` is True. `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it,
-    from `pure_s`; None if unknown."""
+    this waiting. `is_limit`: whether none of these collectives is in Report.collectives. If
+    `is_limit` is True, `pure_s` is the shortest time that one of these collectives takes on a rank,
+    which is an upper limit of the time without waiting. `pure_s` is None if `is_limit` is True and
+    the size is unknown (`bytes` is None). `waiting_s`: the mean time for which a rank waits in a
+    collective for the rank that begins the collective last; None if `is_limit` is True.
+    `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if unknown."""
 
     kind: str
     group: str
@@ -124,11 +123,11 @@ class WaitingReport:
 class Report:
     """The result of `gradsync trace`. Times are in seconds. `skipped`: the number of the first step
     that all ranks' traces have. Means over steps leave out this step and the steps before it. If
-    `skipped` is None, means use all steps. `collectives`: the collectives that could be matched
-    between ranks' traces; empty if there is only one rank, or if fewer than half of the matched
-    collectives end at almost the same time on all their ranks. `waiting`: how long ranks wait in
-    those of `collectives` that are in steps after `skipped`; None if there are no collectives in
-    these steps."""
+    `skipped` is None, means use all steps. `collectives`: the collectives that were matched between
+    ranks' traces and end at almost the same time on all their ranks. `collectives` is empty if
+    there is only one rank, or if fewer than half of the matched collectives end so. `waiting`: how
+    long ranks wait in those of `collectives` that are in steps after `skipped`; None if there are
+    none. If `skipped` is None, `waiting` is for all steps."""
 
     ranks: list[RankReport]
     has_gpu: bool
