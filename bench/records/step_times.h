@@ -77,9 +77,9 @@ inline constexpr StepPart kStepParts[] = {
 StepTimes MeanOf(std::span<const StepTimes> steps);
 
 void AddTo(SampleSeries& samples, const StepTimes& times);
-// `samples` are the samples of one rank's record. Returns the times of one training step: the entry with the
-// index `i` of each part's series in `samples`. A part whose series is
-// missing in `samples`, or has no entry with this index, is nullopt.
+// `samples` are the samples of one rank's record. Returns the entry with the index `i` of each part's series
+// in `samples`: the times of one step, or the means over steps that were measured together. A part whose
+// series is missing in `samples`, or has no entry with this index, is nullopt.
 StepTimes TimesAt(const SampleSeries& samples, size_t i);
 
 }  // namespace gradsync::bench
