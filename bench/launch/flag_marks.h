@@ -35,7 +35,7 @@ inline constexpr FlagMarks kOfTransformers{1 << 7};
 inline constexpr FlagMarks kOfSequences{1 << 8};
 
 // //tools:summarize may print a command with which the user can measure two rows of the result table again.
-// The command repeats all flags of the measured run that have none of the marks in kChoosesRun.
+// The command repeats all flags given to the measured run that have none of the marks in kChoosesRun.
 // //tools:summarize adds its own values of some flags with these marks, such as --variants and --out.
 inline constexpr FlagMarks kChoosesRun =
     kChoosesRows | kChoosesSettings | kChoosesPeers | kChoosesLaunches | kOutput;

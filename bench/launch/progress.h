@@ -12,9 +12,9 @@ namespace gradsync::bench {
 class Progress {
  public:
   // `total` is the number of steps that each rank takes in one launch (start of all ranks). If `total` is 0,
-  // the ranks take steps for `budget_ns` nanoseconds in each launch instead. `launches` is the number of
-  // launches that are not finished, the present launch included. The remaining time that is shown covers all
-  // of these launches. If `visible` is false, this Progress prints nothing.
+  // the ranks take steps for about `budget_ns` nanoseconds in each launch instead. `launches` is the number
+  // of launches that are not finished, the present launch included. The remaining time that is shown covers
+  // all of these launches. If `visible` is false, this Progress prints nothing.
   Progress(int64_t total, int64_t budget_ns, int64_t launches, bool visible,
            int64_t line_every_ns = 30'000'000'000);
   ~Progress();

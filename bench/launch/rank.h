@@ -97,7 +97,7 @@ class Rank {
   }
 
   // Starts the display of progress, which only rank 0 prints, for one launch (start of all ranks). The launch
-  // takes `num_steps` steps or, in the second overload, as many steps as fit into the time `budget`.
+  // takes `num_steps` steps or, in the second overload, steps for about the time `budget`.
   void Expect(int64_t num_steps) {
     progress_.emplace(num_steps, /*budget_ns=*/0, launches_left(), is_first());
   }

@@ -36,9 +36,9 @@ struct RankOptions {
   std::optional<double> precision = {};
   // `choose` is true if the user gave --choose. With --choose, the program runs num_launches() launches
   // (starts of all ranks), one after the other. In the first launch, the ranks measure all variants
-  // (strategies with options). In each later launch, the ranks leave out the variants that the first launch
-  // shows to be slower than some other variant in every setting (batch size, sequence length, ...). The ranks
-  // always measure the baseline and the strategy without communication (`none`).
+  // (strategies with options). Later launches leave out exact variants that the first launch shows to be
+  // slower than another exact variant in every setting (batch size, sequence length, ...). The ranks always
+  // measure the baseline and the strategy without communication (`none`).
   bool choose = false;
   // `computes` is false for a program that only communicates, which has no flag --threads_per_rank (number of
   // compute threads). The program must set `computes` before it calls AddTo, which adds the flags.

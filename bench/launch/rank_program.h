@@ -39,8 +39,8 @@ struct RankProgram {
   // that the flags name (such as --weights) cannot be used.
   std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
   // Only programs with the flag --max_memory, which asks for an estimate of memory, set `answer`. If the user
-  // gave --max_memory, `answer` prints the estimate and returns true, and the program ends without a
-  // measurement. If the user did not give --max_memory, `answer` returns false.
+  // gave --max_memory, `answer` prints the estimate on rank 0 and returns true, and the program ends without
+  // a measurement. If the user did not give --max_memory, `answer` returns false.
   std::function<bool(const comm::World& world)> answer = {};
 };
 

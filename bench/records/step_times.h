@@ -36,9 +36,10 @@ struct StepTimes {
   // empty for strategies that start no collective before a step's last backward pass begins.
   Part forward_wait{}, backward_wait{};
   // The time from the end of backward until Strategy::Finish returns. Finish waits until the gradients are
-  // averaged, if the strategy averages gradients. For gradsync's strategies on a CPU, sync_wait also has the
-  // waits in the forward pass, the backward pass and the optimizer's update, except those for the broadcast
-  // of buffers and those that forward_wait and backward_wait count.
+  // averaged, unless the strategy is `none` or owns the update (Traits::owns_update). For gradsync's
+  // strategies on a CPU, sync_wait also has the waits in the forward pass, the backward pass and the
+  // optimizer's update, except those for the broadcast of buffers and those that forward_wait and
+  // backward_wait count.
   Part sync_wait{};
   // The time from the end of forward until the gradients are averaged. This part has a value only for those
   // of PyTorch's strategies that wait for gradients inside the backward pass; the parts backward, hooks and
@@ -77,9 +78,9 @@ inline constexpr StepPart kStepParts[] = {
 StepTimes MeanOf(std::span<const StepTimes> steps);
 
 void AddTo(SampleSeries& samples, const StepTimes& times);
-// `samples` are the samples of one rank's record. Returns the times of one training step: the entry with the
-// index `i` of each part's series in `samples`. A part whose series is
-// missing in `samples`, or has no entry with this index, is nullopt.
+// `samples` are the samples of one rank's record. Returns the entry with the index `i` of each part's series
+// in `samples`: the times of one step, or the means over steps that were measured together. A part whose
+// series is missing in `samples`, or has no entry with this index, is nullopt.
 StepTimes TimesAt(const SampleSeries& samples, size_t i);
 
 }  // namespace gradsync::bench

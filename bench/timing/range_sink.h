@@ -32,8 +32,8 @@ class RangeSink : public model::Tracer {
   virtual void Stop(uint64_t range) = 0;
 
   // If a RangeSink is set as the tracer of the model's device, model::Backward calls Begin and End for each
-  // operation of the backward pass. The class Trainer calls Begin before, and End after, the broadcast of the
-  // model's buffers (such as those of batch norms).
+  // operation of the backward pass. If the RangeSink is the `tracer` of Trainer::Step, the trainer also calls
+  // Begin before, and End after, the broadcast of the model's buffers (such as those of batch norms).
   void Begin(std::string_view name) final { Push(RangeKind::kOp, name); }
   void End() final { Pop(); }
 };

@@ -28,9 +28,9 @@ struct Sweep {
   std::vector<int64_t> buffer_elements;
   bool in_published_units = false;
 
-  // Returns the variants (strategies with options) that //bench:compare measures, as texts in the format of
-  // --variants. For a strategy of `strategies` that has buckets, there is one variant for each bucket size in
-  // buffer_elements. For a strategy without buckets, there is one variant.
+  // Returns the variants (strategies with options) that //bench:compare measures unless --variants is given,
+  // as texts in the format of --variants. For a strategy of `strategies` that has buckets, there is one
+  // variant for each bucket size in buffer_elements. For a strategy without buckets, there is one variant.
   std::vector<std::string> Variants(const std::vector<std::string>& strategies) const;
 };
 

@@ -23,8 +23,8 @@ struct Setting {
   int64_t accumulation_steps = 1;  // equal parts of the batch, one for each pass of forward and backward
   int64_t positions = 0;           // number of tokens or images of one rank's batch
   // Fields of the records that the benchmark writes about the Setting: the model's name and sizes, the batch
-  // size, the length of sequences or the size of images, and whether batches and weights are random or come
-  // from files.
+  // size, and the length of sequences or the size of images. The fields also have accumulation_steps if it is
+  // larger than 1, and say whether batches and weights are random or come from files.
   ConfigFields config;
   FactFields facts;
 };
