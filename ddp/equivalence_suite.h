@@ -47,7 +47,8 @@ inline std::vector<Tested> AveragingStrategies() {
   return all;
 }
 
-// Returns the strategies of AveragingStrategies() that can train with the optimizer Muon.
+// Returns the strategies of AveragingStrategies() that can train with the optimizer Muon, and also `owned`
+// with the option gather=forward.
 inline std::vector<Tested> StrategiesOfMatrices() {
   std::vector<Tested> all = AveragingStrategies();
   std::erase_if(all, [](const Tested& tested) {

@@ -49,9 +49,10 @@ class Store {
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
-  // Makes the job fail with `cause`. Rank 0 sends `cause` to each other rank: as its answer to a Set, Get or
-  // Meet of that rank or, if that rank calls none of these, when rank 0 ends. Fail has no effect if rank 0
-  // cannot be reached, or if the job has already failed when rank 0 receives `cause`.
+  // Makes the job fail with `cause`. Rank 0 sends `cause` to each rank that is still connected, as the answer
+  // to that rank's next Set, Get or Meet. A rank that calls none of these receives `cause` when rank 0 ends.
+  // Fail has no effect if rank 0 cannot be reached, or if the job has already failed when rank 0 receives
+  // `cause`.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
   // Returns the `cause` of the job's failure if this rank knows that a call of Fail with kBadArgument has
   // made the job fail, because a rank had a bad argument. Otherwise returns nullopt.

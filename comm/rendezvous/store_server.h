@@ -77,8 +77,8 @@ class StoreServer : public Store {
   void RejectOldest();
   void Serve(Connection& connection);
   // Checks a client's job, run and secret, and lets the client join the job as a rank. Returns true when all
-  // ranks have joined and rank 0 has accepted this client by a frame kYes. Returns false if the client does
-  // not become a rank of the job.
+  // ranks have joined and rank 0 has accepted this client by a frame kYes. If the client does not become a
+  // rank, Admit returns false, or throws std::runtime_error if a message does not arrive.
   bool Admit(Connection& connection);
   // Returns the answer to kJoin, a client's request to join as `rank`. AnswerToJoin waits until all ranks
   // have joined, the job has failed, or rank 0 destroys the StoreServer. The answer is kNo, which rejects the

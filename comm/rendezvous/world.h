@@ -49,10 +49,10 @@ struct World {
   bool launched_by_other() const { return !launched_by_self() && launcher != "none"; }
 };
 
-// Returns a text that identifies this process's host: world.host if it is not empty. Otherwise the text
-// consists of HostIdentity(), which names this boot of the kernel and this network namespace, and of the IP
-// address from which this host sends to other hosts. If world.host is empty, HostOf returns the same text in
-// all processes of one Linux network namespace.
+// Returns a text that identifies this process's host: world.host if it is not empty. Otherwise the text is
+// HostIdentity() and, if there is a network, the IP address from which this host sends to others.
+// HostIdentity() names this boot of the kernel and this network namespace. If world.host is empty, HostOf
+// returns the same text in all processes of one Linux network namespace.
 std::string HostOf(const World& world);
 
 // A function that returns the value of an environment variable, or nullopt if it is not set.
@@ -84,11 +84,11 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // CollectiveError on rank 0. Job's constructor accepts a name that means only loopback if the name is
 // localhost, or if local_size says that all ranks are on one host.
 //
-// WorldFromEnvironment throws InvalidInput, naming the environment variable, if a variable other than
-// GRADSYNC_RENDEZVOUS is malformed or contradicts another, such as a rank that is not below the number of
-// ranks. Also throws InvalidInput if the world has several ranks and the variables give no rendezvous. Throws
-// InvalidInput, too, if no launcher has started this process, but a variable with settings for torchrun is
-// set, such as PET_NNODES.
+// WorldFromEnvironment throws InvalidInput, naming the environment variable, if a number, name or secret that
+// it reads is malformed. Also throws InvalidInput if two variables contradict each other, such as a rank that
+// is not below the number of ranks. Also throws InvalidInput if the world has several ranks and the variables
+// give no rendezvous. Throws InvalidInput, too, if no launcher has started this process, but a variable with
+// settings for torchrun is set, such as PET_NNODES.
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 

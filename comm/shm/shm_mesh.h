@@ -33,7 +33,8 @@ class ShmMesh {
   // The constructor allocates `area_bytes` bytes of zeroed shared memory for every rank; area(r) points to
   // those of rank r. The constructor returns when all ranks have mapped the memory of all ranks. Throws
   // CollectiveError if ranks are missing or memory cannot be shared. Throws InvalidInput if the ranks are on
-  // several hosts, or if world.rendezvous is neither file:///directory nor tcp://host:port.
+  // several hosts. If world.job is null, also throws InvalidInput if world.rendezvous is neither
+  // file:///directory nor tcp://host:port.
   ShmMesh(const World& world, size_t area_bytes, std::chrono::milliseconds timeout, FirstCause& first_cause);
   ShmMesh(const ShmMesh&) = delete;
   ShmMesh& operator=(const ShmMesh&) = delete;
@@ -70,9 +71,9 @@ class ShmMesh {
   // Makes new shared memory, in which each rank has a part of at least `bytes`. All ranks must call Share in
   // the same order with equal `bytes`. A rank must not call Share on two threads at once, but the rank's
   // collectives may run while Share runs. Rank 0 makes the memory and sends its file descriptor to the other
-  // ranks. Throws PeerError on rank 0 if another rank has ended. Throws PeerError on another rank if rank 0
-  // has ended, or does not send the file descriptor within the timeout. Throws std::runtime_error on a rank
-  // whose `bytes` differ from rank 0's, or if the system refuses memory.
+  // ranks. Throws PeerError on rank 0 if another rank has ended or called Abort. Throws PeerError on another
+  // rank if rank 0 has ended or called Abort, or sends no file descriptor within the timeout. Throws
+  // std::runtime_error on a rank whose `bytes` differ from rank 0's, or if the system refuses memory.
   std::unique_ptr<SharedMemory> Share(size_t bytes);
 
   // After a call of Abort on this rank, WaitForAll on this rank throws PeerError instead of waiting for

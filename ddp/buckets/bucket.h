@@ -20,11 +20,11 @@ struct Bucket {
   std::vector<model::Parameter*> params;
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
-  // 0 if the collective sends the bucket's gradients themselves; else the size in bytes of the tensor that
-  // the collective writes. With the class TouchedRows, the collective's tensor holds a message from each
-  // rank: those rows of the bucket's only gradient that may be nonzero. With the strategy topk, the
-  // collective's tensor holds the elements that each rank sends. With the strategy bf16_wire, the
-  // collective's tensor holds the bucket's gradients in bf16.
+  // 0 if the collective sends the bucket's gradients or weights themselves. Otherwise the size in bytes of
+  // the tensor that the collective writes. With the class TouchedRows, the collective's tensor holds a
+  // message from each rank: those rows of the bucket's only gradient that may be nonzero. With the strategy
+  // topk, the collective's tensor holds the elements that each rank sends, and their indices. With the
+  // strategy bf16_wire, the collective's tensor holds the bucket's gradients in bf16.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
   // `num_hosts` is 1 unless the ranks send the bucket through a comm::HostGroup. With a HostGroup, num_hosts

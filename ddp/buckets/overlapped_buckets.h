@@ -55,8 +55,8 @@ class OverlappedBuckets : public Strategy {
 
   comm::ProcessGroup& group_;
   // The buckets, in the order in which Send sends them. In the strategies `powersgd` and `topk`,
-  // Bucket::numel and Bucket::offsets count the elements that the strategy sends for each parameter (those of
-  // a factor P, or the largest elements), and not the elements of the gradients.
+  // Bucket::numel and Bucket::offsets count the elements that replace gradients in the bucket. For each
+  // gradient these are its factor P (powersgd), its largest elements (topk), or the whole gradient.
   BucketPlan plan_;
 
  private:

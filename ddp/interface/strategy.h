@@ -42,8 +42,8 @@ class Strategy {
   virtual void OnGradReady(model::Parameter&) {}
   // Returns whether the caller must pass OnUse as the argument on_use of the function Backward. If OnUse is
   // passed, Backward calls OnUse before it reads a weight, so that the strategy can wait for this weight. In
-  // forward, nobody calls OnUse: the strategy waits in functions that it has set by Parameter::SetOnRead, and
-  // that each read of a parameter calls first.
+  // forward, nobody calls OnUse: the strategy waits in functions, set by Parameter::SetOnRead, that each
+  // Parameter::ForwardValue() calls first.
   virtual bool needs_use_hook() const { return false; }
   virtual void OnUse(const model::Parameter&) {}
   // Returns whether the caller must call OnGradReady in every pass of a step, and EndPass after every pass
