@@ -30,10 +30,10 @@ const Traits& FloorTraits();
 // Throws InvalidInput, naming `option`, if `option` does not allow `value`.
 void CheckValue(const Option& option, double value);
 
-// Makes the strategy with the name `name`. Throws InvalidInput if the name is unknown, an option is unknown
-// or has a wrong value, there is no parameter that is not frozen, a parameter is listed twice, a parameter of
-// StrategyContext::units is not in StrategyContext::params, or the strategy does not support a parameter's
-// dtype or device.
+// Makes the strategy `name`, such as "core", with the options in StrategyContext::options. Throws
+// InvalidInput if the name is unknown, an option is unknown or has a wrong value, there is no parameter that
+// is not frozen, a parameter is listed twice, a parameter of StrategyContext::units is not in
+// StrategyContext::params, or the strategy does not support a parameter's dtype or device.
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context);
 
 }  // namespace gradsync::ddp

@@ -42,10 +42,11 @@ class Store {
   // Waits until a rank has set the value of `key`, and returns the value; returns nullopt if no rank has set
   // it by the deadline.
   virtual std::optional<std::string> Get(const std::string& key, Deadline deadline) = 0;
-  // Waits until `size` ranks have called Meet with this key, each with its own `index` from 0 to size - 1.
-  // Each rank gives a list `own`: own[i] is for the rank with index i; if `own` has only one element, this
-  // element is for all ranks. Returns, in the order of the indices, the value that each rank gave for the
-  // caller. For a rank that has not called Meet with `key` by the deadline, the returned value is nullopt.
+  // Waits until `size` ranks have called Meet with this key, but at most until the deadline. Each rank gives
+  // its own `index`, from 0 to size - 1. Each rank gives a list `own`: own[i] is for the rank with index i;
+  // if `own` has only one element, this element is for all ranks. Returns, in the order of the indices, the
+  // value that each rank gave for the caller. For a rank that has not called Meet with `key` by the deadline,
+  // the returned value is nullopt.
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;

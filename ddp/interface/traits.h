@@ -118,9 +118,9 @@ struct Traits {
   // The options that users can set in StrategyOptions::values, which do not include bucket_bytes.
   std::span<const Option> options = {};
   // Returns how many times a rank gathers each weight in one forward and backward, as a mean over all
-  // weights. The result does not apply if Strategy::places_values() is true: ranks then gather no weights.
-  // units[i] is the size of StrategyContext::units[i], parameters that are gathered together, divided by the
-  // model's size. If the pointer is null, ranks gather each weight at most once per step.
+  // elements of the model. The result does not apply if Strategy::places_values() is true: ranks then gather
+  // no weights. units[i] is the size of StrategyContext::units[i], parameters that are gathered together,
+  // divided by the model's size. If the pointer is null, ranks gather each weight at most once per step.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // Makes an object that computes the gradients or weights that the strategy must have, for tests and
   // benchmarks. If the pointer is null, gradients are compared with those of one process on the batches of

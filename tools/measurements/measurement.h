@@ -100,7 +100,8 @@ struct Measurement {
   // empty.
   std::optional<bool> equal() const;
   std::string strategy() const { return record.variant.qualified_strategy(); }
-  // Returns the strategy with its options and backend, such as "core@gloo"; only the backend for collectives.
+  // Returns the strategy with its options and backend, such as "core@gloo". If the record measures
+  // collectives without a strategy, returns the backend.
   std::string variant() const { return record.variant.name(); }
   // Returns the strategy without communication, such as "none", with which this strategy is compared; empty
   // if unknown.

@@ -27,9 +27,9 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // strategy's own gradients. If a check fails, the program exits with an error, except for the strategy
 // `none`, which does not communicate.
 //
-// After some timed turns of gradsync's strategies, drawn at random, the ranks compare their gradients or
-// weights with each other. If gradients or weights differ between ranks, the program usually ends immediately
-// with an error.
+// The program draws some timed turns of each gradsync strategy at random. After each drawn turn, the ranks
+// compare their gradients or weights with each other. If gradients or weights differ between ranks, the
+// program usually ends immediately with an error.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const AlterTask& alter_task = {});
 

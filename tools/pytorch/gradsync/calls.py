@@ -1,5 +1,5 @@
-"""Records which modules (torch.nn.Module) a training script calls, and digests (hashes) of the
-modules' inputs and buffers."""
+"""Records which modules (torch.nn.Module) a training script calls, and hashes of their inputs. Also
+records hashes of the buffers of one module, usually the model."""
 
 from __future__ import annotations
 

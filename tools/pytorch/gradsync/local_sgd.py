@@ -40,9 +40,9 @@ def local_step(
 
 
 def _slowest(ranks: Sequence[Sequence[float]], world_size: int, steps: int) -> list[float]:
-    """Simulates periods of `steps` steps on `world_size` ranks. Returns, for each period, the mean
-    seconds per step of the period's slowest rank. Times of steps are drawn at random from recorded
-    steps."""
+    """Simulates periods of `steps` steps on `world_size` ranks, drawing the times of steps at
+    random from the recorded steps `ranks`. Returns, for each period, the mean seconds per step of
+    the period's slowest rank."""
     random = Random(DRAWING_SEED)
     affordable = MOST_RANK_ACTIONS // (world_size * steps)
     slowest = []

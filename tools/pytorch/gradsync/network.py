@@ -215,7 +215,8 @@ def _halves(kind: Operation) -> int:
 
 def _half_ring_seconds(ranks: int, wire: Wire, size: float) -> float:
     """Returns the seconds of a reduce-scatter or an all-gather in a ring. Each rank sends (ranks -
-    1) parts of `size` / `ranks` bytes."""
+    1) parts, one after the other. `size`: the bytes of the whole vector, of which a part has
+    `size` / `ranks` bytes."""
     return (ranks - 1) * (wire.latency_s + size / ranks / wire.bytes_per_second)
 
 
