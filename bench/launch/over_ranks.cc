@@ -3,22 +3,23 @@
 #include <algorithm>
 #include <functional>
 
-#include "model/base/error.h"
 #include "model/tensor/cuda_device.h"
 
 namespace gradsync::bench {
 
 std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& device,
                           const std::string& text) {
-  constexpr size_t kTextBytes = 64;
-  Require(text.size() < kTextBytes, "text to send: found ", text.size(), " bytes, expected fewer than ",
-          kTextBytes);
-  std::vector<uint8_t> bytes(kTextBytes);  // zeros behind it
-  std::ranges::copy(text, bytes.begin());
-  const auto tensor = model::Tensor::From<uint8_t>(device, {kTextBytes}, bytes);
-  group.Broadcast(tensor, 0).Wait();
-  const std::vector<uint8_t> received = tensor.ToVector<uint8_t>();
-  return reinterpret_cast<const char*>(received.data());  // the text ends at the first zero
+  const std::vector<int64_t> own_length = {std::ssize(text)};
+  const auto length = model::Tensor::From<int64_t>(device, {1}, own_length);
+  group.Broadcast(length, 0).Wait();
+  // Rank 0's text decides how many bytes every rank sends or receives.
+  std::vector<uint8_t> bytes(text.begin(), text.end());
+  bytes.resize(static_cast<size_t>(length.ToVector<int64_t>().front()));
+  if (bytes.empty()) return "";
+  const auto sent = model::Tensor::From<uint8_t>(device, {std::ssize(bytes)}, bytes);
+  group.Broadcast(sent, 0).Wait();
+  const std::vector<uint8_t> received = sent.ToVector<uint8_t>();
+  return {received.begin(), received.end()};
 }
 
 int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text) {

@@ -36,7 +36,7 @@ std::vector<T> GatherOverRanks(const std::vector<T>& numbers, comm::ProcessGroup
   return all.ToVector<T>();
 }
 
-// Returns rank 0's `text` on every rank. Throws InvalidInput on a rank whose `text` has more than 63 bytes.
+// Returns rank 0's `text`, of any length, on every rank. The texts of the other ranks are ignored.
 std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
 
 // Returns the number of ranks whose `text` equals this rank's `text`, this rank included.

@@ -37,8 +37,14 @@ TEST(CountRanksWithTest, CountsEqualTexts) {
   });
 }
 
-TEST(BroadcastTextTest, TakesNoLongTexts) {
-  EXPECT_THROW(BroadcastText(*LoneGroup(), model::CpuDevice(), std::string(64, 'x')), InvalidInput);
+TEST(BroadcastTextTest, EveryRankGetsTheTextOfRankZero) {
+  const std::string long_name = std::string(300, 'x') + ".svc.cluster.local";
+  const auto groups = comm::MakeLocalGroups(3);
+  comm::RunRanks(3, [&](int rank) {
+    comm::ProcessGroup& group = *groups[static_cast<size_t>(rank)];
+    for (const std::string& text : {long_name, std::string("a"), std::string(), std::string("\0b", 2)})
+      EXPECT_EQ(BroadcastText(group, model::CpuDevice(), rank == 0 ? text : "of another rank"), text);
+  });
 }
 
 // Texts travel through memory that the host cannot touch.
