@@ -37,9 +37,8 @@ class Exercise {
   // until the last one is done. The caller must call Prepare before each call of Measure.
   int64_t Measure(PhaseTimer& timer, int64_t count);
 
-  // Returns the number of wrong elements in this rank's outputs. Call CountWrongElements after Prepare and
-  // Measure with `count` = 1: a second all-reduce would add the sums of the first, and CountWrongElements
-  // does not know the result of two all-reduces.
+  // Returns the number of wrong elements in this rank's outputs. Before CountWrongElements, call Prepare and
+  // then Measure with `count` = 1, because a second all-reduce of the same tensors changes their values.
   int64_t CountWrongElements() const;
   int64_t num_checked() const { return std::ssize(requests_) * requests_.front().output.numel(); }
 

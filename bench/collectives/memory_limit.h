@@ -11,7 +11,7 @@
 namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
-// The backend that MemoryLimit uses for collectives other than its own all-reduce.
+// The backend whose process group //bench:all_reduce gives to a MemoryLimit.
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
 // A process group for --backend=memory_limit of the benchmark //bench:all_reduce. Its all-reduce adds f32
@@ -19,18 +19,19 @@ inline constexpr char kMemoryLimitGroup[] = "shm";
 // this all-reduce, which the bandwidth of the host's memory limits.
 class MemoryLimit : public comm::GroupDecorator {
  public:
-  // `group` runs the collectives other than the all-reduce in shared memory. `group` must outlive the
-  // MemoryLimit.
+  // `group` runs all collectives except the MemoryLimit's own all-reduce, and must outlive the MemoryLimit.
   MemoryLimit(comm::ProcessGroup& group, std::chrono::milliseconds timeout)
       : GroupDecorator(group), group_(group), timeout_(timeout) {}
 
-  // Allocates a tensor whose memory all ranks can read and write. All ranks must call Allocate. Throws
-  // std::system_error if the operating system refuses the memory.
+  // Returns a tensor of this rank alone, in memory that all ranks can read and write. All ranks must call
+  // Allocate with equal shape and dtype. Throws std::system_error if the operating system cannot make the
+  // shared memory or, from Linux 5.14 on, cannot allocate this rank's part. Throws CollectiveError if another
+  // rank does not complete Allocate within the timeout of `group`.
   model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override;
-  // If the request's output is the tensor that Allocate returned last, Issue runs an all-reduce of the ranks'
-  // tensors, whatever collective the request names. Issue passes all other requests to the constructor's
-  // `group`. Throws std::runtime_error if this rank waits longer than `timeout` for another rank's part of
-  // the all-reduce.
+  // If the request's output is the tensor that Allocate returned last, Issue sums all ranks' tensors,
+  // whatever collective or operation the request names. Issue passes all other requests to the constructor's
+  // `group`. Throws std::runtime_error if this rank waits longer than `timeout` until all ranks have begun
+  // the all-reduce, or have added their parts.
   comm::Work Issue(comm::Request request) override;
 
  private:

@@ -35,12 +35,12 @@ struct AllReduceOptions {
 
 // Throws InvalidInput, naming the flag, if a size of --sizes is not a multiple of the size of an element. If
 // reduce_scatter or all_gather is measured, each size must be a multiple of the number of ranks times the
-// size of an element. Also throws if there are so many ranks that the dtype cannot hold the sums of the test
-// inputs exactly. --backend=memory_limit needs --collectives=all_reduce, --op=sum, --dtype=f32, --in_flight=1
-// and at most kMaxMemoryLimitRanks ranks; otherwise the function throws.
+// size of an element. Also throws if there are more ranks than MaxExactWorldSize (pattern.h) returns for the
+// dtype. --backend=memory_limit needs --collectives=all_reduce, --op=sum, --dtype=f32, --in_flight=1 and at
+// most kMaxMemoryLimitRanks ranks; otherwise the function throws.
 void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world);
-// Throws TooLittleMemory if the buffers of this host's ranks need more memory, by estimate, than
-// AvailableMemoryBytes returns.
+// Throws TooLittleMemory if the buffers of this host's ranks need more main memory, by estimate, than
+// AvailableMemoryBytes returns. Does not throw if AvailableMemoryBytes returns nullopt.
 void CheckAllReduceMemory(const AllReduceOptions& options, const comm::World& world);
 
 }  // namespace gradsync::bench

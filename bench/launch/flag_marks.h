@@ -2,8 +2,8 @@
 
 #include "model/base/flags.h"
 
-// The constants in this file are marks, which say what a command-line flag is for. A benchmark gives each of
-// its flags zero or more marks.
+// The constants in this file are marks, which say what a command-line flag is for. A flag may have no mark,
+// one mark or several marks.
 namespace gradsync::bench {
 
 // A flag with the mark kChoosesRows chooses the rows of the result table (strategies, backends, sizes of
@@ -29,8 +29,8 @@ inline constexpr FlagMarks kOfOneHost{1 << 5};
 // all flags without the mark kNeedsMemory, because they would have no effect.
 inline constexpr FlagMarks kNeedsMemory{1 << 6};
 // Flags with the mark kOfTransformers or kOfSequences affect only language models, and are refused for other
-// models. A flag with the mark kOfTransformers sets a size of the model. A flag with the mark kOfSequences is
-// about the training text or the length of its sequences.
+// models. A flag with the mark kOfTransformers sets a size of the model. A flag with the mark kOfSequences
+// sets the training text or the length of the training sequences.
 inline constexpr FlagMarks kOfTransformers{1 << 7};
 inline constexpr FlagMarks kOfSequences{1 << 8};
 

@@ -7,14 +7,14 @@
 namespace gradsync::bench {
 
 // Shows on stderr how many steps (training steps or collectives) a benchmark has finished, and its remaining
-// time. On a terminal, Progress updates one line. If stderr is no terminal, Progress prints a new line when a
-// step has ended and `line_every_ns` have passed since the last line.
+// time. On a terminal, Progress updates one line. If stderr is no terminal, Progress prints a new line at the
+// end of a step, but at most one line per `line_every_ns` (constructor).
 class Progress {
  public:
-  // `total` is the number of steps that each rank takes in one launch (start of all ranks). If `total` is 0,
-  // the ranks take steps for about `budget_ns` nanoseconds in each launch instead. `launches` is the number
-  // of launches that are not finished, the present launch included. The remaining time that is shown covers
-  // all of these launches. If `visible` is false, this Progress prints nothing.
+  // `total` is the number of calls of Progress::Step in one launch (start of all ranks). If `total` is 0, the
+  // ranks take steps for about `budget_ns` nanoseconds in each launch instead. `launches` is the number of
+  // launches that are not finished, the present launch included. The remaining time that is shown covers all
+  // of these launches. If `visible` is false, this Progress prints nothing.
   Progress(int64_t total, int64_t budget_ns, int64_t launches, bool visible,
            int64_t line_every_ns = 30'000'000'000);
   ~Progress();
@@ -22,8 +22,9 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   // Counts one more finished step. Prints the progress line if at least 0.2 s (on a terminal) or
-  // `line_every_ns` (otherwise) have passed since the last line. The line begins with `what`, a text that
-  // says what the step measured, such as "batch 2, sequence 128".
+  // `line_every_ns` (otherwise) have passed since the last line. Before the first line, `line_every_ns` count
+  // from the constructor; on a terminal, the first call of Step prints a line. The line begins with `what`, a
+  // text that says what the step measured, such as "batch 2, sequence 128".
   void Step(std::string_view what);
 
  private:

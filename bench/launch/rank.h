@@ -33,10 +33,11 @@ struct LaunchId {
 
 inline constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<set>,<index>"
 
-// Returns the id of the launch to which this process belongs. Reads the environment variable GRADSYNC_LAUNCH,
-// which SetLaunch or the user may have set to "<set>,<index>". Copies its two values into the id's members
-// `set` and `index`, and leaves `run_id` empty. Returns LaunchId{} if GRADSYNC_LAUNCH is not set. Throws
-// InvalidInput if the value of GRADSYNC_LAUNCH is not "<set>,<index>".
+// Returns the `set` and `index` of the launch to which this process belongs, with an empty `run_id`. Reads
+// `set` and `index` from the environment variable GRADSYNC_LAUNCH, which SetLaunch or the user may have set
+// to "<set>,<index>". Returns LaunchId{} if GRADSYNC_LAUNCH is not set or is empty. For any other value,
+// throws InvalidInput unless <set> has no comma and is not empty, and <index> is an integer from 0 to
+// 999,999.
 LaunchId ThisLaunch();
 void SetLaunch(const std::string& set, int64_t index);
 
@@ -62,9 +63,10 @@ class Rank {
   const model::DevicePtr& device() const { return device_; }
 
   // Joins one process group for each backend ("gloo", "hierarchical:inner=shm"), and returns the group of the
-  // first backend. All ranks must call Join with the same backends. Throws InvalidInput for an unknown
-  // backend or one that does not support the device, or if --interface is given and no backend sends over a
-  // network. Throws CollectiveError if another rank does not join within the time of --timeout.
+  // first backend. All ranks must call Join with the same backends. Throws InvalidInput if
+  // comm::MakeProcessGroup throws it, for example for an unknown backend or one that does not support the
+  // device. Also throws InvalidInput if --interface is given and no backend sends over a network. Throws
+  // CollectiveError if another rank does not join within the time of --timeout.
   comm::RecordingProcessGroup& Join(const std::vector<std::string>& backends);
   comm::RecordingProcessGroup& own() const { return *groups_.at(own_); }
   // Returns the process group that Join made for `backend`; if Join did not get this backend, returns the

@@ -37,8 +37,8 @@ struct RankOptions {
   // `choose` is true if the user gave --choose. With --choose, the program runs num_launches() launches
   // (starts of all ranks), one after the other. In the first launch, the ranks measure all variants
   // (strategies with options). Later launches leave out exact variants that the first launch shows to be
-  // slower than another exact variant in every setting (batch size, sequence length, ...). The ranks always
-  // measure the baseline and the strategy without communication (`none`).
+  // slower than another exact variant in every setting (batch size, sequence length, ...). Later launches
+  // never leave out the baseline, or the strategy without communication (`none`).
   bool choose = false;
   // `computes` is false for a program that only communicates, which has no flag --threads_per_rank (number of
   // compute threads). The program must set `computes` before it calls AddTo, which adds the flags.
@@ -50,39 +50,39 @@ struct RankOptions {
   int64_t num_launches() const { return repeats.value_or(choose ? 3 : precision ? 4 : 1); }
   int compute_threads() const { return static_cast<int>(threads_per_rank.value_or(1)); }
   // Adds the device and the numbers of compute and communication threads to a record's configuration. Also
-  // adds the value of the flag --precision, if the user gave this flag. Also adds the environment variable
-  // GRADSYNC_LINK_RATE (the rate limit of the network link), if it is set.
+  // adds the value of the flag --precision, if the user gave this flag. Also adds the rate limit of the
+  // network link in bits per second, if the environment variable GRADSYNC_LINK_RATE is an integer.
   void Describe(ConfigFields& config) const;
   // Returns the directory for records, which --out names. Without --out, returns results/<name> in the
   // workspace (under `bazel run`) or in the current directory.
   std::string OutputDirectory(std::string_view name) const;
 };
 
-// Thrown if this host or one of its GPUs has too little memory. Its what() says how much memory is needed and
-// how much is available.
+// Thrown if a measurement needs, by estimate, more memory than is available on this host, or than its first
+// GPU has. TooLittleMemory::what() says how much memory is needed and how much is available.
 class TooLittleMemory : public InvalidInput {
  public:
   using InvalidInput::InvalidInput;
 };
 
 // Returns this machine's boot id and the CPUs that this process may use, such as "<boot id> 0,1,4". If a
-// quota of CPU time allows fewer CPUs, the text names only as many CPUs as the quota allows.
-// CountThreadsPerRank assumes that ranks with equal texts share the named CPUs, and that ranks with different
-// texts share none.
+// quota of CPU time allows fewer CPUs, the text names only as many CPUs as the quota allows, rounded down,
+// but at least one. CountThreadsPerRank assumes that ranks with equal texts share the named CPUs, and that
+// ranks with different texts share none.
 std::string ReadOwnCpus();
 // Returns the default of the flag --threads_per_rank (number of compute threads of each rank). For each rank,
 // the function computes how many CPUs the rank gets if the ranks that may use the same CPUs divide these CPUs
-// equally. It returns the smallest of these numbers, rounded down, but at least 1. `cpus_of_ranks` has, for
-// each rank, the text that ReadOwnCpus returned on this rank.
+// equally. It returns the smallest of these numbers, rounded down, but at least 1. `cpus_of_ranks` has one
+// text for each rank: the text that ReadOwnCpus returns in that rank's process.
 int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
 // Returns the CPU or, with --device=cuda, the GPU whose number is the local rank modulo the number of GPUs.
 // Throws InvalidInput if this build or this machine has no such device.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
-// Throws InvalidInput if the device does not exist, if one of the backends does not support the device or the
-// number of ranks or hosts in `world`, or if --comm_threads differs from its default and no backend uses the
-// value of --comm_threads. Makes no model::Device, because the process that starts the ranks must not use GPU
-// memory.
+// Throws InvalidInput if the device does not exist, or if comm::CheckBackend rejects one of the backends, the
+// device or `world`. Also throws InvalidInput if --comm_threads differs from its default and no backend uses
+// the value of --comm_threads. Makes no model::Device, because the process that starts the ranks must not use
+// GPU memory.
 void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench

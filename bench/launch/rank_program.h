@@ -47,11 +47,11 @@ struct RankProgram {
 // Runs the benchmark `program`: reads its flags, and then starts its ranks or runs one rank. If torchrun,
 // mpirun or srun started the process, the process runs one rank. If a user started the process, it starts all
 // ranks as new processes of the same program. With --repeats, --precision or --choose, the process starts all
-// ranks several times. The seed of each start is larger by 1 than that of the start before. At the end,
+// ranks several times. The seed of each start is larger by 1 than that of the start before. After a success,
 // unless --answer=false, RunRankProgram lets //tools:summarize print a summary of the results that fits on
-// one screen. If a launcher started ranks on several hosts, RunRankProgram only prints the command with which
-// the user can print this summary. Returns the exit status: kDone (success), kFailed (the program or a rank
-// failed), kBadArguments, or kLacking (the host or a GPU has too little memory).
+// one screen. If a launcher started ranks on several hosts, rank 0 prints, instead of the summary, the
+// command with which the user can print the summary. Returns the exit status: kDone (success), kFailed (the
+// program or a rank failed), kBadArguments, or kLacking (the host or a GPU has too little memory).
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 }  // namespace gradsync::bench

@@ -18,15 +18,15 @@ std::string RunfilePath(const char* argv0, const std::string& file, bool executa
 // `argv0`. Throws InvalidInput if `argv0` has no runfiles.
 comm::EnvironmentChanges RunfilesEnvironment(const char* argv0);
 
-// The five functions whose names end with Command return a command line of //tools:summarize or
-// //tools:report. The tool reads the records of a benchmark in the directory `records`. The functions throw
-// InvalidInput if the runfiles of the program `argv0` lack the tool.
+// The five functions whose names end with Command return a command line (the program and its arguments) of
+// //tools:summarize or //tools:report. The tool reads the records of a benchmark in the directory `records`.
+// The functions throw InvalidInput if the runfiles of the program `argv0` lack the tool.
 
 // Returns the command line with which //tools:summarize prints a summary of the results on one screen. If
 // `set` is not empty, the summary has only the launches whose LaunchId::set is `set`.
 Command AnswerCommand(const char* argv0, const std::string& records, const std::string& set = "");
 // Returns the command line with which //tools:summarize writes tables of results into `file`. `format` is
-// "markdown", "csv" or "json".
+// "markdown", "csv", "latex" or "json".
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
 // Returns the command line with which //tools:summarize checks the confidence intervals of step-time
@@ -38,13 +38,15 @@ Command PrecisionCommand(const char* argv0, const std::string& records, double p
 // The program prints the flags --variants and --steps for later launches, and the variant that was fastest in
 // each setting.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
-// Returns the command line with which //tools:report writes an HTML page of tables and figures into `file`.
-// The program exits with status kLacking if Python's matplotlib is missing.
+// Returns the program //tools:report and the arguments with which it writes an HTML page of tables and
+// figures into `file`. The name of `file` must end in ".html". The program exits with status kLacking if
+// Python's matplotlib is missing.
 Command ReportCommand(const char* argv0, const std::string& records, const std::string& file);
 
 // Returns a shell command with which a user prints the summary of the results in `records` on one screen.
 std::string TypedAnswer(const std::string& records);
-// Returns a text that tells the user the command that makes an HTML report with //tools:report.
+// Returns a line that tells the user what to run next: //tools:report, which also needs --out=FILE.html, or
+// //tools:summarize with --details.
 std::string TypedNext(const std::string& records);
 
 }  // namespace gradsync::bench

@@ -38,8 +38,8 @@ Kind<LearningRateSchedule> LearningRateSchedules();
 struct ConvergenceOptions {
   ConvergenceOptions();
 
-  // training.steps is the number of steps of each training of a model; training.corpus is the path of the
-  // text on which models are trained.
+  // training.steps is the number of steps of each training of a model. training.corpus is the path of a text
+  // file or of a directory; empty for this machine's C++ headers (ReadCorpus).
   TrainingOptions training;
   int64_t text_bytes = int64_t{1} << 20;
   int64_t seeds = 5;

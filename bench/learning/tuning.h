@@ -8,8 +8,9 @@
 #include "bench/training/variant.h"
 #include "model/base/flags.h"
 
-// The flag --tune of //bench:convergence lists values of options, such as learning_rate. The program trains
-// each strategy with the combination of values that had the lowest mean held-out loss.
+// The flag --tune of //bench:convergence lists values of options, such as learning_rate. For each variant (a
+// strategy with options), the program tries the combinations of values that ListSettings returns. The program
+// then trains the variant with the combination that had the lowest mean held-out loss.
 namespace gradsync::bench {
 
 struct TunedOption {

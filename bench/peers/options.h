@@ -11,7 +11,8 @@ namespace gradsync::bench {
 // The end of the name of a peer (a strategy of PyTorch) whose model is compiled by torch.compile.
 inline constexpr std::string_view kCompiledSuffix = "_compiled";
 
-// Returns the functions of PyTorch that the peer (a strategy of PyTorch) named `twin` uses. For example, it
+// Returns the functions of PyTorch that the strategy of PyTorch named `twin` uses. `twin` is a value of
+// ddp::Traits::pytorch_twin: a name without bucket size and without kCompiledSuffix. For example, PyTorchWay
 // returns "DistributedDataParallel(gradient_as_bucket_view=True)" for "ddp_view". Returns an empty text if
 // gradsync measures no strategy of PyTorch with the name `twin`.
 std::string_view PyTorchWay(std::string_view twin);
@@ -28,7 +29,7 @@ struct PeerOptions {
 
   bool compiled() const;
   // Returns the Python interpreter that runs PyTorch: the value of --peer_python, else that of the
-  // environment variable PYTHON, else "python3".
+  // environment variable PYTHON, else (if PYTHON is unset or empty) "python3".
   std::string python() const;
 };
 

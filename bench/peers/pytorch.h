@@ -26,9 +26,9 @@ struct PeerProgram {
   std::string script;
 };
 
-// Returns a PeerProgram of two paths: `python`, the Python interpreter, and the path of the script
+// Returns a PeerProgram with the interpreter `python` (a path, or a name such as "python3") and the script
 // bench/peers/pytorch_ddp.py in the runfiles of the program `argv0`. Throws InvalidInput if the script is
-// missing.
+// missing or cannot be read.
 PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 
 // Throws InvalidInput, with the reason, if the Python interpreter `program.python` cannot be run or has no
@@ -36,8 +36,8 @@ PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 // this device.
 void CheckPeerProgram(const PeerProgram& program, const std::string& compile_for);
 
-// What the Python process that runs PyTorch reports about the training steps of one call of
-// PyTorchPeer::Step.
+// What the Python process measured in one call of PyTorchPeer::Step: when the first step began, mean times,
+// and the peak memory.
 struct PeerStep {
   int64_t begin_ns = 0;  // time when the process left the barrier before the first step, on the steady clock
   StepTimes times;
@@ -77,8 +77,8 @@ class PyTorchPeer {
 
   // Returns the facts for the record of a strategy of PyTorch: the environment variables of glibc's malloc
   // and, if the strategy uses DistributedDataParallel, the sizes in bytes of its buckets. If the strategy's
-  // model is compiled, there are two more facts: what torch.compile was applied to, and the time in ns of
-  // compiling and of two forward and backward passes.
+  // model is compiled, FactsOf also returns `compiled` (such as "torch.compile(model)") and `compile_ns`: the
+  // time in ns of compiling and of two forward and backward passes together.
   const FactFields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
   // Lets the Python process take `num_steps` training steps with the strategy `strategy` on one batch.
