@@ -15,8 +15,8 @@ inline constexpr int kMaxMemoryLimitRanks = 16;
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
 // A process group for --backend=memory_limit of the benchmark //bench:all_reduce. Its all-reduce adds f32
-// vectors of at most 16 ranks in shared memory. Users compare the speed of other backends with the speed of
-// this all-reduce, which the bandwidth of the host's memory limits.
+// vectors of at most 16 ranks in shared memory. Users compare other backends with this all-reduce, whose
+// speed for large vectors is limited by the bandwidth of the host's memory.
 class MemoryLimit : public comm::GroupDecorator {
  public:
   // `group` runs all collectives except the MemoryLimit's own all-reduce, and must outlive the MemoryLimit.
@@ -24,9 +24,9 @@ class MemoryLimit : public comm::GroupDecorator {
       : GroupDecorator(group), group_(group), timeout_(timeout) {}
 
   // Returns a tensor of this rank alone, in memory that all ranks can read and write. All ranks must call
-  // Allocate with equal shape and dtype. Throws std::system_error if the operating system cannot make the
-  // shared memory or, from Linux 5.14 on, cannot allocate this rank's part. Throws CollectiveError if another
-  // rank does not complete Allocate within the timeout of `group`.
+  // Allocate with equal shape and dtype. Throws std::system_error if the operating system cannot make, open
+  // or map the shared memory or, from Linux 5.14 on, cannot allocate this rank's part. Throws CollectiveError
+  // if another rank does not complete Allocate within the timeout of `group`.
   model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override;
   // If the request's output is the tensor that Allocate returned last, Issue sums all ranks' tensors,
   // whatever collective or operation the request names. Issue passes all other requests to the constructor's

@@ -32,7 +32,7 @@ struct RankOptions {
   // It stops earlier if two differences are known precisely enough for each strategy: the difference of its
   // step time to the baseline strategy's step time, and to the time of a step without communication.
   // `precision` is the largest allowed half-width of the confidence intervals of these differences, as a
-  // fraction of the baseline's step time.
+  // fraction of the baseline's step time (without a baseline: of the time of a step without communication).
   std::optional<double> precision = {};
   // `choose` is true if the user gave --choose. With --choose, the program runs num_launches() launches
   // (starts of all ranks), one after the other. In the first launch, the ranks measure all variants

@@ -23,7 +23,8 @@ struct TunedOption {
 // The largest number of combinations of option values that --tune may try for a variant.
 inline constexpr size_t kMostSettings = 9;
 
-// Parses and prints the value of --tune, such as "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9".
+// Returns the Kind (functions that parse and print values) of the flag --tune, whose value is a text such as
+// "learning_rate=1e-3,3e-3:outer_momentum=0,0.5,0.9".
 Kind<std::vector<TunedOption>> TunedOptions();
 
 // Returns whether the variant accepts the option named `option`, and the user has not set this option for the
