@@ -25,7 +25,7 @@ class ControlGroups {
                          const std::string& own = "/proc/self/cgroup");
 
   // Returns how many bytes this process can still use: the least that any of the control groups allows, where
-  // cached files count as free. Returns the largest integer if no group states a limit.
+  // cached files count as free. Returns more bytes than any machine has if no group has a limit.
   int64_t MemoryLeftBytes() const;
   // Returns how many CPUs' time, such as 1.5, the control groups' quotas of CPU time let this process use;
   // infinity without a quota.

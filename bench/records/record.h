@@ -165,8 +165,8 @@ struct Record {
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;
   int64_t world_size = 1;
-  // `variant` (the strategy, its options and the backend) and `config` (model, batch size, ...) say what was
-  // measured. `variant` and `config` are equal on all ranks.
+  // `variant` (the strategy, its options and the backend) and `config` (model, batch size, number of steps,
+  // ...) say what was measured, and how. `variant` and `config` are equal on all ranks.
   Variant variant;
   ConfigFields config;
   // The measured values, such as times, as series of equal length. Each series has one entry for each
@@ -226,7 +226,7 @@ class RecordWriter {
   // std::runtime_error, with the file's path and the reason, if it cannot write.
   void Write();
   // Writes into the file as Write does, and returns only when the data are on disk, so that they survive a
-  // crash of the machine.
+  // crash of the machine. Throws std::runtime_error like Write.
   void WriteToDisk();
 
   const std::string& path() const { return path_; }

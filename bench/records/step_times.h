@@ -36,11 +36,11 @@ struct StepTimes {
   // forward_wait and backward_wait are empty if a GPU computes, and for PyTorch's strategies. Both are also
   // empty unless a collective of the strategy can be in flight before a step's last backward pass begins.
   Part forward_wait{}, backward_wait{};
-  // The time from the end of backward until Strategy::Finish is done, on a GPU with the GPU's work for it.
-  // Finish waits until the gradients are averaged, unless the strategy is `none` or owns the update
-  // (Traits::owns_update). For gradsync's strategies on a CPU, sync_wait also has the waits in the forward
-  // pass, the backward pass and the optimizer's update, except those for the broadcast of buffers and those
-  // that forward_wait and backward_wait count.
+  // The time from the end of backward until Strategy::Finish is done; on a GPU, until the GPU has done the
+  // work of Finish. Finish waits until the gradients are averaged, unless the strategy is `none` or owns the
+  // update (Traits::owns_update). For gradsync's strategies on a CPU, sync_wait also has the waits in the
+  // forward pass, the backward pass and the optimizer's update, except those for the broadcast of buffers and
+  // those that forward_wait and backward_wait count.
   Part sync_wait{};
   // The time from the end of forward until the gradients are averaged. This part has a value only for those
   // of PyTorch's strategies that wait for gradients inside the backward pass; the parts backward, hooks and
