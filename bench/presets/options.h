@@ -34,11 +34,11 @@ struct Experiment {
 };
 
 // Versions of one benchmark run; each version needs less memory than the version before it. The suite starts
-// one version after another until a version ends with an exit status other than kLacking (too little memory).
+// one version after another until a version ends with an exit status other than kLacking (the machine lacks
+// something, such as memory).
 using Alternatives = std::vector<Experiment>;
 
-// Returns one element for each benchmark run of `options.preset`, in the order of execution. The element
-// lists versions of this run; each version needs less memory than the version before it.
+// Returns the Alternatives of each benchmark run of `options.preset`, in the order of execution.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

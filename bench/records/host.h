@@ -25,7 +25,7 @@ class ControlGroups {
                          const std::string& own = "/proc/self/cgroup");
 
   // Returns how many bytes this process can still use: the least that any of the control groups allows, where
-  // cached files count as free. Returns the largest integer if no group states a limit.
+  // cached files count as free. Returns more bytes than any machine has if no group has a limit.
   int64_t MemoryLeftBytes() const;
   // Returns how many CPUs' time, such as 1.5, the control groups' quotas of CPU time let this process use;
   // infinity without a quota.
@@ -39,7 +39,7 @@ class ControlGroups {
 };
 
 // Returns the number of bytes that this process can use without swapping: MemAvailable of /proc/meminfo, or
-// ControlGroups::MemoryLeftBytes if that is smaller. Returns nullopt if the number is unknown.
+// ControlGroups::MemoryLeftBytes if that is smaller. Returns nullopt if MemAvailable cannot be read.
 std::optional<int64_t> AvailableMemoryBytes();
 
 // Returns the resident memory of this process in bytes, including its code and libraries; nullopt if it
@@ -47,8 +47,8 @@ std::optional<int64_t> AvailableMemoryBytes();
 std::optional<int64_t> ResidentBytes();
 
 // PeakResidentBytes returns the maximum resident memory in bytes of this process since the last call of
-// ResetPeakResidentBytes. If the system does not allow the reset, PeakResidentBytes returns the maximum since
-// the process began. PeakResidentBytes returns nullopt if the maximum cannot be read.
+// ResetPeakResidentBytes. Without a successful reset, PeakResidentBytes returns the maximum since the process
+// began. PeakResidentBytes returns nullopt if the maximum cannot be read.
 void ResetPeakResidentBytes();
 std::optional<int64_t> PeakResidentBytes();
 
@@ -60,7 +60,8 @@ std::string ReadEntry(const std::string& path, std::string_view key, const char*
 // Returns the NUMA node of the CPU on which the calling thread runs; empty if unknown.
 std::string NumaNode();
 
-// Returns the logical CPUs on which the calling thread may run, in ascending order.
+// Returns the ids of the logical CPUs on which the calling thread may run, in ascending order; empty if
+// unknown.
 std::vector<int> AllowedCpus();
 
 }  // namespace gradsync::bench

@@ -25,7 +25,9 @@ using enum Scope;
 // fraction, or null (NaN). kKnown is a whole number or the text "unknown".
 enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four have the order of Value's alternatives
 
-// The programs that write records, each as one bit, so that a number can stand for a set of programs.
+// A Writer is a program that writes records; kDdp and kPeers are the same programs, but with strategies of
+// different frameworks. Each Writer except kSome has one bit, so that a number can stand for a set of
+// Writers. kSome is the empty set.
 //
 //   kAllReduce  //bench:all_reduce
 //   kDdp        //bench:ddp and //bench:compare, for a strategy of gradsync

@@ -7,8 +7,9 @@
 
 namespace gradsync::bench {
 
-// Returns facts about this program and machine for a record. Unknown values are empty, zero or "unknown". The
-// function leaves the members `gpu`, `clock` and `base_command` for its caller to set.
+// Returns facts about this program and machine for a record. Unknown values are empty, zero or "unknown";
+// `dirty` is true if the commit is unknown. The function leaves the members `gpu`, `clock` and `base_command`
+// for its caller to set.
 Provenance CollectProvenance(int argc, const char* const* argv);
 
 // Returns a command's argument as a shell needs it: in quotes if it is empty or has other characters than

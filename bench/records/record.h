@@ -13,7 +13,7 @@
 #include "bench/records/names.h"
 #include "bench/records/variant.h"
 
-// Benchmarks write records, and the programs below tools/ read them and compute statistics. A record contains
+// Benchmarks write records, and programs below tools/ read records and compute statistics. A record contains
 // raw samples and facts about the measurement, such as the machine.
 //
 // A record has what one rank measured of one configuration (a strategy, a model, a batch size, ...) in one
@@ -87,7 +87,7 @@ using CheckFields = FieldsOf<RecordPart::kChecks>;
 using FactFields = FieldsOf<RecordPart::kFacts>;
 using LinkFields = FieldsOf<RecordPart::kLink>;
 
-// The samples of a record: series of measured integers, each under a name that names.h lists for samples.
+// The samples of a record: series of measured integers by name.
 class SampleSeries {
  public:
   using Name = SampleName;
@@ -148,13 +148,13 @@ struct Provenance {
   std::string build;     // "opt" or "dbg", with "+asan" or "+tsan"
   Fields libraries;      // versions by name
   std::string command_line;
-  // The command line of the program with the flags that the user gave, except the flags with a mark of
-  // kChoosesRun (bench/launch/flag_marks.h): those that choose strategies, PyTorch's strategies, batch sizes,
-  // how often the ranks are started, or where results are written. //tools:summarize adds flags of these
-  // kinds to base_command, and prints the result as a command with which the user can measure again. Earlier
-  // versions of gradsync wrote no base_command, so it is empty in their records.
+  // The program's path and the flags that the user gave, except flags with a mark in kChoosesRun
+  // (bench/launch/flag_marks.h), such as --variants and --out. //tools:summarize adds values of some of the
+  // left-out flags to base_command, and prints the result as a command that measures again. base_command is
+  // empty in records of earlier versions of gradsync and in records of publications.
   std::string base_command = {};
-  // The name of the clock that measured the times; "CUDA events, device, ns" if a GPU computes.
+  // The name of the clock that measured the times. Benchmarks write "CUDA events, device, ns" if a GPU
+  // computes.
   std::string clock = "steady_clock, host, ns";
 };
 
@@ -165,12 +165,12 @@ struct Record {
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;
   int64_t world_size = 1;
-  // `variant` (the strategy, its options and the backend) and `config` (model, batch size, ...) say what was
-  // measured. `variant` and `config` are equal on all ranks.
+  // `variant` (the strategy, its options and the backend) and `config` (model, batch size, number of steps,
+  // ...) say what was measured, and how. `variant` and `config` are equal on all ranks.
   Variant variant;
   ConfigFields config;
-  // The measured times and counts, as series of equal length. Each series has one entry for each measurement,
-  // which is one timed iteration of //bench:all_reduce, or one or more timed training steps.
+  // The measured values, such as times, as series of equal length. Each series has one entry for each
+  // measurement, which is one timed iteration of //bench:all_reduce, or one or more timed training steps.
   SampleSeries samples;
   // Maps the name of each measured time to its published statistics: "mean_ns", "std_ns" (of the population),
   // "median_ns", "p90_ns", "n" (the number of steps), ... Only records that were made from publications
@@ -184,8 +184,9 @@ struct Record {
   LinkFields link;
 };
 
-// Returns a text that is equal for two records if their ranks ran on the same machine: the machine's boot id.
-// A record of an earlier version of gradsync has no boot id, so the text is the name of the host.
+// Returns a text that is equal for two records if their ranks ran on the same machine without a reboot in
+// between: the fact "boot". If the record has no fact "boot", as in earlier versions of gradsync, returns the
+// name of the host.
 std::string MachineOf(const Record& record);
 
 // Returns the JSON object that is the first line of a record in its file, without the newline. Bytes that are
@@ -225,7 +226,7 @@ class RecordWriter {
   // std::runtime_error, with the file's path and the reason, if it cannot write.
   void Write();
   // Writes into the file as Write does, and returns only when the data are on disk, so that they survive a
-  // crash of the machine.
+  // crash of the machine. Throws std::runtime_error like Write.
   void WriteToDisk();
 
   const std::string& path() const { return path_; }

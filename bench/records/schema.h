@@ -7,7 +7,8 @@
 #include "bench/records/names.h"
 #include "bench/records/record.h"
 
-// Functions that compare records with the table of names in bench/records/names.h (the schema).
+// Functions that look up the names of a record's values in the schema: the table kSchema in
+// bench/records/names.h.
 namespace gradsync::bench {
 
 // Returns the Scope (names.h) of the value `name` of a record's configuration: whether the value describes
@@ -16,9 +17,9 @@ namespace gradsync::bench {
 Scope ScopeOf(std::string_view name);
 
 // Returns a line for each value of `record` whose type the schema does not allow for its name, such as:
-// "batch_size" is a text, expected a whole number. The function checks all values except the samples: those
-// of the configuration, checks, facts, link and published figures. The function returns no line for a value
-// whose name is not in the schema.
+// "batch_size" is a text, expected a whole number. WrongTypes checks the values of the configuration, checks,
+// facts, link and published figures, but not the samples. WrongTypes returns no line for a value whose name
+// is not in the schema.
 std::vector<std::string> WrongTypes(const Record& record);
 
 // Returns a line for each series of samples that `record` lacks although the schema requires it of the

@@ -21,7 +21,8 @@ namespace gradsync::bench {
 //
 // On a GPU, the times of single waits for communication are not known, because the host does not see what a
 // GPU waits for. So on a GPU, sync_wait is only the time from the end of backward until Strategy::Finish is
-// done. On a GPU, the parts forward, backward and optimizer include all waits that occur during them.
+// done. On a GPU, the parts forward, backward and optimizer include the waits for communication in these
+// phases.
 struct StepTimes {
   using Part = std::optional<int64_t>;
 
@@ -32,14 +33,14 @@ struct StepTimes {
   Part forward{}, backward{};
   Part hooks{};  // the strategy's hooks in the last backward pass, without waits; if empty, in `backward`
   // How long the forward pass and the backward pass waited for all-gathers, which collect weights.
-  // forward_wait and backward_wait are empty if a GPU computes, and for PyTorch's strategies. They are also
-  // empty for strategies that start no collective before a step's last backward pass begins.
+  // forward_wait and backward_wait are empty if a GPU computes, and for PyTorch's strategies. Both are also
+  // empty unless a collective of the strategy can be in flight before a step's last backward pass begins.
   Part forward_wait{}, backward_wait{};
-  // The time from the end of backward until Strategy::Finish returns. Finish waits until the gradients are
-  // averaged, unless the strategy is `none` or owns the update (Traits::owns_update). For gradsync's
-  // strategies on a CPU, sync_wait also has the waits in the forward pass, the backward pass and the
-  // optimizer's update, except those for the broadcast of buffers and those that forward_wait and
-  // backward_wait count.
+  // The time from the end of backward until Strategy::Finish is done; on a GPU, until the GPU has done the
+  // work of Finish. Finish waits until the gradients are averaged, unless the strategy is `none` or owns the
+  // update (Traits::owns_update). For gradsync's strategies on a CPU, sync_wait also has the waits in the
+  // forward pass, the backward pass and the optimizer's update, except those for the broadcast of buffers and
+  // those that forward_wait and backward_wait count.
   Part sync_wait{};
   // The time from the end of forward until the gradients are averaged. This part has a value only for those
   // of PyTorch's strategies that wait for gradients inside the backward pass; the parts backward, hooks and
@@ -47,9 +48,10 @@ struct StepTimes {
   Part backward_and_sync{};
   Part optimizer{};  // the update of the weights; for gradsync's strategies on a CPU, without its waits
 
-  // Each of the next six functions returns a sum of parts of the step's time (members of StepTimes). The
-  // returned sum is empty if a part in it is empty, unless this part is begin_step, hooks, forward_wait or
-  // backward_wait. These four parts are added as 0 if they are empty.
+  // Each of the next six functions returns a sum of parts of the step's time (members of StepTimes). A sum is
+  // empty if a part in it is empty, unless this part is begin_step, hooks, forward_wait or backward_wait.
+  // These four parts are added as 0 if they are empty. If backward or sync_wait is empty, after_forward() and
+  // step() use backward_and_sync instead.
   Part computed() const;  // forward and backward
   Part worked() const;    // computed(), begin_step and hooks
   Part averaged() const;  // worked() and waits()

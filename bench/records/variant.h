@@ -33,8 +33,8 @@ struct Variant {
   // Returns the variant of a text such as "core:bucket_bytes=1Mi@gloo". In `text`, options may be separated
   // by ':' as well as by ','. Throws InvalidInput if an option has no "=" or is given twice.
   static Variant Parse(std::string_view text);
-  // Splits a list of variants' texts at the commas between variants, and returns the texts. It does not split
-  // at the commas between the options of one variant.
+  // Splits a list of variants' texts at the commas between variants, and returns the texts. Split does not
+  // split at the commas between the options of one variant.
   static std::vector<std::string> Split(std::string_view texts);
 
   // For "core:bucket_bytes=1Mi@gloo", name() returns the whole text, and label() returns
@@ -53,9 +53,9 @@ struct Variant {
   bool operator==(const Variant&) const = default;
 };
 
-// The value of Variant::backend if the variant's text names no backend. From a text without a backend,
-// MakeVariants makes variants for each backend that the flag --backend names. But for a strategy that never
-// communicates, MakeVariants makes only one variant, with the backend kNoBackend.
+// Variant::Parse sets Variant::backend to kNoBackend if the text names no backend. From a text without a
+// backend, MakeVariants makes variants for each backend that the flag --backend names. But for a strategy
+// that never communicates, MakeVariants makes only one variant, with the backend kNoBackend.
 inline constexpr char kNoBackend[] = "none";
 // A value of the flag --backend of //bench:all_reduce that names no backend. With this value, the program
 // measures a simple loop that computes an all-reduce in shared memory (bench/collectives/memory_limit.h). The

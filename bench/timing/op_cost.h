@@ -25,7 +25,7 @@ Flops FlopsOf(std::string_view name, const model::Tensor& output, std::span<cons
 
 // A FlopCounter adds up the floating-point operations of a forward pass and of its backward pass. During the
 // forward pass, the FlopCounter must be the tracer of the model's device (model::Device::set_tracer). For
-// each operation of forward, it also counts what backward will compute.
+// each operation of forward, the FlopCounter also counts what backward will compute.
 class FlopCounter : public model::Tracer {
  public:
   void Begin(std::string_view /*name*/) override {}

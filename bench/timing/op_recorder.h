@@ -59,8 +59,8 @@ class OpRecorder : public model::Tracer {
   // end of every range that ops() returns.
   const std::vector<TracedOp>& ops();
   // Returns a ComputedOp for each operation of the forward pass since the last Clear(): its name, its number
-  // of floating-point operations, and when the device began and ended it. Blocks until the device has
-  // computed these operations.
+  // of floating-point operations, and when the device began and ended it. Call computed() only when ops() may
+  // be called. Blocks until the device has computed these operations and has ended all recorded ranges.
   const std::vector<ComputedOp>& computed();
   // Removes all recorded ranges and operations. Call Clear() between two training steps, when all ranges have
   // ended.

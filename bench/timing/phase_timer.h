@@ -12,7 +12,7 @@ namespace gradsync::bench {
 
 // The points of a training step at which a PhaseTimer records the time. At kBackwardEnd this rank has
 // computed its last gradient, but collectives may still be in flight. At kSyncEnd Strategy::Finish is done:
-// gradients are averaged, if the strategy averages them.
+// gradients are averaged, unless the strategy is `none` or owns the update (Traits::owns_update).
 enum class Mark { kStepBegin, kForwardEnd, kBackwardEnd, kSyncEnd, kStepEnd };
 inline constexpr size_t kNumMarks = 5;
 
@@ -46,7 +46,7 @@ class PhaseTimer {
 // Returns a timer for the marks of steps that `device` computes; `device` must outlive the timer. For the CPU
 // the timer reads the host's steady clock. For a GPU it records CUDA events on the compute stream, and
 // converts their times to the host's steady clock. So the times of marks (such as the end of forward) can be
-// compared with the times of collectives, which the host's steady clock measures.
+// compared with the times of collectives, which are also on the host's steady clock.
 std::unique_ptr<PhaseTimer> MakePhaseTimer(model::Device& device);
 
 // Returns the text that names the clock of the PhaseTimer of `device` in records: "steady_clock, host, ns" or

@@ -17,9 +17,9 @@ constexpr std::string_view Name(RangeKind kind) {
   return kNames[static_cast<int>(kind) - 1];
 }
 
-// A RangeSink is told when the ranges of a training step begin and end: the step, its phases, the operations
-// of backward, and the strategy's collectives. The sink that MakeNvtxSink returns passes the ranges on to a
-// profiler, which measures the times.
+// A RangeSink is told when the ranges of a training step begin and end: the step, its phases, the broadcast
+// of buffers, the operations of backward, and the strategy's collectives. The sink that MakeNvtxSink returns
+// passes the ranges on to a profiler, which measures the times.
 class RangeSink : public model::Tracer {
  public:
   // Push begins a range: a named span of time, which a profiler shows. Pop ends the range that the calling
