@@ -35,9 +35,9 @@ class Stepper {
   // Returns the factor by which the loss is multiplied before backward; 1 for a strategy of PyTorch.
   virtual double loss_scale() const = 0;
   // Sets the weights of all ranks to the values that Trainer::Restart sets, and then trains. A strategy of
-  // gradsync takes k training steps if it averages weights every k steps; all others take one step. When
-  // StepFromStart returns, the trainer's parameters on each rank have the whole (unsharded) gradients of the
-  // last step and the whole new weights. Call StepFromStart after at least one call of Step.
+  // gradsync takes k training steps if it averages weights every k steps; all others take one step. On
+  // return, the trainer's parameters on each rank have the whole (unsharded) gradients of the last step, and
+  // the whole new weights. Call StepFromStart after at least one call of Step.
   virtual void StepFromStart(const model::Batch& batch) = 0;
   // Trains like StepFromStart, but from the current weights. Throws std::logic_error for a strategy of
   // PyTorch.

@@ -35,11 +35,10 @@ struct TrainingTask {
   std::unique_ptr<model::Model> model;
   std::unique_ptr<BatchSource> source;
   std::vector<Setting> settings;  // at least one; measured in this order
-  // If `ranges` is not null, the benchmark tells this RangeSink when each call of Stepper::Step for a
-  // gradsync strategy begins and ends, so that a profiler can show them. The benchmark also tells the
-  // RangeSink when the phases of training steps, the operations of backward, and the strategies' collectives
-  // begin and end. With --nvtx, the benchmark ignores `ranges` and uses the sink that MakeNvtxSink returns
-  // instead.
+  // If `ranges` is not null, the benchmark tells this RangeSink, for profilers, when each Stepper::Step of a
+  // gradsync strategy begins and ends. The benchmark also tells the RangeSink when phases of steps,
+  // operations of backward, and the strategies' collectives begin and end. With --nvtx, the benchmark ignores
+  // `ranges` and uses the sink that MakeNvtxSink returns instead.
   std::unique_ptr<RangeSink> ranges = {};
 };
 

@@ -38,10 +38,10 @@ struct StepResult {
   // The time, in ns on the host's steady clock, when this rank began the first timed step, after
   // Trainer::Step had waited for all ranks and taken the untimed steps.
   std::optional<int64_t> begin_ns = {};
-  // For how many ns between the end of forward and the end of a step one or more collectives were in flight,
-  // as a mean over the timed steps. Time with several collectives counts once. For a strategy that may
-  // communicate before the last backward pass, this time is measured from the beginning of the step, and not
-  // from the end of forward.
+  // The mean time per timed step, in ns, with a collective in flight between the end of forward and the
+  // step's end. Time with several collectives counts once. For a strategy that may communicate before the
+  // last backward pass, this time is measured from the beginning of the step, and not from the end of
+  // forward.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // from the device's memory source, also in untimed steps
@@ -114,11 +114,12 @@ class Trainer {
 
   // Removes all gradients. If a strategy has moved the weights into its own memory, BeginGradients makes the
   // parameters use the trainer's memory for weights again. BeginGradients copies no weights: the trainer's
-  // memory has the values from before the strategy moved them, or undefined values if the strategy has freed
-  // this memory (TrainerOptions::is_alone). BeginGradients also allocates the trainer's memory for gradients,
-  // unless it is already allocated. The next backward pass overwrites this memory with its gradients.
+  // memory has the values from before the strategy moved them. If TrainerOptions::is_alone is true, the
+  // strategy may have freed this memory, and the values are undefined. BeginGradients also allocates the
+  // trainer's memory for gradients, unless it is already allocated. The next backward pass overwrites this
+  // memory with its gradients.
   void BeginGradients();
-  // Removes all gradients like BeginGradients, but does not allocate the trainer's memory for gradients.
+  // Does the same as BeginGradients, but does not allocate the trainer's memory for gradients.
   void ResetGradients();
 
   RangeSink* ranges() const { return options_.ranges; }
@@ -182,8 +183,8 @@ class Trainer {
   // ranks, without communication. The gradients of the batches are computed one after the other, and not
   // those of one large batch, because a batch norm depends on the whole batch. The loss is multiplied by
   // `loss_scale` before backward, and the gradients are divided by it at the end. To check a strategy's
-  // gradients, pass the strategy's loss_scale(), so that each batch's gradients have the same rounding errors
-  // as on its rank.
+  // gradients, pass its loss_scale(): each batch's gradients then have the same rounding errors as on its
+  // rank.
   void ComputeGradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
                              double loss_scale = 1);
 

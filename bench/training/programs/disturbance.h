@@ -33,7 +33,7 @@ class Disturbance {
 
   // On the first rank of a host, returns the busy time of cpus() since boot minus this process's CPU time, in
   // ns. On the host's other ranks, returns minus this process's CPU time. If /proc/stat can be read, the sum
-  // over a host's ranks is the CPU time that programs other than the ranks have used on cpus().
+  // over a host's ranks is the CPU time that other programs have used on cpus() since boot.
   int64_t ReadNs();
 
   // Returns, for each step, the CPU time in ns that programs other than the ranks used on cpus(). `terms_ns`
