@@ -11,9 +11,9 @@
 
 namespace gradsync::bench {
 
-// Both functions SizeOf return how many elements one rank's parameters, activations and batch have. The first
-// SizeOf is for a transformer with a batch of `positions` tokens. The second SizeOf is for a ResNet with a
-// batch of `batch_size` images of image_size x image_size pixels.
+// Both functions SizeOf return how many elements one rank's parameters, activations and batch have. The
+// SizeOf with a TransformerConfig is for a transformer with `positions` tokens in the batch. The SizeOf with
+// a ResNetConfig is for a ResNet with a batch of `batch_size` images of image_size x image_size pixels.
 TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions);
 TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64_t image_size);
 
@@ -39,9 +39,9 @@ TrainingMemory EstimateMemory(const TrainingPlan& plan, const comm::World& world
 double EstimateRank(const TrainingPlan& plan, const TrainingVariant& variant, const comm::World& world,
                     int64_t program_bytes);
 // Returns a table, for users, of the peak memory of one rank, as EstimateRank estimates it. The table has a
-// line for each variant (strategy with its options) of `plan`. If --model names a transformer, the table has
-// a column for each transformer that --model accepts. If --model names ResNet-50, the table has one column,
-// for ResNet-50. Estimates larger than the flag --max_memory are in parentheses.
+// line for each variant (strategy with its options) of `plan`. The columns of the table are all transformers
+// that --model accepts, or ResNet-50 alone if --model names ResNet-50. Estimates larger than the flag
+// --max_memory are in parentheses.
 std::string DescribeEstimates(const TrainingPlan& plan, const comm::World& world, int64_t program_bytes);
 
 // CheckMemory throws TooLittleMemory if the memory that EstimateMemory returns exceeds a limit in `limits`. A

@@ -16,8 +16,8 @@
 namespace gradsync::bench {
 
 // The order in which the variants that a benchmark compares take their timed steps. kInterleaved: in each
-// round, each variant takes one turn, in random order. kBlocks: one variant takes all its steps before the
-// next variant begins.
+// round, each variant takes one turn, in random order. kBlocks: in each setting (batch size, ...), one
+// variant takes all its steps before the next variant begins.
 enum class Order { kInterleaved, kBlocks };
 constexpr std::string_view Name(Order order) { return order == Order::kBlocks ? "blocks" : "interleaved"; }
 

@@ -21,7 +21,7 @@ struct TrainingSize {
   double activations = 0;  // elements of the activations that one rank keeps for backward
   double batch = 0;        // elements of one rank's batch
   // The strategy zero3 gathers parameters in groups, such as the parameters of one transformer block.
-  // largest_unit is the number of elements of the largest group, divided by `params`.
+  // largest_unit is the number of elements of the largest group as a fraction of `params`, from 0 to 1.
   double largest_unit = 1;
 };
 
@@ -59,10 +59,11 @@ struct TrainingPlan : TrainingOptions {
            !dump_grads.empty();
   }
   bool interleaved() const { return order == Order::kInterleaved; }
-  // Returns --time divided by the number of launches (starts of all ranks).
+  // Returns --time, which must be given, divided by the number of launches (starts of all ranks).
   std::chrono::milliseconds launch_time() const { return *time / ranks.num_launches(); }
-  // With --order=blocks, returns launch_time(), the time for one setting in a launch, divided by the number
-  // of variants. With --order=interleaved, returns launch_time().
+  // Returns the time for the timed steps of one setting in a launch; --time must be given. With
+  // --order=interleaved, returns launch_time(), the time of all variants together. With --order=blocks,
+  // returns the time of one variant: launch_time() divided by the number of variants.
   std::chrono::duration<double> time_in_turn() const {
     return std::chrono::duration<double>(launch_time()) /
            (interleaved() ? 1.0 : static_cast<double>(variants.size()));

@@ -25,18 +25,19 @@ class Stepper {
   const Setting& setting() const { return setting_; }
   const TrainingVariant& variant() const { return variant_; }
 
-  // Takes TrainingVariant::turn_steps() timed training steps on `batch`, for most variants one step. Returns
-  // the measurements on this rank; times are means over the steps. A strategy of gradsync reports the
-  // operations of a step's last forward and backward to `tracer`, unless `tracer` is null.
+  // Takes TrainingVariant::lead_in_steps() untimed and turn_steps() timed training steps on `batch`, for most
+  // variants 0 and 1. Returns the measurements on this rank; times are means over the timed steps. A strategy
+  // of gradsync reports the operations of a step's last forward and backward to `tracer`, unless `tracer` is
+  // null.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 
   // Returns the factor by which the loss is multiplied before backward; 1 for a strategy of PyTorch.
   virtual double loss_scale() const = 0;
-  // Sets the weights of all ranks to those of rank 0, usually its initial weights, and then trains. A
-  // strategy of gradsync takes k training steps if it averages weights every k steps; all others take one
-  // step. When StepFromStart returns, the trainer's parameters have the whole gradients and the whole new
-  // weights. Call StepFromStart after at least one call of Step.
+  // Sets the weights of all ranks to the values that Trainer::Restart sets, and then trains. A strategy of
+  // gradsync takes k training steps if it averages weights every k steps; all others take one step. On
+  // return, the trainer's parameters on each rank have the whole (unsharded) gradients of the last step, and
+  // the whole new weights. Call StepFromStart after at least one call of Step.
   virtual void StepFromStart(const model::Batch& batch) = 0;
   // Trains like StepFromStart, but from the current weights. Throws std::logic_error for a strategy of
   // PyTorch.

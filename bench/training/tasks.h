@@ -35,18 +35,19 @@ struct TrainingTask {
   std::unique_ptr<model::Model> model;
   std::unique_ptr<BatchSource> source;
   std::vector<Setting> settings;  // at least one; measured in this order
-  // If `ranges` is not null, the benchmark tells this RangeSink when training steps of gradsync's strategies
-  // begin and end, so that a profiler can show them. The benchmark also tells the RangeSink when the phases,
-  // operations and collectives of these steps begin and end. With --nvtx, the benchmark ignores `ranges` and
-  // uses the sink that MakeNvtxSink returns instead.
+  // If `ranges` is not null, the benchmark tells this RangeSink, for profilers, when each Stepper::Step of a
+  // gradsync strategy begins and ends. The benchmark also tells the RangeSink when phases of steps,
+  // operations of backward, and the strategies' collectives begin and end. With --nvtx, the benchmark ignores
+  // `ranges` and uses the sink that MakeNvtxSink returns instead.
   std::unique_ptr<RangeSink> ranges = {};
 };
 
 // Makes one rank's TrainingTask: the model, the source of batches, and a Setting for each combination of
 // batch size, number of accumulation steps and, for a transformer, sequence length. Random generators with
 // the seed `seed` draw the batches and the random initial weights. If --weights names a file, only rank 0
-// reads the model's weights from it, and Trainer::Restart sends them to the other ranks. Throws InvalidInput
-// if the file of --weights does not fit the model, or if CorpusTokens refuses the file of --corpus.
+// reads the model's weights from it, and Trainer::Restart sends them to the other ranks. Rank 0 throws
+// InvalidInput if the file of --weights cannot be read or does not fit the model. Every rank throws
+// InvalidInput if CorpusTokens refuses the file of --corpus.
 TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World& world,
                       const model::DevicePtr& device);
 

@@ -38,10 +38,10 @@ struct StepResult {
   // The time, in ns on the host's steady clock, when this rank began the first timed step, after
   // Trainer::Step had waited for all ranks and taken the untimed steps.
   std::optional<int64_t> begin_ns = {};
-  // The time, in ns, between the end of forward and the end of a step in which one or more collectives were
-  // in flight, as a mean over the timed steps. Time with several collectives counts once. For a strategy that
-  // may communicate before the last backward pass, this time is measured from the beginning of the step, and
-  // not from the end of forward.
+  // The mean time per timed step, in ns, with a collective in flight between the end of forward and the
+  // step's end. Time with several collectives counts once. For a strategy that may communicate before the
+  // last backward pass, this time is measured from the beginning of the step, and not from the end of
+  // forward.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // from the device's memory source, also in untimed steps
@@ -113,12 +113,13 @@ class Trainer {
   int64_t num_elements() const;
 
   // Removes all gradients. If a strategy has moved the weights into its own memory, BeginGradients makes the
-  // parameters use the trainer's memory for weights again. The trainer's memory still has the values from
-  // before the strategy moved the weights, because nothing is copied. BeginGradients also allocates the
+  // parameters use the trainer's memory for weights again. BeginGradients copies no weights: the trainer's
+  // memory has the values from before the strategy moved them. If TrainerOptions::is_alone is true, the
+  // strategy may have freed this memory, and the values are undefined. BeginGradients also allocates the
   // trainer's memory for gradients, unless it is already allocated. The next backward pass overwrites this
   // memory with its gradients.
   void BeginGradients();
-  // Removes all gradients like BeginGradients, but does not allocate the trainer's memory for gradients.
+  // Does the same as BeginGradients, but does not allocate the trainer's memory for gradients.
   void ResetGradients();
 
   RangeSink* ranges() const { return options_.ranges; }
@@ -168,9 +169,9 @@ class Trainer {
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
   // Returns how many bytes in the trainer's own memory a strategy with the properties `traits` needs. The sum
-  // always has the trainer's weights and the model's buffers (such as those of batch norms). It also has the
-  // trainer's gradients if traits.places_gradients is false, and the optimizer's state if traits.owns_state
-  // is false.
+  // has the model's buffers (such as those of batch norms), and Parameter::own_bytes() of each parameter. The
+  // sum also has the trainer's gradients unless traits.places_gradients is true, and the optimizer's state
+  // unless traits.owns_state is true.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
   // Lets the optimizer update the weights with the parameters' current gradients. If the Euclidean norm of
@@ -181,9 +182,9 @@ class Trainer {
   // Sets the parameters' gradients to the mean of the gradients of `batches`, such as the batches of all
   // ranks, without communication. The gradients of the batches are computed one after the other, and not
   // those of one large batch, because a batch norm depends on the whole batch. The loss is multiplied by
-  // `loss_scale` before backward, and the gradients are divided by it at the end. If `loss_scale` is the
-  // factor of a strategy (Strategy::loss_scale), the gradients of each single batch, before the mean, are
-  // bitwise those that a rank with this strategy computes from the batch before the ranks average gradients.
+  // `loss_scale` before backward, and the gradients are divided by it at the end. To check a strategy's
+  // gradients, pass its loss_scale(): each batch's gradients then have the same rounding errors as on its
+  // rank.
   void ComputeGradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
                              double loss_scale = 1);
 

@@ -14,8 +14,8 @@
 namespace gradsync::bench {
 
 // Returns the busy time of the CPUs `cpus` (names such as "cpu3") since boot, summed over the CPUs, in ns.
-// `proc_stat` is the text of /proc/stat. Returns nullopt if the text lacks one of the CPUs, or if the sum is
-// 0.
+// Time in the states `idle` and `iowait` is not busy time. `proc_stat` is the text of /proc/stat. Returns
+// nullopt if the text lacks one of the CPUs, or if the sum is 0.
 std::optional<int64_t> ReadBusyNs(std::istream& proc_stat, const std::set<std::string>& cpus);
 
 // Measures the CPU time that programs other than the ranks use in each step, on the CPUs of this host's
@@ -33,13 +33,13 @@ class Disturbance {
 
   // On the first rank of a host, returns the busy time of cpus() since boot minus this process's CPU time, in
   // ns. On the host's other ranks, returns minus this process's CPU time. If /proc/stat can be read, the sum
-  // over a host's ranks is the CPU time that programs other than the ranks have used on cpus().
+  // over a host's ranks is the CPU time that other programs have used on cpus() since boot.
   int64_t ReadNs();
 
   // Returns, for each step, the CPU time in ns that programs other than the ranks used on cpus(). `terms_ns`
   // has one number per step: this rank's ReadNs() after the step minus ReadNs() before the step. All ranks
-  // must call GatherOthersNs, with `terms_ns` of equal length. Returns an empty vector if /proc/stat could
-  // not be read.
+  // must call GatherOthersNs, with `terms_ns` of equal length. Returns an empty vector on the ranks of a host
+  // whose /proc/stat could not be read.
   std::vector<int64_t> GatherOthersNs(const std::vector<int64_t>& terms_ns);
 
  private:
