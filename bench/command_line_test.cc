@@ -222,7 +222,7 @@ TEST(AnswerTest, IsTheLastScreenAndNamesTheNextCommand) {
   EXPECT_THAT(result.out, HasSubstr("\nall_reduce of 8B "));
   EXPECT_THAT(result.out, HasSubstr("\nchecks      every sum is right\n"));
   EXPECT_THAT(result.out, EndsWith(Join("Next: ./bazelw run //tools:report -- '", out,
-                                        "', or //tools:summarize with --details\n")));
+                                        "' --out=report.html, or //tools:summarize with --details\n")));
 }
 
 TEST(HelpTest, NamesEveryFlagAndExitsWith0) {

@@ -70,7 +70,7 @@ std::string TypedAnswer(const std::string& records) {
 
 std::string TypedNext(const std::string& records) {
   return Join("Next: ./bazelw run //tools:report -- ", Quoted(records),
-              ", or //tools:summarize with --details");
+              " --out=report.html, or //tools:summarize with --details");
 }
 
 }  // namespace gradsync::bench

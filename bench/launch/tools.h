@@ -45,8 +45,8 @@ Command ReportCommand(const char* argv0, const std::string& records, const std::
 
 // Returns a shell command with which a user prints the summary of the results in `records` on one screen.
 std::string TypedAnswer(const std::string& records);
-// Returns a line that tells the user what to run next: //tools:report, which also needs --out=FILE.html, or
-// //tools:summarize with --details.
+// Returns a line that names two commands that a user may run next on `records`: one writes report.html with
+// //tools:report, the other prints all columns with //tools:summarize.
 std::string TypedNext(const std::string& records);
 
 }  // namespace gradsync::bench

@@ -38,7 +38,7 @@ TEST(ToolsTest, TheToolsTakeTheirCommandLines) {
 
 TEST(ToolsTest, PeopleTypeThemInTheWorkspace) {
   EXPECT_EQ(TypedAnswer("/a b"), "./bazelw run //tools:summarize -- '/a b' --format=screen");
-  EXPECT_THAT(TypedNext("/a"), HasSubstr("//tools:report -- /a,"));
+  EXPECT_THAT(TypedNext("/a b"), HasSubstr("//tools:report -- '/a b' --out=report.html,"));
 }
 
 }  // namespace
