@@ -57,8 +57,8 @@ struct TrainingVariant : Variant {
   double learning_rate() const;
   std::optional<OptimizerKind> optimizer() const;
   ddp::StrategyOptions strategy_options() const;
-  // For local SGD and DiLoCo, returns after how many training steps the ranks average their weights' changes
-  // again: the value of the option `period`. Returns 1 for all other strategies.
+  // For local SGD and DiLoCo, returns the option `period`: the number of training steps from one
+  // synchronisation of the ranks' weights to the next. Returns 1 for all other strategies.
   int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
   // A benchmark measures a variant several times, and each of these measurements is called a turn. In a turn,
   // the ranks run lead_in_steps() untimed and then turn_steps() timed training steps, without a barrier
