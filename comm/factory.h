@@ -16,9 +16,11 @@ namespace gradsync::comm {
 std::vector<std::string> BackendNames();
 
 // Throws InvalidInput for an unknown backend, option or value of an option, and for a backend that is not in
-// this build. Also throws InvalidInput if the backend does not support devices of type `device`, the
-// distribution of the ranks over hosts, or the launcher (such as torchrun) in `world`. MakeProcessGroup makes
-// the checks of CheckBackend too.
+// this build. Also throws InvalidInput if the backend does not support devices of type `device`, or the
+// launcher (such as torchrun) in `world`. If world.job is not null, throws InvalidInput if the backend does
+// not support the distribution of the ranks over hosts. For backend nccl, also throws InvalidInput if
+// CheckRanksPerGpu does, or if the value of GRADSYNC_NCCL_SHARE_GPU is neither empty nor 0 nor 1.
+// MakeProcessGroup makes the checks of CheckBackend too.
 void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
                   const World& world);
 // Checks only that the backend with the name `backend` exists, and that it accepts `options`. Unlike
@@ -36,10 +38,11 @@ void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 struct BackendTraits {
   // If the member reduces_in_rank_order is true, the backend's collectives add the ranks' values of an
   // element in the order of the ranks. If it is true, they also compute sums of bf16 elements in f32, and
-  // round the sums to bf16. A mean is the sum divided by the number of ranks; means of f32 elements are
-  // computed in f64 and then rounded to f32. For a sum, backend hierarchical first adds the elements of each
-  // host's ranks, and then adds the hosts' sums. For a mean, it first computes the mean over each host's
-  // ranks, and then the mean of these means.
+  // round the sums to bf16. If reduces_in_rank_order is true, a mean is the unrounded sum divided by the
+  // number of ranks, and then rounded. If reduces_in_rank_order is true, means of f32 elements are computed
+  // in f64. For a sum, backend hierarchical first adds the elements of each host's ranks, and then adds the
+  // hosts' sums. For a mean, it first computes the mean over each host's ranks, and then the mean of these
+  // means.
   //
   // reduces_in_rank_order is false for backends gloo_own, mpi and nccl, and for backend hierarchical if it
   // uses one of them. In all-reduces of gloo_own, mpi and nccl, a library (gloo, Open MPI or NCCL) chooses
@@ -64,11 +67,11 @@ std::vector<std::pair<std::string, std::string>> BackendLibraries();
 
 // Connects the ranks of options.world, and makes their process group. All these ranks must call
 // MakeProcessGroup, which returns when they are connected. If the environment variable
-// GRADSYNC_NCCL_SHARE_GPU is 1, backend nccl accepts more ranks than GPUs. With this setting NCCL always
-// sends over sockets, so use it for tests and not for measurements of speed. Throws InvalidInput if
-// CheckBackend would throw it, and for other wrong values in `options`. Throws CollectiveError, which names
-// the missing ranks, if ranks do not arrive at the rendezvous within the timeout. Also throws CollectiveError
-// if World::size is not equal on all ranks.
+// GRADSYNC_NCCL_SHARE_GPU is 1, backend nccl accepts more ranks than GPUs. With this setting NCCL sends over
+// the network even within a host, so use the setting only for tests, not to measure speed. Throws
+// InvalidInput if `device` is null, if CheckBackend would throw InvalidInput, and for other wrong values in
+// `options`. Throws CollectiveError, which names the missing ranks, if ranks do not arrive at the rendezvous
+// within the timeout. Also throws CollectiveError if World::size is not equal on all ranks.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm

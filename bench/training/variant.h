@@ -29,9 +29,9 @@ constexpr std::string_view Name(OptimizerKind kind) { return kOptimizerWords[1 +
 
 // A variant is what a benchmark of training measures: a strategy with its options, and the backend over which
 // it communicates. MakeVariants checks the names of strategy, options and backend, and reads the values of
-// the options. The member `options` of the base struct Variant leaves out options that are set to their
-// default. There are options of the strategy, options of the benchmark itself (BenchOptions), and, if the
-// strategy has buckets, their size in one of three forms:
+// the options. MakeVariants leaves options that are set to their default out of the member `options` of the
+// base struct Variant. There are options of the strategy, options of the benchmark itself (BenchOptions),
+// and, if the strategy has buckets, their size in one of three forms:
 //
 //   bucket_bytes     in bytes
 //   bucket_elements  in elements of gradients
@@ -46,7 +46,8 @@ struct TrainingVariant : Variant {
   // takes words instead of numbers, its value in the map is the word's index in Option::words.
   std::map<std::string, double, std::less<>> values = {};
   int64_t bucket_bytes = 0;  // 0 if the strategy has no buckets
-  // The names of all options that the variant's text sets, even if it sets an option to the default value.
+  // The names of the options that the variant's text sets, except the backend's options. The set also has
+  // options that the text sets to their default values.
   std::set<std::string, std::less<>> named = {};
 
   // clip_norm(), learning_rate() and optimizer() return the values of the variant's options with these names.
@@ -56,8 +57,8 @@ struct TrainingVariant : Variant {
   double learning_rate() const;
   std::optional<OptimizerKind> optimizer() const;
   ddp::StrategyOptions strategy_options() const;
-  // Returns after how many training steps the ranks' weights are averaged again: for local SGD and DiLoCo,
-  // the value of the option `period`. Returns 1 for all other strategies.
+  // For local SGD and DiLoCo, returns the option `period`: the number of training steps from one
+  // synchronisation of the ranks' weights to the next. Returns 1 for all other strategies.
   int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
   // A benchmark measures a variant several times, and each of these measurements is called a turn. In a turn,
   // the ranks run lead_in_steps() untimed and then turn_steps() timed training steps, without a barrier
@@ -69,15 +70,15 @@ struct TrainingVariant : Variant {
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::ValueOf(*traits, ddp::Option::Role::kCarry, strategy_options()) != 0; }
   // Returns among how many ranks the variant's strategy divides what it shards, such as the optimizer's
-  // state: all ranks, or those of one host.
+  // state: all ranks, or those of this host.
   int num_parts(const comm::World& world) const {
     const bool within_host = ddp::ValueOf(*traits, ddp::Option::Role::kWithinHost, strategy_options()) != 0;
     return within_host ? std::max(1, world.local_size) : world.size;
   }
   bool is_peer() const { return !framework.empty(); }
-  // Returns the name of this variant's PyTorch strategy in bench/peers/pytorch_training.py: "ddp", or
-  // "ddp:1048576" with a bucket size in bytes that is not the default. If the model is compiled, the
-  // name ends with "_compiled".
+  // For a strategy of PyTorch, returns its name in bench/peers/pytorch_training.py, such as "ddp". If
+  // `options` names a bucket size, bucket_bytes follows: "ddp:1048576". If the model is compiled, the name
+  // ends with "_compiled".
   std::string peer() const;
   // Returns whether the strategy lets the ranks' weights differ after some or all steps, as local SGD does.
   bool drifts() const { return traits->agreement == ddp::Agreement::kDrifts; }
@@ -113,10 +114,10 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
 // pytorch_backend is not "gloo", such as "nccl". If there is no such variant, the result is "gloo".
 std::string PeerBackend(std::span<const TrainingVariant> variants);
 // Returns the PyTorch strategies with which `variants` can be compared (Traits::pytorch_twin), in all
-// `modes`: eager, compiled or both. Each combination of strategy, bucket size and mode occurs once. MakePeers
-// leaves out variants whose Traits::pytorch_twin is empty, and variants that set an option that PyTorch's
-// strategy lacks (Option::keeps_twin is false). Throws InvalidInput if a variant that is not left out sets
-// clip_norm or learning_rate: bench/peers/pytorch_training.py supports neither option.
+// `modes`: eager, compiled or both. No two of the returned strategies have the same peer(). MakePeers leaves
+// out variants whose Traits::pytorch_twin is empty. MakePeers also leaves out variants that set an option
+// whose Option::keeps_twin is false to a value other than the default. Throws InvalidInput if a variant that
+// is not left out sets clip_norm or learning_rate to a value other than 0.
 std::vector<TrainingVariant> MakePeers(std::span<const TrainingVariant> variants,
                                        std::span<const PeerMode> modes);
 

@@ -26,10 +26,10 @@ class CudaStaging {
   // Runs the collective that `request` describes: copies its input to host memory, calls `collective` with a
   // request on tensors in host memory, copies the output to the GPU, and returns when this copy is done. Does
   // nothing for a request of 0 bytes. Before the call of Run, the GPU must have finished all work on the
-  // request's tensors. If `collective` throws, waits until no copy uses the tensors, and then rethrows the
-  // exception. Throws CudaError or CudaOutOfMemory if CUDA reports an error, and std::runtime_error if a copy
-  // takes longer than the timeout. If this copy still runs when the timeout has passed a second time, the
-  // tensors on the GPU and in host memory are never freed, because the GPU may still use them.
+  // request's tensors. Rethrows an exception that `collective` throws. Throws CudaOutOfMemory if pinned
+  // memory runs out, CudaError if CUDA reports another error, and std::runtime_error if a copy takes longer
+  // than the timeout. If this copy still runs when the timeout has passed a second time, the tensors on the
+  // GPU and in host memory are never freed, because the GPU may still use them.
   void Run(const Request& request, const std::function<void(const Request&)>& collective);
 
  private:

@@ -10,12 +10,12 @@
 
 // RunCollective runs the collectives of backend gloo over the TCP connections of a GlooMesh.
 //
-// In an all-reduce of short vectors, every rank sends its whole vector to every other rank, and reduces the
-// vectors of all ranks itself. This all-reduce takes the delay of one message for vectors of up to 4 KiB. It
-// takes the delay of two messages for longer vectors, because each rank then also sends a confirmation that
-// it has received everything. An all-reduce exchanges vectors of up to ShortMessages::kMaxBytes (4 KiB)
-// without gloo, by the class ShortMessages, if two conditions hold. The mesh must have short_messages(), and
-// the caller must wait for the result immediately after it issued the collective (Waits::kAtOnce).
+// In an all-reduce of short vectors (GlooTuning::direct_bytes), every rank sends its whole vector to every
+// other rank, and reduces the vectors of all ranks itself. If the vectors have more than 4 KiB, each rank
+// also sends every other rank a confirmation that it has received everything. An all-reduce exchanges vectors
+// of up to ShortMessages::kMaxBytes (4 KiB) without gloo, by the class ShortMessages, if two conditions hold.
+// The mesh must have short_messages(), and the caller must wait for the result immediately after it issued
+// the collective (Waits::kAtOnce).
 //
 // In an all-reduce of long vectors, each rank cuts its vector into one part for each rank. Rank r receives
 // part r of every other rank's vector, reduces part r of all vectors, and sends the result to all other
@@ -26,8 +26,8 @@
 // (size - 1) connections.
 //
 // In a broadcast to `size` ranks, each segment of the root's vector passes at most log2(size) connections,
-// rounded up, on its way to a rank. In a barrier, a rank sends and receives at most log2(size) messages,
-// rounded up, one after the other. But if the mesh has short_messages(), and the caller of the barrier waits
+// rounded up, on its way to a rank. In a barrier, a rank sends log2(size) messages, rounded up, one after the
+// other, and receives as many. But if the mesh has short_messages(), and the caller of the barrier waits
 // immediately, each rank sends a short message to all other ranks at once.
 //
 // RunCollective reduces all ranks' values of an element in one pass, in rank order (comm/queue/reduction.h).
@@ -46,12 +46,13 @@ struct GlooTuning {
   size_t segment_bytes = 2 << 20;
 };
 
-// Allocates memory into which one thread receives messages. The thread's next collective uses the same
-// memory again if it is large enough.
+// A Scratch object owns memory into which RunCollective receives messages. Later calls of RunCollective use
+// the same memory again if it is large enough. Concurrent calls of RunCollective must have different Scratch
+// objects.
 class Scratch {
  public:
-  // Returns a pointer to at least `bytes` bytes with undefined contents. The memory stays valid until the
-  // next call of Get.
+  // Returns a pointer to at least `bytes` bytes with undefined contents; may return null if `bytes` is 0. The
+  // memory stays valid until the next call of Get.
   std::byte* Get(size_t bytes);
 
  private:
@@ -65,15 +66,15 @@ class Scratch {
 // sequence number, a hash of the properties that must be equal on all ranks, such as kind and bytes
 // (Signature), and, in its three low bits, the number of one of the collective's streams of messages. If
 // ranks issue different collectives with the same sequence number, their hashes, and so their slots, almost
-// always differ. If the slots differ, gloo delivers no message between the two collectives, and both fail at
-// the timeout.
+// always differ. If the slots differ, gloo delivers no message between the two collectives, and both fail, at
+// the latest when the timeout has passed.
 uint64_t BaseSlot(const Request& request);
 
 // Runs the collective of `request` on the calling thread. Several threads may run collectives with different
 // sequence numbers (modulo 2^32) over one `mesh` (connections between ranks) concurrently. But collectives
 // that use mesh.short_messages() must run one at a time. RunCollective throws PeerError if communication with
 // another rank fails. If the collective uses mesh.short_messages(), RunCollective throws std::runtime_error
-// if another rank has issued a different collective.
+// if it receives another rank's short message for a different collective.
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch);
 
 // Runs the all-reduce of backend `gloo_own`: gloo's own ring algorithm, which PyTorch's gloo backend also

@@ -23,9 +23,10 @@
 
 namespace gradsync::comm {
 
-// A BlockSigpipe object blocks the signal SIGPIPE while it exists, for the thread that makes it and for
-// threads that this thread starts. gloo writes to sockets that may be closed, and SIGPIPE would end the
-// process. The destructor drops a SIGPIPE that has arrived while the object existed.
+// A BlockSigpipe object blocks the signal SIGPIPE in the thread that makes it, until the destructor runs.
+// Threads that this thread starts while the object exists keep SIGPIPE blocked. gloo writes to sockets that
+// may be closed, and SIGPIPE would end the process. The destructor drops a SIGPIPE that has arrived while the
+// object existed.
 struct BlockSigpipe : BlockSignals {
   BlockSigpipe() : BlockSignals(SetOf({SIGPIPE})) {}
   ~BlockSigpipe() {
@@ -76,8 +77,8 @@ class GlooMesh {
   std::string interface() const { return FromDevice("iface=", ","); }
 
   // Returns when all ranks of the mesh have called WaitForOthers, which is a barrier. All ranks must pass the
-  // same `slot`, the tag of the barrier's messages. Throws PeerError if a connection is lost or if a rank
-  // does not arrive within the timeout.
+  // same `slot`, the tag of the barrier's messages. Throws PeerError if a connection is lost, or if a wait
+  // for one of the barrier's messages takes longer than timeout().
   void WaitForOthers(uint64_t slot);
   // Returns the object that exchanges short messages over connections of its own; null if there are more than
   // ShortMessages::kMaxRanks ranks, or if `with_short_messages` was false in the constructor.
@@ -105,13 +106,14 @@ class GlooMesh {
   };
   using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer, Forget>;
 
-  // Connects to all other ranks. `notes[r]` is the text that rank r published for this rank at the
-  // rendezvous: `head_bytes` bytes with a random nonce and rank r's timeout, then the addresses at which rank
-  // r waits for this rank.
+  // Connect connects this rank to all other ranks, for the constructor. `notes[r]` is the text that rank r
+  // published for this rank at the rendezvous: `head_bytes` bytes with a random nonce and rank r's timeout,
+  // then the addresses at which rank r waits for this rank.
   void Connect(const std::vector<std::string>& notes, size_t head_bytes);
   void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
   // Returns the text between `name` and the next `end` in gloo's description of its network device; empty if
-  // the description lacks `name`. From "iface=lo, speed=-1", FromDevice("iface=", ",") returns "lo".
+  // the description lacks `name`. If no `end` follows, returns all text after `name`. From "iface=lo,
+  // speed=-1", FromDevice("iface=", ",") returns "lo".
   std::string FromDevice(std::string_view name, std::string_view end) const;
   // Returns a gloo buffer over the memory `data`, for messages from rank `from` to rank `to`; this rank is
   // one of the two.
@@ -136,8 +138,8 @@ class GlooMesh {
 // If a connection breaks within a message, gloo does not report this to the sender, nor to a receiver that
 // expects no message after this one. Both would wait until the timeout has passed. So an algorithm that sends
 // long messages follows two rules:
-// - The algorithm ends every stream of messages with an empty message, so that a receiver of data always
-//   expects one more.
+// - The algorithm ends every stream with an empty message, for which the receiver calls Incoming::Expect
+//   before all data have arrived.
 // - Before the algorithm calls Outgoing::Wait, which blocks until all messages are sent, it waits for a
 //   confirmation. The confirmation is an empty message that the peer sends when the peer has received all
 //   data. The confirmation may be queued behind messages of another collective. If the other collective

@@ -16,14 +16,14 @@ namespace gradsync::comm {
 //
 // A collective fails if a wait for a message takes longer than the shortest options.timeout of the ranks, or
 // if a connection breaks. All unfinished and later collectives of this rank then fail, with an error that
-// names the rank that failed first if that rank is known. This rank closes its connections, so the
-// collectives of the other ranks also fail. The destructor of the process group makes unfinished collectives
-// fail, and waits for no other rank.
+// names the rank that failed first if that rank is known. This rank closes its connections, so collectives of
+// other ranks that still need messages from this rank also fail. The destructor of the process group makes
+// unfinished collectives fail, and waits for no other rank.
 //
 // Collectives on tensors of a GPU copy these tensors through host memory (comm/gloo/cuda_staging.h). A
-// collective on tensors of a GPU starts when the GPU has done the work that was on the compute stream (the
-// CUDA stream of the model's computations) when the collective was issued. For a collective on tensors of a
-// GPU, Work::Wait blocks the calling thread until the result has been copied to the GPU's memory.
+// collective on tensors of a GPU starts only after the GPU has done the work that was on the compute stream
+// (the CUDA stream of the model's computations) when the collective was issued. For a collective on tensors
+// of a GPU, Work::Wait blocks the calling thread until the result has been copied to the GPU's memory.
 //
 // Backend "gloo_own" differs from "gloo" only in its all-reduce, which uses gloo's own ring algorithm
 // (RunOwnAllReduce). The comment of GroupMaker (comm/group_options.h) describes the argument `first_cause`

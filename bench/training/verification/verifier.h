@@ -17,8 +17,9 @@ namespace gradsync::bench {
 // A Verifier checks the gradients and weights that strategies compute. The expected gradients are those of
 // one process that trains on the batches of all ranks; every rank computes them itself. The expected weights
 // are those that the optimizer computes from the strategy's own gradients after synchronisation. For a
-// strategy that changes gradients by design (compression), or averages weights only every few steps, the
-// function CheckEquation computes the expected values by the equation in the strategy's paper.
+// gradsync strategy that compresses gradients, CheckEquation computes the expected gradients by the
+// strategy's equation (ddp/lossy/reference.h). For a gradsync strategy that averages weights only every few
+// steps, CheckEquation computes the expected weights by the strategy's equation.
 class Verifier {
  public:
   // All arguments of the constructor must outlive the verifier.
@@ -35,11 +36,12 @@ class Verifier {
 
   // Takes training steps on a fixed batch of each rank, compares the gradients, the weights or both with the
   // expected values, and returns the errors for the benchmark's record. If --verify=false, Check takes no
-  // step and compares nothing. Check also compares nothing for a strategy of PyTorch whose
-  // Traits::twin_differs_by is infinite, and for any strategy of PyTorch on images in bf16. If a gradient or
-  // weight is wrong, or differs between ranks, Check calls Rank::AddFault: the program then ends with an
-  // error after all measurements. For the strategy `none`, which does not communicate, Check returns the
-  // errors, but never calls AddFault. All ranks must call Check.
+  // step and compares nothing. Check also takes no step for a strategy of PyTorch if traits->twin_differs_by
+  // is infinite, as for PyTorch's twin of local_sgd. Check takes no step for any strategy of PyTorch on
+  // images in bf16. If a gradient or weight is wrong, or differs between ranks, Check calls Rank::AddFault:
+  // the program then ends with an error after all measurements. For the strategies `none` of gradsync and of
+  // PyTorch, which do not communicate, Check returns the errors, but never calls AddFault. All ranks must
+  // call Check.
   CheckFields Check(Stepper& stepper);
 
  private:
@@ -76,10 +78,11 @@ class Verifier {
 // remembers of the first one, such as a compression error, so the comparison also checks this memory. All
 // ranks must call CheckEquation. Each rank takes all its steps on its own `batch`.
 //
-// For a strategy that changes gradients, compares the gradients of each step with those that the paper's
-// equation gives. For a strategy that changes gradients, also compares the final weights with those that the
-// optimizer computes from the strategy's own gradients. For a strategy that averages weights, compares the
-// change of the weights, initial minus final, with the change that the paper's equation gives.
+// For a strategy with Agreement::kLossy, CheckEquation compares each step's gradients with those of the
+// simple implementation. For a strategy with Agreement::kLossy, CheckEquation also compares the final weights
+// with those that the optimizer computes from the strategy's gradients. For a strategy that averages weights,
+// CheckEquation compares the weights' change, initial minus final, with the change that the simple
+// implementation computes.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
 // In a round, every variant that is being measured takes one turn. Returns whether ranks compare their

@@ -13,8 +13,8 @@
 // Functions that check the gradients and weights that a strategy computes in a training step.
 namespace gradsync::bench {
 
-// GradsOf and ValuesOf return the gradients and the values of `params`, in the order of `params`. CopyGrads
-// and CopyValues return copies on the CPU.
+// GradsOf and ValuesOf return the gradient and value tensors of `params`, not copies, in the order of
+// `params`. CopyGrads and CopyValues return copies of these tensors in CPU memory.
 std::vector<model::Tensor> GradsOf(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> ValuesOf(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
@@ -22,8 +22,9 @@ std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params)
 
 // The errors of a strategy's gradients and weights after a training step. The error of a tensor is |found -
 // expected| / |expected|, with Euclidean norms. The divisor is at least 0.01 r sqrt(n), for a tensor of n
-// elements; r is the root mean square of all expected elements. The error is infinite if the tensor contains
-// NaN or an infinite number.
+// elements; r is the root mean square of all expected elements. The error is infinite if the found or the
+// expected tensor contains NaN or an infinite number. If the divisor is 0, the error is 0 for equal tensors,
+// else infinite.
 struct Agreement {
   double grad_rel_error = 0;    // the largest error of a gradient on any rank
   double param_rel_error = 0;   // the largest error of a parameter's weights on any rank
@@ -77,7 +78,7 @@ Agreement Verify(std::span<model::Parameter* const> params, std::span<const mode
 
 // Returns the largest error (see Agreement) that checks usually allow for a strategy of gradsync. The result
 // is 512 u sqrt(num_terms), where the unit roundoff u is 2^-53 if `dtype` is f64, else 2^-24. `num_terms` is
-// the number of backward passes of all ranks in a step.
+// the number of ranks times the number of backward passes of one rank in a step.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
 // Returns the largest error (see Agreement) that checks usually allow for a strategy of PyTorch. The result
