@@ -24,13 +24,14 @@ struct LaunchOptions {
   std::chrono::milliseconds grace{2000};
 };
 
-// Starts world_size processes of this program with the arguments argv (argv[0] included). LaunchSelf tells
-// each process its rank by environment variables; if with_mpirun is true, mpirun does so by its own
-// variables. In both cases WorldFromEnvironment() (comm/rendezvous/world.h) returns, in each of these
-// processes, a World with its rank and the launcher "self". The ranks find each other by files in a new
-// directory under TMPDIR (else /tmp), which LaunchSelf removes at the end. LaunchSelf waits for all ranks. If
-// SIGINT, SIGTERM or SIGHUP arrives while LaunchSelf waits, LaunchSelf stops all ranks, and then this process
-// ends by the same signal. Otherwise LaunchSelf returns the exit status for main:
+// Starts world_size processes of this program with the arguments argv (argv[0] included). If with_mpirun is
+// true, argv[0] of these processes is instead the program's path. LaunchSelf tells each process its rank by
+// environment variables; if with_mpirun is true, mpirun does so by its own variables. In both cases
+// WorldFromEnvironment() (comm/rendezvous/world.h) returns, in each of these processes, a World with its rank
+// and the launcher "self". The ranks find each other by files in a new directory under TMPDIR (else /tmp),
+// which LaunchSelf removes at the end. LaunchSelf waits for all ranks. If SIGINT, SIGTERM or SIGHUP arrives
+// while LaunchSelf waits, LaunchSelf stops all ranks, and then this process ends by the same signal.
+// Otherwise LaunchSelf returns the exit status for main:
 //
 //   0  every rank exited with 0
 //   1  a rank failed, or did not end in time: the others were stopped, and the last line on stderr names the
