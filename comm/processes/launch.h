@@ -18,9 +18,9 @@ struct LaunchOptions {
   // has passed, LaunchSelf stops the ranks that still run. `finish` has no effect if with_mpirun is true.
   std::chrono::milliseconds finish{60'000};
   // `grace` is the time from the signal that asks the ranks to stop (SIGTERM, or the signal that this process
-  // received) until LaunchSelf kills the ranks that still run. If this process receives a second signal,
-  // LaunchSelf kills the ranks at once. `grace` is also the longest time for which LaunchSelf waits to write
-  // its last line to stderr, for example if stderr is a full pipe.
+  // received) until LaunchSelf kills the ranks that still run. If this process receives a second SIGINT,
+  // SIGTERM or SIGHUP, LaunchSelf kills the ranks at once. `grace` is also the longest time for which
+  // LaunchSelf waits to write its last line to stderr, for example if stderr is a full pipe.
   std::chrono::milliseconds grace{2000};
 };
 
@@ -47,7 +47,8 @@ int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 // A rank that finds bad arguments calls IsFirstToReport, so that only one rank of a launch prints the error.
 // The rank prints the error only if IsFirstToReport returns true. Whether or not it has printed the error,
 // the rank then exits with status 2. IsFirstToReport returns true for the first rank of a launch that calls
-// it, and for every process that LaunchSelf did not start.
+// it, and for every process that LaunchSelf did not start. IsFirstToReport also returns true if the file that
+// marks the first report cannot be created.
 bool IsFirstToReport();
 
 }  // namespace gradsync::comm
