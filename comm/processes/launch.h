@@ -48,7 +48,7 @@ int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 // The rank prints the error only if IsFirstToReport returns true. Whether or not it has printed the error,
 // the rank then exits with status 2. IsFirstToReport returns true for the first rank of a launch that calls
 // it, and for every process that LaunchSelf did not start. IsFirstToReport also returns true if the file that
-// marks the first report cannot be created.
+// marks the first report neither exists nor can be created.
 bool IsFirstToReport();
 
 }  // namespace gradsync::comm
