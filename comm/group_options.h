@@ -24,9 +24,8 @@ struct GroupOptions {
   // of several hosts has several ranks, backend hierarchical passes twice `timeout` to the backend that
   // connects the hosts.
   std::chrono::milliseconds timeout{60000};
-  // `num_threads` is the number of communication threads, and so the number of collectives that can progress
-  // concurrently. Backends shm and nccl do not use num_threads; in backend hierarchical, only the outer
-  // backend uses it.
+  // `num_threads` is the number of communication threads; each runs one collective at a time. Backends shm
+  // and nccl do not use num_threads; in backend hierarchical, only the outer backend uses it.
   int num_threads = 2;
   // `interface_or_address` is a network interface ("eth0") or an address of this host, for gloo's connections
   // to other ranks. Backends shm, mpi and nccl do not use interface_or_address. If interface_or_address is
@@ -34,8 +33,7 @@ struct GroupOptions {
   // on several hosts, gloo's choice depends on World::rendezvous. With a rendezvous of the form tcp://, gloo
   // uses the address from which this host sends packets to the rendezvous. If that is loopback, gloo uses
   // the address from which this host sends packets to one of the job's other hosts. With a rendezvous of the
-  // form file://, gloo uses the address to which this host's name resolves, or, if that is loopback, the
-  // address of the default route.
+  // form file://, gloo uses the address that OwnAddress (comm/rendezvous/network.h) returns.
   std::string interface_or_address{};
 };
 
@@ -44,10 +42,10 @@ class FirstCause;  // comm/queue/first_cause.h
 // The type of the functions that make process groups; each backend has one such function. The argument
 // `first_cause` is an object that, after a failure, finds the rank that failed first. If `first_cause` is
 // null, the function itself makes a FirstCause if its backend needs one. If backend hierarchical makes both
-// an inner and an outer group, it gives one FirstCause to both, so that both report the same first failure. A
-// GroupMaker function returns when all ranks of the new process group are connected. It throws InvalidInput
-// for bad options, and CollectiveError if ranks are missing. It does not check whether the backend supports
-// the device; MakeProcessGroup does so before it calls the function.
+// an inner and an outer group, it gives one FirstCause to both. A GroupMaker function returns when all ranks
+// of the new process group are connected. A GroupMaker function throws InvalidInput for bad options, and
+// CollectiveError if ranks are missing or cannot connect. Of these functions, only MakeNcclGroup checks that
+// its backend supports the device; MakeProcessGroup makes this check before it calls a GroupMaker function.
 using GroupMaker = std::unique_ptr<ProcessGroup>(const GroupOptions& options, const model::DevicePtr& device,
                                                  std::shared_ptr<FirstCause> first_cause);
 

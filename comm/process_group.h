@@ -41,15 +41,16 @@ int64_t Now();
 // Formats a duration for error messages: "60.0 s".
 std::string Seconds(std::chrono::nanoseconds duration);
 
-// The error that is thrown if a collective fails, if ProcessGroup::Allocate cannot make memory that the ranks
-// share, or if the ranks cannot connect. For example, a collective fails if it exceeds the timeout
-// (GroupOptions::timeout). What the timeout limits depends on the backend. In backend gloo, the timeout
-// limits each wait for a message. In backend shm, the timeout limits each wait until the other ranks have
-// done their next step of the collective. In backend mpi, the timeout limits the time in which none of this
-// rank's running collectives ends. In backend nccl, the timeout limits the time from the start of a
-// collective on the GPU to its end. For a failed collective, what() names the rank that throws the error, the
-// collective's number, kind and bytes, the backend, the cause, and, if it is known, the rank that caused the
-// failure.
+// The error that is thrown if a collective fails, or if the ranks cannot connect. ProcessGroup::Allocate and
+// AllocateShared throw CollectiveError if they cannot make memory that the ranks share. For example, a
+// collective fails if another rank makes no progress for GroupOptions::timeout. What the timeout limits
+// depends on the backend. In backend gloo, the timeout limits each wait until a message is received or sent,
+// and each wait for the GPU. In backend shm, the timeout limits each wait until the other ranks have done
+// their next step of the collective. In backend mpi, the timeout limits the time in which none of this rank's
+// running collectives ends. In backend nccl, the timeout limits a collective's time on the GPU, and the time
+// of the call that launches the collective. For a failed collective, what() names the rank that throws the
+// error, the collective's number, kind and bytes, the backend, the cause, and, if it is known, the rank that
+// caused the failure.
 class CollectiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -78,8 +79,9 @@ class Work {
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
-  // Returns the times at which the collective started and ended on this rank, on the clock of Now(). Blocks
-  // the calling thread until the collective has ended. Throws CollectiveError if the collective has failed.
+  // Returns the times at which the collective started and ended on this rank, on the clock of Now().
+  // interval() blocks the calling thread until the collective has ended, and throws CollectiveError if the
+  // collective has failed.
   Interval interval() { return state_ == nullptr ? Interval{} : state_->interval(); }
   // Returns true after the collective has ended, also if it has failed. Does not block.
   bool Done() const { return state_ == nullptr || state_->Done(); }
@@ -104,9 +106,9 @@ struct Request {
   // request fails too. The thread that runs the request calls the function `prepare` immediately before it
   // runs the request, and the function `conclude` immediately after the request has succeeded. An empty
   // function `prepare` or `conclude` is not called. If `after` is Work{}, the request depends on no
-  // collective; its queue may still run earlier requests first. Backend hierarchical divides a collective
-  // into several requests, and sets `after`, `prepare` and `conclude` in each request that needs them.
-  // Backend gloo sets `prepare` to a function that waits for the GPU if the tensor is on a GPU.
+  // collective; its queue may still run earlier requests first. Backend nccl ignores `after`, `prepare` and
+  // `conclude`. Backend hierarchical sets these three members in requests to its two groups. For a tensor on
+  // a GPU, backend gloo replaces `prepare` by a function that waits for the GPU.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};
@@ -202,7 +204,8 @@ class ProcessGroup {
   // Joins the inputs of all ranks in rank order, and writes the result to the output of every rank. `input`
   // has n elements, and `output` has n elements for each rank. `input` may be this rank's part of `output`.
   Work AllGather(model::Tensor input, model::Tensor output);
-  // Returns when every rank has called Barrier and all earlier collectives of this rank are done.
+  // Returns when every rank has called Barrier and all earlier collectives of this rank are done. Throws
+  // CollectiveError if the barrier fails.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
   // Makes all unfinished and later collectives of this group fail, on this rank and on the other ranks. Abort
@@ -261,10 +264,10 @@ class GroupDecorator : public ProcessGroup {
 // A HostGroup is the process group of the ranks on this rank's host, made from the process group of all
 // ranks. A sharding strategy divides vectors, such as the parameters, among the ranks of its group. With a
 // HostGroup, the ranks of each host together store a whole copy of these vectors: each rank stores an equal
-// part. ReduceScatter reduces over the ranks of all hosts: first within each host, then between the ranks of
-// different hosts that have the same part. ReduceScatter rounds the sums of bf16 tensors over a host's ranks
-// to bf16 before it reduces them between hosts. AllReduce, Broadcast, AllGather and Barrier of a HostGroup
-// exchange data only between the ranks of one host.
+// part. ReduceScatter of a HostGroup reduces over the ranks of all hosts: first within each host, then
+// between the ranks of different hosts that have the same part. HostGroup's ReduceScatter rounds each host's
+// sums or means of bf16 elements to bf16 before it reduces them between hosts. AllReduce, Broadcast,
+// AllGather and Barrier of a HostGroup exchange data only between the ranks of one host.
 class HostGroup : public ProcessGroup {
  public:
   // `all` is the process group of all ranks, which must outlive this object; all.host_group() must not be

@@ -18,13 +18,14 @@ using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions&
 // the ranks of one host; the outer group connects one rank of each host. Collectives accept only tensors on
 // the CPU.
 //
-// An all-reduce works like the 2D-torus all-reduce of Mikami et al. (2018). First, a reduce-scatter in the
-// inner group gives each rank one part of its host's sum. Next, an all-reduce in the outer group adds up this
-// part over all hosts. Finally, an all-gather in the inner group gives each rank all parts.
+// If both groups exist, an all-reduce works like the 2D-torus all-reduce of Mikami et al. (2018). First, a
+// reduce-scatter in the inner group gives each rank one part of the reduction over its host's ranks. Next, an
+// all-reduce in the outer group reduces this part over all hosts. Finally, an all-gather in the inner group
+// gives each rank all parts.
 //
 // If all ranks are on one host, only the inner group exists. If each of several hosts has one rank, only the
 // outer group exists. If both groups exist, the timeout of the outer group is twice options.timeout. If both
-// groups exist, an all-reduce adds up bf16 elements in f32, and rounds only the final sums.
+// groups exist, an all-reduce adds up bf16 elements in f32, and rounds only the final sums or means to bf16.
 //
 // options.backend_options must contain "inner" and "outer", the names of the two groups' backends. Throws
 // InvalidInput if the hosts have different numbers of ranks.

@@ -22,20 +22,19 @@ class NcclError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// An NCCL communicator in nonblocking mode: NCCL's functions do not wait for other ranks, and after each call
-// this class asks NCCL again and again whether the operation is done, until the operation is done or the
-// timeout has passed. However, NCCL's call that launches a collective blocks while the CUDA stream's queue is
-// full. If another rank is dead, a full queue stays full until another thread calls Abort. Therefore this
-// class holds no lock during a call of NCCL, so that Abort can run at the same time, as NCCL allows. Abort
-// ends NCCL's kernels, so the stream's queue is no longer full. NCCL's blocked call then returns, and Launch,
-// which made it, throws NcclError.
+// An NCCL communicator in nonblocking mode: NCCL's functions return without waiting for other ranks. The
+// constructor, destructor and Launch then ask NCCL until the operation is done or has failed, or the timeout
+// has passed. However, NCCL's call that launches a collective blocks while the CUDA stream's queue is full.
+// If another rank is dead, a full queue stays full until another thread calls Abort. After Abort, the blocked
+// call of NCCL returns, and Launch, which made the call, throws NcclError.
 class NcclCommunicator {
  public:
   // The constructor returns when all ranks of `world` have connected to each other. Throws CollectiveError if
   // ranks are missing or NCCL fails.
   NcclCommunicator(const World& world, const model::CudaDevice& device, std::chrono::milliseconds timeout);
-  // The destructor waits until the other ranks also destroy their communicators, at most for the timeout. If
-  // the timeout passes or NCCL fails, the destructor aborts this rank's communicator.
+  // The destructor waits until the other ranks also destroy their communicators, at most for the timeout.
+  // After Abort, the destructor does not wait. If the timeout passes or NCCL fails, the destructor aborts
+  // this rank's communicator.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -60,8 +59,8 @@ class NcclCommunicator {
   // Calls `call`, which calls one function of NCCL, and returns when NCCL no longer reports ncclInProgress;
   // the GPU may still run a collective then. Throws NcclError.
   void Run(const std::function<ncclResult_t(ncclComm_t)>& call);
-  // Calls `call`, which calls one function of NCCL, and returns its result, without waiting for the
-  // operation's end. The caller holds `lock` (on mutex_), which CallOnce releases while NCCL's function runs.
+  // Calls `call`, which calls one function of NCCL, and returns the value that `call` returns, perhaps
+  // ncclInProgress. The caller holds `lock` (on mutex_), which CallOnce releases while NCCL's function runs.
   // Throws NcclError if the communicator has been aborted.
   ncclResult_t CallOnce(std::unique_lock<std::mutex>& lock,
                         const std::function<ncclResult_t(ncclComm_t)>& call);

@@ -7,7 +7,8 @@
 
 namespace gradsync::comm {
 
-// Returns the version of the NCCL library, such as "2.28.9"; empty in a build without NCCL.
+// Returns the version of the NCCL library, such as "2.28.9"; empty in a build without NCCL, or if
+// ncclGetVersion fails.
 std::string NcclVersion();
 // Text of the error (InvalidInput) that MakeNcclGroup throws in a build without NCCL.
 inline constexpr char kWithoutNccl[] =
@@ -35,13 +36,13 @@ inline constexpr char kWithoutNccl[] =
 // later collectives fail with an error that has the first failure as its cause. The abort does not stop the
 // compute stream, which continues with tensors of undefined contents. The program learns of the failure when
 // Work::Wait, Work::interval or Barrier throws CollectiveError. The group's destructor aborts collectives in
-// flight; if there are none, it waits until the other ranks also destroy their groups, at most for the
-// timeout.
+// flight. Without collectives in flight and without an earlier abort, the destructor waits for the other
+// ranks. The destructor's wait ends when these ranks also destroy their groups, or after the timeout.
 //
 // The argument `first_cause`, with which other backends find the rank that failed first, has no effect.
 // MakeNcclGroup throws InvalidInput for bad options or a device that is not a GPU, and in a build without
-// NCCL. It throws CollectiveError if ranks do not arrive within options.timeout, or if NCCL cannot connect
-// the ranks.
+// NCCL. MakeNcclGroup throws CollectiveError if ranks do not arrive within options.timeout, or if NCCL cannot
+// connect the ranks.
 std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions& options, const model::DevicePtr& device,
                                             std::shared_ptr<FirstCause> first_cause);
 

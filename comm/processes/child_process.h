@@ -66,9 +66,10 @@ class ChildProcess {
   using Clock = std::chrono::steady_clock;
 
   // Executes options.program, or, if that is empty, the first word of `command`. A program whose name has no
-  // slash is looked up in PATH. All words of `command` become the program's arguments; the first word becomes
-  // argv[0]. The constructor returns when the call of execve in the child has succeeded. Throws
-  // std::system_error, which names the first word of `command`, if the program cannot start.
+  // slash is looked up in this process's PATH; if PATH is not set, in the working directory. All words of
+  // `command` become the program's arguments; the first word becomes argv[0]. The constructor returns when
+  // the call of execve in the child has succeeded. Throws std::system_error, which names the first word of
+  // `command`, if the program cannot start.
   explicit ChildProcess(const std::vector<std::string>& command, const ChildOptions& options = {});
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
@@ -82,8 +83,8 @@ class ChildProcess {
   std::optional<ProcessEnd> end();
   // Waits until the process ends, and returns how it ended; returns nullopt if it still runs at `deadline`.
   std::optional<ProcessEnd> Wait(Clock::time_point deadline);
-  // Sends a signal to the process, or to its process group if own_group is true. Does nothing if the process
-  // has ended.
+  // Sends a signal to the process, or to its process group if own_group is true. If the process has ended,
+  // Signal only does what end() does.
   void Signal(int signal);
   // Kills the process, or its whole process group if own_group is true, waits for its end, and returns how it
   // ended.

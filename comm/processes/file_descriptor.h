@@ -46,7 +46,7 @@ using Deadline = std::chrono::steady_clock::time_point;
 // deadline, and -1 (no limit) for Deadline::max().
 int PollTimeout(Deadline deadline);
 // Waits until poll(2) reports one of `events`, an error or a hang-up for the descriptor `fd`, and then
-// returns true. Returns false if poll(2) reports nothing by the deadline.
+// returns true. Returns false if poll(2) reports nothing by the deadline, or fails.
 bool WaitFor(int fd, short events, Deadline deadline);
 inline bool WaitFor(const FileDescriptor& file, short events, Deadline deadline) {
   return WaitFor(file.get(), events, deadline);

@@ -10,8 +10,9 @@ std::string HostName();
 // host's name. The boot_id is equal for all processes that run on one kernel, also in different containers.
 std::string BootIdentity();
 
-// Returns one word that identifies this boot of the kernel and this process's network namespace. Two
-// processes have equal words if they can reach each other over loopback, and different words if they cannot.
+// Returns one word that identifies this boot of the kernel (BootIdentity) and this process's network
+// namespace. Without /proc, HostIdentity returns only the host's name. With /proc, two processes have equal
+// words if they can reach each other over loopback, and different words if they cannot.
 std::string HostIdentity();
 
 }  // namespace gradsync::comm

@@ -18,19 +18,20 @@ struct LaunchOptions {
   // has passed, LaunchSelf stops the ranks that still run. `finish` has no effect if with_mpirun is true.
   std::chrono::milliseconds finish{60'000};
   // `grace` is the time from the signal that asks the ranks to stop (SIGTERM, or the signal that this process
-  // received) until LaunchSelf kills the ranks that still run. If this process receives a second signal,
-  // LaunchSelf kills the ranks at once. `grace` is also the longest time for which LaunchSelf waits to write
-  // its last line to stderr, for example if stderr is a full pipe.
+  // received) until LaunchSelf kills the ranks that still run. If this process receives a second SIGINT,
+  // SIGTERM or SIGHUP, LaunchSelf kills the ranks at once. `grace` is also the longest time for which
+  // LaunchSelf waits to write its last line to stderr, for example if stderr is a full pipe.
   std::chrono::milliseconds grace{2000};
 };
 
-// Starts world_size processes of this program with the arguments argv (argv[0] included). LaunchSelf tells
-// each process its rank by environment variables; if with_mpirun is true, mpirun does so by its own
-// variables. In both cases WorldFromEnvironment() (comm/rendezvous/world.h) returns, in each of these
-// processes, a World with its rank and the launcher "self". The ranks find each other by files in a new
-// directory under TMPDIR (else /tmp), which LaunchSelf removes at the end. LaunchSelf waits for all ranks. If
-// SIGINT, SIGTERM or SIGHUP arrives while LaunchSelf waits, LaunchSelf stops all ranks, and then this process
-// ends by the same signal. Otherwise LaunchSelf returns the exit status for main:
+// Starts world_size processes of this program with the arguments argv (argv[0] included). If with_mpirun is
+// true, argv[0] of these processes is instead the program's path. LaunchSelf tells each process its rank by
+// environment variables; if with_mpirun is true, mpirun does so by its own variables. In both cases
+// WorldFromEnvironment() (comm/rendezvous/world.h) returns, in each of these processes, a World with its rank
+// and the launcher "self". The ranks find each other by files in a new directory under TMPDIR (else /tmp),
+// which LaunchSelf removes at the end. LaunchSelf waits for all ranks. If SIGINT, SIGTERM or SIGHUP arrives
+// while LaunchSelf waits, LaunchSelf stops all ranks, and then this process ends by the same signal.
+// Otherwise LaunchSelf returns the exit status for main:
 //
 //   0  every rank exited with 0
 //   1  a rank failed, or did not end in time: the others were stopped, and the last line on stderr names the
@@ -46,7 +47,8 @@ int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 // A rank that finds bad arguments calls IsFirstToReport, so that only one rank of a launch prints the error.
 // The rank prints the error only if IsFirstToReport returns true. Whether or not it has printed the error,
 // the rank then exits with status 2. IsFirstToReport returns true for the first rank of a launch that calls
-// it, and for every process that LaunchSelf did not start.
+// it, and for every process that LaunchSelf did not start. IsFirstToReport also returns true if the file that
+// marks the first report neither exists nor can be created.
 bool IsFirstToReport();
 
 }  // namespace gradsync::comm

@@ -39,9 +39,9 @@ struct CommandResult {
 // the program if it runs longer than `timeout`. The program leads a new process group. When the program ends
 // or is killed, RunCommand kills all processes that are still in this group, such as those that the program
 // has started. If the program ended within `timeout`, but not with exit status 0, CommandResult::message is
-// the last line of its standard error. If a failed program's standard error is empty, the message says how
-// the program ended. If the program was killed at `timeout`, the message is a text such as "did not end
-// within 500 ms". Throws std::system_error if the program cannot start.
+// its standard error's last non-blank line. If a failed program's standard error has no such line, the
+// message says how the program ended. If the program was killed at `timeout`, the message is a text such as
+// "did not end within 500 ms". Throws std::system_error if the program cannot start.
 CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout,
                          EnvironmentChanges environment = {});
 
