@@ -58,11 +58,12 @@ class FirstCause {
   // Returns after at most six seconds, even if the note could not be written. Only the first call on this
   // object writes a note.
   void Write(const std::exception& failure);
-  // Call Write with this rank's failure before Read. Read goes from this rank's note to the blamed rank's
-  // note, and so on, and returns the last note's cause. If the last note is another rank's, rank N, and
-  // blames no rank, Read returns "rank N failed: " and the cause. If ranks blame each other in a circle, Read
-  // returns this rank's own cause. If this rank's suspect is kSomebody, Read returns the result of
-  // FindSilent. If the job failed before, Read returns the cause of the job's failure. If rank 0's store
+  // Returns the text of the failure that most likely came first. Call Write with this rank's failure before
+  // Read. Read goes from this rank's note to the blamed rank's note, and so on, and returns the last note's
+  // cause. If the last note is another rank's, rank N, and blames no rank, Read returns "rank N failed: " and
+  // the cause. If ranks blame each other in a circle, Read returns this rank's own cause. If this rank's
+  // suspect is kSomebody, Read instead looks for another rank whose note blames no rank, or that has no note
+  // (FindSilent). If the job failed before, Read returns the cause of the job's failure. If rank 0's store
   // cannot be reached, Read returns the cause found so far, or a text that blames rank 0. Read waits for the
   // notes of other ranks: at most two seconds plus the constructor's `patience`. On rank 0, the first call of
   // Read also makes the job fail (Store::Fail), unless ranks blame each other in a circle. The job's cause is
@@ -82,8 +83,9 @@ class FirstCause {
   bool Follow(Deadline deadline);
   // Reads the notes of all other ranks; Follow calls FindSilent if own_->suspect is kSomebody. If the note of
   // a rank N blames no rank, first_ (the result of Read) becomes "rank N failed: " and the cause in the note.
-  // If no note does so, and some ranks have no note, let N be the lowest of these ranks. If this rank's own
-  // cause begins with kAnotherRank, first_ becomes this cause with "rank N" in place of kAnotherRank.
+  // If every note blames a rank, and N is the lowest rank without a note, FindSilent changes first_ only if
+  // own_->cause begins with kAnotherRank. In that case, first_ becomes own_->cause with "rank N" in place of
+  // kAnotherRank.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 
