@@ -5,9 +5,9 @@
 
 #include "comm/processes/file_descriptor.h"
 
-// Defines SharedMemory: memory that several processes of one host share. The memory belongs to no path in a
-// file system, so the kernel frees it when the last process that uses it ends for any reason, and no file
-// system limits its size.
+// Defines SharedMemory: memory that several processes of one host share. The kernel frees the memory when no
+// process maps it or has its file open any more, also after a crash. No mounted file system, such as
+// /dev/shm, limits the memory's size.
 namespace gradsync::comm {
 
 // Makes a file in memory with `bytes` zero bytes (memfd_create). Throws std::system_error on failure.
@@ -18,15 +18,17 @@ FileDescriptor MakeMemoryFile(size_t bytes);
 // constructor has returned.
 class SharedMemory {
  public:
-  // Returns the size in bytes of a rank's part that can hold `bytes` bytes: a multiple of the page size (4
-  // KiB), and for 2 MiB or more an odd multiple of the huge page size (2 MiB). With an even multiple,
-  // accesses to equal offsets in two parts could evict each other from the processor's first-level cache.
+  // Returns the size in bytes of each rank's part: `bytes`, rounded up to a multiple of the page size (4
+  // KiB). If `bytes` is 2 MiB or more, PartBytes instead rounds up to an odd multiple of the huge page size
+  // (2 MiB).
   static size_t PartBytes(size_t bytes);
 
   // Maps the memory file `file` into this process: `num_parts` parts, one for each rank, of PartBytes(bytes)
-  // bytes each. Allocates the memory of this rank's part, number `own`, if possible on the NUMA node of the
-  // core that runs the calling thread. Asks the kernel for huge pages for a part of 2 MiB or more. Throws
-  // std::system_error if the kernel cannot map the memory or, from Linux 5.14 on, cannot allocate it.
+  // bytes each. From Linux 5.14 on, allocates the memory of this rank's part, number `own`, if possible on
+  // the calling thread's NUMA node. Before Linux 5.14, the kernel allocates each page at its first access,
+  // and sends SIGBUS if memory is missing. If `bytes` is 2 MiB or more, asks the kernel for huge pages for
+  // this rank's part. Throws std::system_error if the kernel cannot map the memory or, from Linux 5.14 on,
+  // cannot allocate it.
   SharedMemory(const FileDescriptor& file, size_t bytes, int num_parts, int own);
 
   std::byte* part(int rank) const { return base_ + static_cast<size_t>(rank) * part_bytes_; }

@@ -11,8 +11,9 @@ namespace gradsync::comm {
 
 sigset_t SetOf(std::initializer_list<int> signals);
 
-// A BlockSignals object blocks the signals `signals` for the thread that constructs it, until the destructor
-// runs. A thread that this thread starts before the destructor runs starts with these signals blocked.
+// The constructor of BlockSignals blocks the signals `signals` for the calling thread. The destructor, which
+// must run on the same thread, restores the signal mask from before the constructor. A thread that this
+// thread starts before the destructor runs starts with these signals blocked.
 class BlockSignals {
  public:
   explicit BlockSignals(const sigset_t& signals) { pthread_sigmask(SIG_BLOCK, &signals, &old_mask_); }
@@ -47,8 +48,9 @@ class StopSignals {
   std::optional<BlockSignals> block_signals_;
 };
 
-// Flushes the output files of stdio, and then ends this process by the default action of `signal`, so that
-// the parent process sees that this signal ended it.
+// Flushes the output files of stdio, and then ends this process by the default action of `signal`. The parent
+// process sees that `signal` ended this process. If the default action does not end this process (as in
+// process 1 of a container), exits with status 128 + `signal`.
 [[noreturn]] void EndBySignal(int signal);
 
 }  // namespace gradsync::comm

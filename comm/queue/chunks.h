@@ -20,7 +20,7 @@ inline size_t WholeLines(size_t bytes) {
 
 // A Slices object is the division of a vector of `total_bytes` into consecutive parts of `part_bytes`:
 // begin(i) is the offset of part i in bytes, and bytes(i) is its size. The last part may be shorter than
-// `part_bytes`, and a part that would begin beyond the vector's end is empty.
+// `part_bytes`, and a part that would begin at or beyond the vector's end is empty.
 struct Slices {
   Slices(size_t total, size_t part) : total_bytes(total), part_bytes(part) {}
   // Returns the division of a vector of `total_bytes` into one part for each of `ranks` ranks. If the vector

@@ -42,25 +42,33 @@ class PeerClosed : public PeerError {
 // Finds the rank that failed first when several ranks fail, and the cause of its failure.
 //
 // A rank on which a collective fails usually closes its connections, so that collectives of other ranks fail
-// later. In most backends, each rank whose collective fails writes a note into the store that all ranks of
-// the job share. The note says which rank the writer blames for the failure, if any, and why. Read goes from
-// this rank's note to the note of the blamed rank, and so on. The last of these notes usually tells which
-// rank failed first, and why.
+// later. In every backend except nccl, each rank whose collective fails writes a note into the store of its
+// job (World::job), unless the rank had aborted the group. The note says which rank the writer blames for the
+// failure, if any, and why. Read goes from this rank's note to the note of the blamed rank, and so on. The
+// last of these notes usually tells which rank failed first, and why.
 //
 // Thread-safe. If backend hierarchical makes an inner and an outer process group, these and the hierarchical
 // group share one FirstCause object.
 class FirstCause {
  public:
-  // Read waits longer, by up to `patience`, for the notes that other ranks write about their failures.
+  // Unless this rank's failure is a PeerClosed, Read waits longer, by up to `patience`, for the notes of
+  // other ranks.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
   // Writes the note of this rank into the job's store: which rank this rank blames for `failure`, and why.
   // Returns after at most six seconds, even if the note could not be written. Only the first call on this
   // object writes a note.
   void Write(const std::exception& failure);
-  // Returns the cause of the failure that came first, as far as the ranks' notes tell it. Call Write with
-  // this rank's failure before Read. Read waits for the notes of other ranks: at most two seconds plus the
-  // constructor's `patience`. On rank 0, Read usually also makes the job fail with the returned cause
-  // (Store::Fail). If World::job is null, Write writes no note, and Read returns the failure of this rank.
+  // Returns the text of the failure that most likely came first. Call Write with this rank's failure before
+  // Read. Read goes from this rank's note to the blamed rank's note, and so on, and returns the last note's
+  // cause. If the last note is another rank's, rank N, and blames no rank, Read returns "rank N failed: " and
+  // the cause. If ranks blame each other in a circle, Read returns this rank's own cause. If this rank's
+  // suspect is kSomebody, Read instead looks for another rank whose note blames no rank, or that has no note
+  // (FindSilent). If the job failed before, Read returns the cause of the job's failure. If rank 0's store
+  // cannot be reached, Read returns the cause found so far, or a text that blames rank 0. Read waits for the
+  // notes of other ranks: at most two seconds plus the constructor's `patience`. On rank 0, the first call of
+  // Read also makes the job fail (Store::Fail), unless ranks blame each other in a circle. The job's cause is
+  // the returned cause, or "rank 0 failed: " and this cause if rank 0 blames no rank. If World::job is null,
+  // Write writes no note, and Read returns the failure of this rank.
   std::string Read();
 
  private:
@@ -69,12 +77,15 @@ class FirstCause {
     std::string cause;
   };
   // Reads the note of the rank that this rank blames, then the note of the rank which that note blames, and
-  // so on. The cause in the last note becomes first_. Returns false if ranks blame each other in a circle;
-  // first_ is then the cause in this rank's own note.
+  // so on. The cause in the last note becomes first_, with "rank N failed: " before it if rank N wrote this
+  // note, N is another rank, and the note blames no rank. Returns false if ranks blame each other in a
+  // circle; first_ is then the cause in this rank's own note.
   bool Follow(Deadline deadline);
-  // Follow calls FindSilent if this rank blames another rank whose number is unknown. If the note of a rank N
-  // blames no rank, first_ (the result of Read) becomes "rank N failed: " and the cause in the note.
-  // Otherwise FindSilent may write the number of a rank without a note into first_.
+  // Reads the notes of all other ranks; Follow calls FindSilent if own_->suspect is kSomebody. If the note of
+  // a rank N blames no rank, first_ (the result of Read) becomes "rank N failed: " and the cause in the note.
+  // If every note blames a rank, and N is the lowest rank without a note, FindSilent changes first_ only if
+  // own_->cause begins with kAnotherRank. In that case, first_ becomes own_->cause with "rank N" in place of
+  // kAnotherRank.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

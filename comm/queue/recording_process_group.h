@@ -22,15 +22,14 @@ class RecordingProcessGroup : public GroupDecorator {
     ReduceOp op = ReduceOp::kSum;  // used by kAllReduce and kReduceScatter
     int root = -1;                 // used by kBroadcast
     model::DType dtype = model::DType::kF32;
-    // The size, in bytes, of the collective's tensor. If a collective has two tensors, `bytes` is the size of
-    // the larger one.
+    // The size, in bytes, of the collective's tensor, or of the larger of its two tensors; 0 for a barrier.
     int64_t bytes = 0;
     int num_hosts = 1;     // if more than 1, the collective is within a host (HostGroup)
     int64_t issue_ns = 0;  // time when the call was made, on the clock of Now()
     Interval interval{};   // time during which the data moved
   };
-  // A WaitEntry is the log of one call of Work::Wait. A caller may wait for one collective several times;
-  // each call has its own WaitEntry.
+  // A WaitEntry is the log of one call of Work::Wait that returned without an exception. A caller may wait
+  // for one collective several times; each of these calls has its own WaitEntry.
   struct WaitEntry {
     int64_t sequence = 0;  // of the collective, as in its Entry
     Collective collective = Collective::kBarrier;

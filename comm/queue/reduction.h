@@ -16,7 +16,8 @@ namespace gradsync::comm {
 // type, Reduce leaves `results` unchanged and reports no error. For kMax and kMin, an element of a result is
 // NaN if it is computed from a NaN. For bf16 elements Reduce computes in f32, and for a mean of f32 elements
 // in f64; it rounds these results to the type of the elements only at the end. Reduce reads each part from
-// memory once, and writes each result to memory once. A result may be the same array as one of the parts.
+// memory once, and writes each result to memory once. Each result must be the same array as one of the parts,
+// or must overlap no part.
 void Reduce(model::DType dtype, ReduceOp op, std::span<const std::byte* const> parts,
             std::span<std::byte* const> results, int64_t n, int num_ranks = 0);
 

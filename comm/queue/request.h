@@ -24,9 +24,8 @@ void RunAlone(const Request& request);
 // rank r.
 void RunFromInputs(const Request& request, int rank, std::span<std::byte* const> inputs);
 
-// A Signature has the properties of a Request that must be equal on all ranks, so that the ranks can notice
-// that they issue different collectives. Backend shm compares the signatures of all ranks, and throws if they
-// differ.
+// A Signature has the properties of a Request that must be equal on all ranks, except Request::waits and
+// Request::within_host. Backend shm compares the signatures of all ranks, and throws if they differ.
 struct Signature {
   int64_t sequence = 0;
   int64_t bytes = 0;

@@ -40,13 +40,13 @@ struct RequestQueueOptions {
   // (-1) for any other thread.
   std::function<void(const Request& request, int thread)> run;
   // `abort` is the backend's function that makes the requests that run in this process group fail on this
-  // rank. In backends gloo and shm, `abort` closes the group's connections, so running requests of the other
-  // ranks fail too.
+  // rank. In backends gloo and shm, `abort` closes the group's connections, so requests of other ranks that
+  // still need this rank fail too.
   std::function<void()> abort;
   // `first_cause` is the object that writes a note about this rank's failure for the other ranks, and finds
-  // the rank that failed first. `is_part` is true if this group is inside a group of backend hierarchical:
-  // this group's queue then only writes the note, and the queue of the larger group finds the rank that
-  // failed first.
+  // the rank that failed first. `is_part` is true if backend hierarchical made both an inner and an outer
+  // group, and this group is one of these. The queue of such a part only writes the note; the queue of the
+  // hierarchical group finds the rank that failed first.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
   // `begin` is a function that a backend may set to choose the thread that runs `request`. If `begin` returns
@@ -65,9 +65,9 @@ struct RequestQueueOptions {
 };
 
 // Returns options for the queue of a backend; the caller must still set the functions `run` and `abort`, and
-// may set `begin`. `first_cause` is the object that finds the rank that failed first. If it is null, the
-// options get a new one. If it is not null, is_part becomes true: this process group is inside a group of
-// backend hierarchical.
+// may set `begin`. `first_cause` is the object that finds the rank that failed first. If `first_cause` is
+// null, the options get a new FirstCause, and RequestQueueOptions::is_part is false. If `first_cause` is not
+// null, is_part is true.
 RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
                                      std::shared_ptr<FirstCause> first_cause);
 
@@ -89,14 +89,14 @@ class RequestQueue {
   // (Waits::kAtOnce), only after all earlier requests of this queue are done.
   Work Issue(Request request);
   // Makes all unfinished and later requests of this queue fail. The errors of these requests give `cause` as
-  // the cause, or, if a request had failed before, the cause of that failure. Also calls
+  // the cause, or, if this queue had failed or had been aborted before, the earlier cause. Also calls
   // RequestQueueOptions::abort, which makes running requests fail.
   void Abort(std::string_view cause);
   // Makes all unfinished and later requests fail because `operation`, a collective or an allocation, failed
   // with `exception`. Writes a note about the failure for the other ranks (FirstCause::Write), and then calls
   // RequestQueueOptions::abort. Returns the cause for error messages: the failure of the rank that failed
-  // first. But if is_part is true (the group is inside a group of backend hierarchical), Fail returns
-  // exception.what(). If this queue failed or was aborted before, Fail only returns that earlier cause.
+  // first. But if RequestQueueOptions::is_part is true, Fail returns exception.what(). If this queue failed
+  // or was aborted before, Fail only returns that earlier cause.
   std::string Fail(std::string_view operation, const std::exception& exception);
 
  private:

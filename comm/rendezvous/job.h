@@ -49,14 +49,15 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 //
 // With a rendezvous tcp://host:port, rank 0 listens at host:port. With file:///directory, rank 0 keeps its
 // address in a file in the directory until all ranks have joined or the job fails. With file:///directory,
-// rank 0 listens on loopback if all ranks are on its host (world.local_size equals world.size). With ranks on
-// several hosts, rank 0 listens at the address by which other hosts most likely reach this host (OwnAddress).
-// The other ranks connect to rank 0. The two sides of a connection prove to each other that they know the
-// job's secret (comm/rendezvous/protocol.h). Rank 0 then compares each rank's settings (`terms`) with its
-// own, and the constructor throws if they differ. Rank 0 rejects a process whose job has another name or
-// secret than the job of rank 0. It also rejects a process that joins with the number of a rank whose process
-// is still connected. With file:///directory, a process may have read an outdated file, which an earlier
-// process of rank 0 wrote. Rank 0 tells a process with an outdated file to read it again.
+// rank 0 listens on loopback if world.local_size equals world.size (all ranks are on one host). With
+// file:///directory and any other world.local_size, rank 0 listens at the address by which other hosts most
+// likely reach its host (OwnAddress). The other ranks connect to rank 0. The two sides of a connection prove
+// to each other that they know the job's secret (comm/rendezvous/protocol.h). Rank 0 then compares each
+// rank's settings (`terms`) with its own, and the constructor throws if they differ. Rank 0 rejects a process
+// whose job has another name or secret than the job of rank 0. Rank 0 also rejects a process that joins with
+// the number of a rank whose earlier process is still connected one second later. With file:///directory, a
+// process that reads an outdated file, which an earlier process of rank 0 wrote, tries again until it reaches
+// rank 0 or the deadline passes.
 class Job {
  public:
   // The constructor returns when all ranks have joined the job. Throws InvalidInput if the url
@@ -66,7 +67,7 @@ class Job {
   // - If a rank's settings (`terms`) differ from rank 0's, the message of CollectiveError is, for example:
   //   "rank 0: --seed: rank 0 has 1, rank 1 has 2".
   // - The constructor also throws CollectiveError if this rank cannot use the rendezvous, for example because
-  //   it cannot listen at the address.
+  //   it cannot listen at the address, or because rank 0 rejects this process.
   Job(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -105,13 +106,13 @@ class Job {
 };
 
 // Joins the job: rank 0 checks that the settings (`terms`), the number of ranks and the program's executable
-// are equal on all ranks, and each rank learns which ranks share a host. Either all ranks call JoinJob before
-// any of them makes a process group, or no rank calls JoinJob. If no rank calls JoinJob, each process group
-// forms a job of its own. JoinJob raises this process's limit of open descriptors to the hard limit, because
-// each rank needs up to four descriptors for each other rank. Returns a copy of `world` with the new Job
-// (World::job), and with this rank's correct local_rank and local_size. Process groups that are made with
-// this copy use the new Job. If `world` has only one rank, JoinJob makes no Job, and returns `world`
-// unchanged. Throws the exceptions of Job's constructor.
+// are equal on all ranks, and each rank learns which ranks share a host. Either all ranks must call JoinJob
+// before any of them makes a process group, or no rank may call JoinJob. If no rank calls JoinJob, each
+// process group forms a job of its own. JoinJob raises this process's limit of open descriptors to the hard
+// limit, because each rank needs up to four descriptors for each other rank. Returns a copy of `world` with
+// the new Job (World::job), and with this rank's correct local_rank and local_size. Process groups that are
+// made with this copy use the new Job. If `world` has only one rank, JoinJob only returns `world` unchanged,
+// without a Job. Throws the exceptions of Job's constructor.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
 // Returns, for each rank of `world`, a text that identifies its host (Job::hosts), or one empty text if

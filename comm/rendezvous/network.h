@@ -7,8 +7,8 @@
 #include "comm/processes/file_descriptor.h"
 
 // Functions that find TCP addresses, listen at an address, and connect to an address. Functions that cannot
-// do their work throw std::runtime_error with a message of one line, unless stated otherwise. A function's
-// deadline also limits its wait for a name server.
+// do their work throw std::runtime_error with a message of one line, unless stated otherwise. PortOf and
+// SendAtOnce ignore errors. A function's deadline also limits its wait for a name server.
 namespace gradsync::comm {
 
 struct HostPort {
@@ -21,29 +21,32 @@ struct HostPort {
 HostPort ParseHostPort(const std::string& text, const std::string& url);
 
 // Listens on each address of this host that `address.host` resolves to, and returns the sockets. With port
-// "0", the system chooses a free port. If the port is in use, Listen calls `while_taken` and tries again,
-// until the deadline. The caller's function `while_taken` may throw to end the attempts.
+// "0", the system chooses a free port for each socket separately. If the port is in use, Listen calls
+// `while_taken` and tries again, until the deadline. The caller's function `while_taken` may throw to end the
+// attempts.
 std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
                                    const std::function<void()>& while_taken);
 int PortOf(const FileDescriptor& socket);
 
-// Tries the addresses of `address.host` one after the other, and returns a connection to the first address
-// that accepts one. The returned socket is non-blocking.
+// Tries the addresses of `address.host` one after the other, each for an equal share of the remaining time,
+// and returns a connection to the first address that accepts one. The returned socket is non-blocking.
 FileDescriptor Connect(const HostPort& address, Deadline deadline);
 // Switches Nagle's algorithm off for `socket`, so that short messages are sent without delay.
 void SendAtOnce(const FileDescriptor& socket);
 
 // Returns the address of this host from which packets to `peer` would be sent. Sends nothing to `peer`.
 std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
-// Returns the address at which other hosts most likely reach this host. If this host's name resolves to an
-// address of this host other than loopback, OwnAddress returns this address. Otherwise OwnAddress returns the
-// address from which packets leave by the default route. Without a default route, OwnAddress returns
-// loopback.
+// Returns the address at which other hosts most likely reach this host. If this host's name resolves only to
+// addresses of this host other than loopback, OwnAddress returns the first of them. If the name does not
+// resolve to an address of this host, or resolves only to loopback, OwnAddress returns the address from which
+// packets leave by the default route. If OwnAddress needs a default route but there is none, OwnAddress
+// returns LoopbackAddress().
 std::string OwnAddress(Deadline deadline);
 // Returns the loopback address of this host: 127.0.0.1, or ::1 if the host has ::1 but not 127.0.0.1.
 std::string LoopbackAddress(Deadline deadline);
-// IsOwnAddress returns whether `host`, a name or address, belongs to this host; it returns false if the name
-// cannot be resolved. IsLoopback returns whether all addresses of `host` are loopback.
+// IsOwnAddress returns whether at least one address of `host`, a name or address, belongs to this host; it
+// returns false if the name cannot be resolved. IsLoopback returns whether all addresses of `host` are
+// loopback.
 bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);
 // Returns whether `host` is a name other than "localhost" that resolves only to loopback on this host. A

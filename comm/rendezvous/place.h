@@ -23,9 +23,10 @@ class Place {
   Place(const std::string& url, const std::string& job_name);
 
   bool is_file() const { return !path_.empty(); }
-  // Returns the address (host and port) at which rank 0 listens. With file:///directory, Find reads the
-  // address from the file that rank 0 has written, and returns nullopt while there is no valid file. If the
-  // file's path is a FIFO, Find does not wait for a writer.
+  // Returns where rank 0 listens. With tcp://host:port, Find returns this host and port at once, even if rank
+  // 0 does not listen there yet. With file:///directory, Find reads the address and Rank0::run from the file
+  // that rank 0 has written, and returns nullopt while there is no valid file. If the file's path is a FIFO,
+  // Find does not wait for a writer.
   std::optional<Rank0> Find() const;
   // Writes the address and the random text in `rank0` into this job's file in the directory, atomically.
   // Makes the directory if it does not exist. Throws std::runtime_error if the file cannot be written.

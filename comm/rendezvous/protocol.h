@@ -67,7 +67,7 @@ std::optional<std::vector<std::string>> Unpack(std::string_view text);
 // A Channel is a connection between rank 0 and one other process. A Channel sends and receives frames, each
 // with a type and a payload. Send and Receive throw std::runtime_error if the deadline passes before they are
 // done, or if the connection is lost; the exception's message always calls the other process "rank 0". After
-// Send has thrown, later calls of Send throw too, but Receive still works.
+// Send has thrown, later calls of Send throw too, but Receive may still return frames.
 class Channel {
  public:
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // a non-blocking socket
@@ -76,9 +76,9 @@ class Channel {
   // Waits for the next frame from the other process, and returns it. Throws std::runtime_error if the frame's
   // payload has more than `max_bytes` bytes.
   Frame Receive(size_t max_bytes, Deadline deadline);
-  // Stops this process from receiving more data over the connection. Receive still returns the frames that
-  // arrived before StopReceiving was called, and then throws. If another thread is blocked in Receive when
-  // StopReceiving is called, this Receive throws. Send still works.
+  // Makes Receive stop waiting for data. After StopReceiving, Receive returns the frames that have arrived,
+  // and throws when no whole frame is left. If another thread is blocked in Receive when StopReceiving is
+  // called, this Receive throws. Send still works.
   void StopReceiving();
   void Close() { socket_.Close(); }
 
