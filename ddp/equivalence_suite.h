@@ -96,7 +96,7 @@ struct Graph {
   // Returns the indices of the rows to whose gradient one use of a parameter adds in pass `step`. `use` is
   // the position (from 0) of the parameter's index in the list that `uses` returns. If the function `uses` is
   // not set, `use` is the parameter's index. If the function `rows` is not set, or returns nullopt, the use
-  // adds to the gradients of all rows.
+  // adds to the gradients of all rows. A parameter must have one column if `rows` returns indices for it.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
   // If set, backward in Train calls `visit` for each use of a parameter, just before it computes what this
   // use adds to the gradient. The argument `use` is the parameter's index. `step` is the number of the pass,
@@ -274,7 +274,8 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
 }
 
 // Trains the model of `graph` with the strategy `tested` on devices.size() ranks; rank r uses devices[r].
-// Fails unless every rank's Result is equal to the Result of SingleProcess, without a tolerance.
+// Fails unless every rank's weights, weights as forward reads them, and last gradients equal those of
+// SingleProcess, without a tolerance.
 inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const std::string& backend,
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());
