@@ -7,8 +7,9 @@
 namespace gradsync::ddp {
 
 // Returns a strategy that passes each call on to `strategy`, and throws an exception if a check of the call's
-// order, arguments or gradient fails. `strategy` must have been made with the parameters, the process group
-// and the options of `context`. The checks are:
+// order, arguments or gradient fails. The caller must have made `strategy` for the parameters, process group
+// and options of `context`. `traits` are the traits of `strategy`, and must outlive the returned strategy.
+// The checks are:
 // - OnGradReady throws std::logic_error for a parameter that is not in `context`. OnGradReady also throws
 //   std::logic_error if it is called before the first BeginStep, or twice for a parameter since the last
 //   BeginStep or EndPass.

@@ -93,12 +93,14 @@ struct Graph {
   // A pass is one forward and one backward; passes are numbered over all steps, from 0. If no function is
   // set, each rank uses every parameter once in each pass.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  // Returns the indices of the rows that a layer reads of its parameter in pass `step`. `use` is the layer's
-  // position in the list that `uses` returns. If no function is set, or `rows` returns nullopt, the layer
-  // reads all rows.
+  // Returns the indices of the rows to whose gradient one use of a parameter adds in pass `step`. `use` is
+  // the position (from 0) of the parameter's index in the list that `uses` returns. If the function `uses` is
+  // not set, `use` is the parameter's index. If the function `rows` is not set, or returns nullopt, the use
+  // adds to the gradients of all rows. A parameter must have one column if `rows` returns indices for it.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // If set, backward in Train calls `visit` just before it computes a parameter's gradient. The argument
-  // `use` is this parameter's index. `step` is the number of the pass, from 0 over all steps.
+  // If set, backward in Train calls `visit` for each use of a parameter, just before it computes what this
+  // use adds to the gradient. The argument `use` is the parameter's index. `step` is the number of the pass,
+  // from 0 over all steps.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;
   int num_passes = 1;  // forward and backward passes per step; a power of two
@@ -264,15 +266,16 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     }
     strategy->Update(*optimizer, graph.grad_scale);
   }
-  // Only strategies that shard the weights need this call; other strategies are tested with and without it.
+  // Only strategies that shard the weights need CompleteValues. Other strategies are tested with
+  // CompleteValues (odd numbers of ranks) and without it (even numbers).
   if (TraitsOf(tested.strategy).shards_values || group.size() % 2 == 1) strategy->CompleteValues();
   strategy.reset();
   return {ValuesOf(*model), ReadFrom(*model), grads};
 }
 
 // Trains the model of `graph` with the strategy `tested` on devices.size() ranks; rank r uses devices[r].
-// Fails unless the weights and the last gradients of every rank are equal to those of SingleProcess, without
-// a tolerance.
+// Fails unless every rank's weights, weights as forward reads them, and last gradients equal those of
+// SingleProcess, without a tolerance.
 inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const std::string& backend,
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());

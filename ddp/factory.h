@@ -18,8 +18,8 @@ std::vector<std::string> StrategyNames();
 // single process on the whole batch, except for rounding (Agreement::kExact).
 std::vector<std::string> ExactStrategyNames();
 // Returns those names of ExactStrategyNames() whose strategy's Update only calls Optimizer::Step, which
-// updates all weights (Traits::owns_update is false). All of these strategies except `none` all-reduce
-// gradients.
+// updates all weights (Traits::owns_update is false). With the default options, all of these strategies
+// except `none` all-reduce gradients.
 std::vector<std::string> AllReduceStrategyNames();
 
 // Throws InvalidInput for an unknown strategy name.
@@ -31,9 +31,14 @@ const Traits& FloorTraits();
 void CheckValue(const Option& option, double value);
 
 // Makes the strategy `name`, such as "core", with the options in StrategyContext::options. Throws
-// InvalidInput if the name is unknown, an option is unknown or has a wrong value, there is no parameter that
-// is not frozen, a parameter is listed twice, a parameter of StrategyContext::units is not in
-// StrategyContext::params, or the strategy does not support a parameter's dtype or device.
+// InvalidInput if
+// - the name is unknown, an option is unknown, or an option has a wrong value
+// - StrategyOptions::bucket_bytes is 0 and Traits::has_buckets is true
+// - StrategyContext::params has a parameter twice, or has only frozen parameters or none
+// - a parameter of StrategyContext::units is not in StrategyContext::params
+// - the strategy or an option does not support the dtype or device of a parameter that is not frozen
+// - the strategy `topk` would send only some elements of a gradient of 2^31 elements or more
+// - the option `within` is `host`, but ProcessGroup::host_group throws InvalidInput
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context);
 
 }  // namespace gradsync::ddp

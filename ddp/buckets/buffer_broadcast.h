@@ -12,11 +12,12 @@ namespace gradsync::ddp {
 // all buffers of the model in one broadcast.
 class BufferBroadcast {
  public:
-  // All tensors of `buffers` must be on one device.
+  // All tensors of `buffers` must be on one device. All ranks must give equally many buffers, with equal
+  // shapes and dtypes, in the same order.
   explicit BufferBroadcast(std::vector<model::Tensor> buffers);
 
-  // Copies the values of rank 0's `buffers` (see the constructor) into this rank's `buffers`. All ranks must
-  // call Run. Run sends nothing if there are no buffers, and throws CollectiveError if the broadcast fails.
+  // Overwrites the buffers of this BufferBroadcast with the values of rank 0's buffers. All ranks must call
+  // Run. Run sends nothing if there are no buffers, and throws CollectiveError if the broadcast fails.
   void Run(comm::ProcessGroup& group) const;
 
  private:

@@ -17,14 +17,16 @@ namespace gradsync::ddp {
 class TouchedRows {
  public:
   // Returns TouchedRows objects for parameters whose gradient has more bytes than `max_rows` rows and row
-  // indices from each rank. `max_rows` is the number of indices in Parameter::touched_rows on rank 0, but at
-  // most the gradient's number of rows. If Parameter::touched_rows is null or empty on rank 0, the parameter
-  // gets no TouchedRows object. All ranks must call Agree at the end of the same training step. Gradients
-  // must be on the CPU. Throws CollectiveError if the ranks cannot communicate.
+  // indices from each rank. `max_rows` is the number of indices in Parameter::touched_rows on rank 0,
+  // repetitions included, but at most the gradient's number of rows. A parameter gets no TouchedRows object
+  // if it is a scalar, or if its Parameter::touched_rows on rank 0 is null or has no indices. All ranks must
+  // call Agree at the end of the same training step. Gradients must be on the CPU. Throws CollectiveError if
+  // the ranks cannot communicate.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
-  // Returns the bytes that each rank receives in a step: the messages of all ranks, also its own.
+  // Returns the size in bytes of the all-gather's output: the messages of all ranks, including this rank's
+  // message.
   size_t bytes() const { return everyones_.nbytes(); }
 
   // Call Begin, Send and Finish in each training step, on all ranks.

@@ -19,9 +19,9 @@ namespace gradsync::ddp {
 inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 struct StrategyOptions {
-  // Maximum bytes of a bucket, for strategies with Traits::has_buckets. A parameter with more bytes than this
-  // maximum has a bucket with no other parameter. The strategy `owned` also makes a bucket of several
-  // matrices larger than bucket_bytes where every smaller bucket would need too much padding (PlanOwned).
+  // Maximum bytes of a bucket, for strategies with Traits::has_buckets. A parameter with more bytes than
+  // bucket_bytes has a bucket with no other parameter. The strategy `owned` is an exception: to keep padding
+  // small, it may put several matrices into a bucket larger than bucket_bytes (PlanOwned).
   size_t bucket_bytes = kDefaultBucketBytes;
   // If true, OnGradReady searches each gradient of this rank for NaN and infinity before the ranks average
   // the gradient. If OnGradReady finds one, it throws std::runtime_error, which names parameter, rank and
@@ -32,10 +32,10 @@ struct StrategyOptions {
   bool spoil_weights = false;
   // If is_alone is true, the caller promises that only the strategy made with these options trains its
   // parameters. The caller keeps this promise until the strategy is destroyed or Strategy::Reset is called.
-  // If is_alone is true, a strategy that shards the weights, or keeps them in memory shared by ranks, may
-  // free the parameters' own CPU memory. The weights in the freed memory are lost, so the caller must write
-  // the weights again after Reset. The parameters hold the trained weights after the strategy is destroyed,
-  // if the caller has called CompleteValues after the strategy's last step.
+  // If is_alone is true, a strategy that keeps the weights elsewhere may free the parameters' own memory on
+  // the CPU. The weights in the freed memory are lost, so the caller must write the weights again after
+  // Reset. The parameters hold the trained weights after the strategy is destroyed, if the caller has called
+  // CompleteValues after the strategy's last step.
   bool is_alone = false;
   // The strategy's options, by name; missing options have their defaults. MakeStrategy throws InvalidInput
   // for names and values that Traits::options does not allow.

@@ -26,10 +26,11 @@ struct BucketPlan;  // ddp/buckets/bucket.h
 // pass (forward and backward) only. If needs_every_pass() is true, the caller calls OnGradReady in every
 // pass, and EndPass after every pass except the last.
 //
-// OnGradReady of a strategy that MakeStrategy made throws std::logic_error, naming the parameter, for a
-// parameter that the strategy does not train. OnGradReady also throws std::logic_error if it is called twice
-// for a parameter in one pass. EndPass and Finish throw std::logic_error if OnGradReady has not been called
-// for all parameters in the pass.
+// The functions of a strategy that MakeStrategy made check their calls (ddp/checked.h). OnGradReady throws
+// std::logic_error, naming the parameter, for a parameter that the strategy does not train. OnGradReady also
+// throws std::logic_error before the first BeginStep, and if it is called twice for a parameter in one pass.
+// EndPass and Finish throw std::logic_error if OnGradReady has not been called in the pass for all parameters
+// that the strategy trains.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -48,24 +49,26 @@ class Strategy {
   virtual void OnUse(const model::Parameter&) {}
   // Returns whether the caller must call OnGradReady in every pass of a step, and EndPass after every pass
   // except the last. If needs_every_pass() is true, the strategy sums the reduced gradients of all passes in
-  // its own memory. After EndPass, has_grad() is false for all parameters that the strategy trains.
+  // its own memory. If needs_every_pass() is true, EndPass makes has_grad() false for all parameters that the
+  // strategy trains.
   virtual bool needs_every_pass() const { return false; }
   virtual void EndPass() {}
   // The caller calls Finish after the last backward of a step. When Finish returns, every p.grad() is the
   // mean over ranks, exact or approximate (Traits::agreement), unless the strategy is `none` or
   // Traits::owns_update is true.
   virtual void Finish() = 0;
-  // Returns the squared Euclidean norm of the mean gradient of all `params` that are not frozen. If
-  // Traits::agreement is kDrifts, the result is the squared norm of this rank's own gradient instead.
-  // SquaredNorm, which clipping needs, is optional: in each step either all ranks call it, between Finish and
-  // Update, or no rank does. If Traits::can_clip is false, SquaredNorm must not be called.
+  // Returns the squared Euclidean norm of the mean gradient of `params`; frozen parameters do not count.
+  // `params` must contain all parameters that the strategy trains. If Traits::agreement is kDrifts, the
+  // result is the squared norm of this rank's own gradient instead. SquaredNorm, which clipping needs, is
+  // optional: in each step either all ranks call it, between Finish and Update, or no rank does. If
+  // Traits::can_clip is false, SquaredNorm must not be called.
   virtual double SquaredNorm(std::span<model::Parameter* const> params);
   // Updates the weights with the gradients multiplied by grad_scale, for example to clip them. All ranks must
   // call Update. `optimizer` must be an optimizer for all parameters, and the same object in every step. A
   // strategy that shards the optimizer's state makes its own optimizer for this rank's parts, with the
-  // settings of `optimizer` (Optimizer::ForParts). Later updates take only the learning rate and the number
-  // of steps from `optimizer`. If Traits::can_clip is false, a strategy that MakeStrategy made throws
-  // InvalidInput unless grad_scale is 1.
+  // settings of `optimizer` (Optimizer::ForParts). Once a strategy has made its own optimizer, Update takes
+  // only the learning rate and the number of steps from `optimizer`. If Traits::can_clip is false, a strategy
+  // that MakeStrategy made throws InvalidInput unless grad_scale is 1.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
 
   // Returns whether the weights are, from the first BeginStep on, in memory that all ranks of a host share.
@@ -78,8 +81,10 @@ class Strategy {
     std::vector<model::Tensor> values = {}, grads = {};
   };
   virtual Parts parts() const { return {}; }
-  // Returns how many bytes less each rank sends in a step, on average, because ranks send only the touched
-  // rows of embeddings; nullopt if the strategy's option `rows` is 0 or missing.
+  // Returns how many bytes less a rank sends in a step, as a mean over ranks, because ranks send only the
+  // touched rows of embeddings. The result is 0 in the first step, and does not count that ranks may have to
+  // all-reduce whole gradients (TouchedRows). Returns nullopt if the strategy's option `rows` is 0 or
+  // missing.
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
   // For the strategy `owned`, returns how many multiplications the optimizer Muon needs in an update on the
   // rank with the most of them, divided by the mean over ranks. Other strategies return nullopt.

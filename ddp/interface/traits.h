@@ -50,7 +50,8 @@ struct Option {
   std::span<const std::string_view> words = {};
 };
 
-// Two options of several strategies, which limit the sizes of the first and the last buckets of a step.
+// The options kSmallFirst and kSmallLast of several strategies limit the sizes of the first and the last
+// buckets of a step.
 inline constexpr Option kSmallFirst = {.name = "small_first",
                                        .meaning = "1: the first bucket holds at most 1 MiB",
                                        .default_value = 1,
@@ -112,8 +113,8 @@ struct Traits {
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
   // Returns the maximum memory of the strategy's buffers that gradient_copies does not include, as a multiple
   // of the memory of all gradients. `largest_unit` is the fraction of the model's elements in the largest
-  // group of parameters that ranks gather together. If more_copies is null, gradient_copies includes all
-  // buffers except weights in memory that ranks share.
+  // group of parameters that ranks gather together. If more_copies is null, gradient_copies counts all
+  // buffers. Neither gradient_copies nor more_copies counts weights in memory that ranks share.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The options that users can set in StrategyOptions::values, which do not include bucket_bytes.
   std::span<const Option> options = {};

@@ -9,6 +9,8 @@ namespace gradsync::ddp {
 // Compresses a gradient, the matrix G, as PowerSGD does: ranks send two thin matrices P and Q instead. The
 // error E is the part of earlier gradients that P and Q did not carry, and is added to the next gradient. The
 // gradient must be f32, on the CPU. If is_whole() is true, P is the whole gradient, and Q and E do not exist.
+// If is_whole() is true, MakeP copies the gradient to P, MakeQ does nothing, and Finish copies the averaged P
+// to the gradient.
 class LowRank {
  public:
   // `rank` is the number of columns of P and of Q; `stream` selects the random numbers in the first Q matrix.
@@ -17,8 +19,8 @@ class LowRank {
 
   int64_t p_numel() const { return is_whole() ? param_->numel() : rank_ * rows_; }
   int64_t q_numel() const { return is_whole() ? 0 : rank_ * columns_; }
-  // Returns whether the gradient has at most min_compression times as many elements as P and Q together. The
-  // ranks then send the whole gradient.
+  // Returns whether the gradient has at most min_compression times as many elements as P and Q together. If
+  // is_whole() returns true, the ranks send the whole gradient.
   bool is_whole() const {
     return min_compression_ * static_cast<double>(rank_ * (rows_ + columns_)) >=
            static_cast<double>(param_->numel());
@@ -28,11 +30,12 @@ class LowRank {
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
-  // Computes M = G + E from the gradient G and the error E of earlier gradients. Then computes P = M Q, where
-  // Q is the averaged Q of the last step, or random after Reset. The caller then averages P over ranks.
+  // Computes M = G + E from the gradient G and the error E of earlier gradients. MakeP also computes P = M Q,
+  // where Q is the averaged Q of the last step, or random after Reset. After MakeP, the caller must average P
+  // over ranks.
   void MakeP();
   // Orthonormalises the columns of the averaged P, and then computes Q = M' P, where M' is the transposed sum
-  // of gradient and error. The caller then averages Q over ranks.
+  // of gradient and error. After MakeQ, the caller must average Q over ranks.
   void MakeQ();
   // Replaces the gradient by the product P Q' (Q' is the averaged Q, transposed). The new error E is the old
   // gradient plus the old error, minus this product.

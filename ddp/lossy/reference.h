@@ -42,8 +42,8 @@ struct ReferenceContext {
   const StrategyOptions& options;
 };
 
-// Makes the Reference of a strategy whose Traits::reference is not null. Like the strategy, it computes the
-// exact mean of the ranks' gradients in the first StartOf(traits, context.options) steps.
+// Makes the Reference of a strategy whose Traits::reference is not null. Like the strategy, the Reference
+// computes the exact mean of the ranks' gradients in the first StartOf(traits, context.options) steps.
 std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
 
 // Makes a Reference that computes means over ranks. If `rounds` is true, as for the strategy bf16_wire, the
@@ -60,14 +60,14 @@ std::unique_ptr<Reference> MeanReference(bool rounds);
 std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
                                              double min_compression);
 
-// Makes the Reference of the strategy topk. It computes gradient dropping, arXiv:1704.05021, algorithm 1.
-// Each rank has a memory of unsent gradients, and in each step adds its gradient to this memory. Each rank
-// then sends, from each tensor of this memory, the `percent` per cent of the elements that have the largest
-// magnitude (rounded up to whole elements; of equal magnitudes the first). A rank keeps the other elements in
-// its memory if `keeps_error` is true. The result is the mean over ranks of the sent elements; an element
-// that a rank does not send counts as 0. Of gradients with fewer than two dimensions, each rank sends all
-// elements. The Reference rounds its sums of unsent gradients to f32, as the strategy topk does: without this
-// rounding, the Reference could take other elements than the strategy for the largest.
+// Makes the Reference of the strategy topk. The Reference computes gradient dropping, arXiv:1704.05021,
+// algorithm 1. Each rank has a memory of unsent gradients, and in each step adds its gradient to this memory.
+// Each rank then sends, from each tensor of this memory, the `percent` per cent of the elements that have the
+// largest magnitude (rounded up to whole elements; of equal magnitudes the first). A rank keeps the other
+// elements in its memory if `keeps_error` is true. The result is the mean over ranks of the sent elements; an
+// element that a rank does not send counts as 0. Of gradients with fewer than two dimensions, each rank sends
+// all elements. The Reference rounds its sums of unsent gradients to f32, as the strategy topk does: without
+// this rounding, the Reference could take other elements than the strategy for the largest.
 std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
                                          bool keeps_error);
 
