@@ -83,6 +83,18 @@ bool IsLoopback(const sockaddr& address) {
   return address.sa_family == AF_INET && ntohl(ipv4.sin_addr.s_addr) >> 24 == kLoopbackNet;
 }
 
+// Returns the address in numbers, such as "10.0.0.1"; empty if it has no such form.
+std::string TextOf(const sockaddr& address, socklen_t length) {
+  char text[NI_MAXHOST];
+  const int error = getnameinfo(&address, length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  return error == 0 ? text : "";
+}
+
+bool IsOwn(const addrinfo& address) {
+  const FileDescriptor socket = NewSocket(address);
+  return bind(socket.get(), address.ai_addr, address.ai_addrlen) == 0;
+}
+
 bool AllAreLoopback(const addrinfo* list) {
   for (; list != nullptr; list = list->ai_next) {
     if (!IsLoopback(*list->ai_addr)) return false;
@@ -213,24 +225,33 @@ std::string OwnAddressTowards(const HostPort& peer, Deadline deadline) {
     const FileDescriptor socket(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage own{};
     socklen_t length = sizeof(own);
-    char text[NI_MAXHOST];
     if (socket.valid() && connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0 &&
-        getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-        getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof(text), nullptr, 0,
-                    NI_NUMERICHOST) == 0) {
-      return text;
+        getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0) {
+      if (std::string text = TextOf(reinterpret_cast<sockaddr&>(own), length); !text.empty()) return text;
     }
     reason = errno;
   }
   throw std::runtime_error(Join("no way to host ", peer.host, ": ", ErrorText(reason)));
 }
 
+std::string OwnAddressOf(const std::string& host, Deadline deadline) {
+  try {
+    const AddressList list = Resolve({host, ""}, deadline);
+    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+      if (!IsLoopback(*address->ai_addr) && IsOwn(*address))
+        return TextOf(*address->ai_addr, address->ai_addrlen);
+    }
+  } catch (const std::runtime_error&) {
+    // A name that cannot be resolved has no address.
+  }
+  return "";
+}
+
 std::string OwnAddress(Deadline deadline) {
-  const std::string name = HostName();
-  const bool is_known = IsOwnAddress(name, deadline) && !IsLoopback(name, deadline);
+  if (std::string named = OwnAddressOf(HostName(), deadline); !named.empty()) return named;
   try {
     // 192.0.2.1, which is reserved for documentation, represents any other host.
-    return OwnAddressTowards({.host = is_known ? name : "192.0.2.1", .port = "9"}, deadline);
+    return OwnAddressTowards({.host = "192.0.2.1", .port = "9"}, deadline);
   } catch (const std::runtime_error&) {
     return LoopbackAddress(deadline);
   }
@@ -244,8 +265,7 @@ bool IsOwnAddress(const std::string& host, Deadline deadline) {
   try {
     const AddressList list = Resolve({host, ""}, deadline);
     for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-      const FileDescriptor socket = NewSocket(*address);
-      if (bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0) return true;
+      if (IsOwn(*address)) return true;
     }
   } catch (const std::runtime_error&) {
     // A name that cannot be resolved belongs to no host.

@@ -36,11 +36,12 @@ void SendAtOnce(const FileDescriptor& socket);
 
 // Returns the address of this host from which packets to `peer` would be sent. Sends nothing to `peer`.
 std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
-// Returns the address at which other hosts most likely reach this host. If this host's name resolves only to
-// addresses of this host other than loopback, OwnAddress returns the first of them. If the name does not
-// resolve to an address of this host, or resolves only to loopback, OwnAddress returns the address from which
-// packets leave by the default route. If OwnAddress needs a default route but there is none, OwnAddress
-// returns LoopbackAddress().
+// Returns the first address of `host`, a name or address, that belongs to this host and is not loopback.
+// Returns "" if `host` has no such address or cannot be resolved.
+std::string OwnAddressOf(const std::string& host, Deadline deadline);
+// Returns the address at which other hosts most likely reach this host: OwnAddressOf() of this host's name.
+// If OwnAddressOf() returns "", OwnAddress returns the address from which packets leave by the default route.
+// If there is no default route either, OwnAddress returns LoopbackAddress().
 std::string OwnAddress(Deadline deadline);
 // Returns the loopback address of this host: 127.0.0.1, or ::1 if the host has ::1 but not 127.0.0.1.
 std::string LoopbackAddress(Deadline deadline);

@@ -244,12 +244,13 @@ TEST(TcpRendezvousTest, NamesRank0WhenItDoesNotListen) {
 // Where a host's name means loopback, as in Debian's own /etc/hosts, other hosts could not connect.
 TEST(TcpRendezvousTest, SaysWhyRank0CannotListenForOtherHosts) {
   const std::string free = FreeTcpUrl();
-  const std::string url = "tcp://two.test" + free.substr(free.rfind(':'));
+  const std::string name = "127.0.0.1+127.0.0.2.test";
+  const std::string url = "tcp://" + name + free.substr(free.rfind(':'));
   World world = MakeWorld(0, 2, url);
   for (world.local_size = 0; world.local_size < 2; ++world.local_size) {
     const auto errors = ErrorsOfRanks(1, [&](int) { Rendezvous(world, kLong); });
-    EXPECT_EQ(errors[0], "rank 0: rendezvous at " + url +
-                             ": rank 0 cannot listen on two.test for other hosts, because that name means "
+    EXPECT_EQ(errors[0], "rank 0: rendezvous at " + url + ": rank 0 cannot listen on " + name +
+                             " for other hosts, because that name means "
                              "loopback here: name an address of this host, or 0.0.0.0 for all that it has");
   }
   Meet(2, url, "");  // on one host
