@@ -21,11 +21,10 @@ struct Bucket {
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
   // 0 if the collective sends the bucket's gradients or weights themselves. Otherwise the size in bytes of
-  // the tensor that the collective writes. If a TouchedRows object sends the bucket's only gradient, the
-  // tensor holds from each rank the rows that may be nonzero, and their indices. With the strategy topk, the
-  // collective's tensor holds the elements that each rank sends, and the indices of those from gradients that
-  // are sent in part. With the strategy bf16_wire, the collective's tensor holds the bucket's gradients in
-  // bf16.
+  // the tensor that the collective writes. If a TouchedRows object sends the bucket, the tensor holds from
+  // each rank the gradient rows that may be nonzero, and their indices. With the strategy topk, the tensor
+  // holds the elements that each rank sends, with indices for gradients that are sent in part. With the
+  // strategy bf16_wire, the collective's tensor holds the bucket's gradients in bf16.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
   // `num_hosts` is 1 unless the ranks send the bucket through a comm::HostGroup. With a HostGroup, num_hosts
@@ -120,8 +119,7 @@ void KeepValue(model::Parameter& param);
 
 // Makes each parameter of the plan use its own memory for its value again, and no longer a bucket's buffer.
 // If `keeps` is true, copies the values that are in buffers to the parameters' own memory. If `keeps` is
-// false, the values in buffers are lost, and the parameters have the values that were left in their own
-// memory.
+// false, the values in buffers are lost, and each parameter has the value left in its own memory.
 void TakeBackValues(const BucketPlan& plan, bool keeps);
 
 // MakeBuffers, MakeLargestBuffer, MakeStorage and PlaceInTurns allocate memory by ProcessGroup::Allocate, so
