@@ -22,7 +22,7 @@ class Rendezvous {
 
   // Waits until all ranks have called Exchange, and returns each rank's text for this rank, in rank order.
   // own[r] is this rank's text for rank r; a single element of `own` is for all ranks. Throws CollectiveError
-  // if a rank has not called Exchange by deadline(), or has failed.
+  // if a rank has not called Exchange by deadline(), the job fails first, or rank 0 cannot be reached.
   std::vector<std::string> Exchange(const std::vector<std::string>& own);
 
   std::vector<std::string> hosts() const;

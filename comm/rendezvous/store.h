@@ -17,7 +17,7 @@ struct JobIdentity {
 };
 
 // An exception: this process and the rank 0 that it found do not accept each other, for example because their
-// secrets differ; what() is the reason. Connecting again does not help.
+// secrets differ; what() is the reason. The caller must not try to connect again.
 class Refused : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -51,9 +51,10 @@ class Store {
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
   // Makes the job fail with `cause`. Rank 0 sends `cause` to each rank that is still connected, as the answer
-  // to that rank's next Set, Get or Meet. A rank that calls none of these receives `cause` when rank 0 ends.
-  // Fail has no effect if rank 0 cannot be reached, or if the job has already failed when rank 0 receives
-  // `cause`.
+  // to that rank's current or next Set, Get or Meet. A Meet that all `size` ranks have called still returns
+  // its values. The destructor of rank 0's StoreServer also sends `cause` to each rank that is still
+  // connected. Fail has no effect if rank 0 cannot be reached, or if the job has already failed when rank 0
+  // receives `cause`.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
   // Returns the `cause` of the job's failure if this rank knows that a call of Fail with kBadArgument has
   // made the job fail, because a rank had a bad argument. Otherwise returns nullopt.

@@ -13,14 +13,14 @@
 namespace gradsync::comm {
 
 // The key-value store as a rank other than rank 0 uses it. Join, Set, Get, Meet and Fail each send one
-// request to rank 0, unless rank 0 has already told this rank that the job has failed. Thread-safe, but
-// concurrent calls wait for each other.
+// request to rank 0, unless rank 0 has already told this rank that the job has failed. Thread-safe, but a
+// call waits until other threads' calls have ended, even past its own deadline.
 class StoreClient : public Store {
  public:
   // The constructor connects to rank 0 at the address `rank0`, and checks that rank 0 knows the job's secret.
   // Throws Refused if rank 0 does not know the secret or rejects this process. Throws std::runtime_error if
-  // the deadline passes before rank 0 has proved that it knows the secret, or if the process at the address
-  // `rank0` is not the rank 0 that the text `run` identifies (Rank0::run).
+  // the process at the address `rank0` is not the rank 0 that the text `run` identifies (Rank0::run). Also
+  // throws std::runtime_error if connecting fails, the connection is lost, or the deadline passes.
   StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
 
   // Joins the job as rank `rank`; the caller must call Join before the class's other functions. When all
@@ -39,8 +39,8 @@ class StoreClient : public Store {
 
  private:
   // Sends a request to rank 0, and returns the answer. Throws Refused if rank 0 rejects this process (kNo),
-  // and JobFailed if the job has failed (kFailed, kRefused). Drops an answer that arrives after the deadline
-  // of its request.
+  // and JobFailed if the job has failed (kFailed, kRefused). If an answer other than kFailed and kRefused
+  // arrives after the deadline of its request, a later Ask drops this answer.
   Frame Ask(FrameType type, const std::string& payload, Deadline deadline);
 
   const std::string secret_;

@@ -76,15 +76,16 @@ class StoreServer : public Store {
   // the server close the oldest of these 64 connections.
   void RejectOldest();
   void Serve(Connection& connection);
-  // Checks a client's job, run and secret, and lets the client join the job as a rank. Returns true when all
-  // ranks have joined and rank 0 has accepted this client by a frame kYes. If the client does not become a
-  // rank, Admit returns false, or throws std::runtime_error if a message does not arrive.
+  // Checks a client's protocol version, run, job name and secret, and answers its request to join the job as
+  // a rank. Returns true when all ranks have joined and rank 0 has accepted this client by a frame kYes. If
+  // the client does not become a rank, Admit returns false, or throws std::runtime_error if a message does
+  // not arrive.
   bool Admit(Connection& connection);
-  // Returns the answer to kJoin, a client's request to join as `rank`. AnswerToJoin waits until all ranks
-  // have joined, the job has failed, or rank 0 destroys the StoreServer. The answer is kNo, which rejects the
-  // client, if another client that has joined as `rank` is still connected one second after the request. The
-  // answer is kLater, after which the client tries again, if the request came after all ranks had joined, or
-  // if rank 0 destroys the StoreServer before all ranks have joined.
+  // Returns the answer to kJoin, a client's request to join as `rank`. Unless the answer is kNo, AnswerToJoin
+  // waits until all ranks have joined, the job has failed, or rank 0 destroys the StoreServer. The answer is
+  // kNo, which rejects the client, if another client that has joined as `rank` is still connected one second
+  // after the request. The answer is kLater, after which the client tries again, if the request came after
+  // all ranks had joined, or if rank 0 destroys the StoreServer before all ranks have joined.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   void Answer(Connection& connection);
   // Returns the frame (message), of type kFailed or kRefused, with which rank 0 tells another rank the cause

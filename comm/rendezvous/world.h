@@ -38,7 +38,7 @@ struct World {
   // else empty. Error messages use these numbers.
   std::vector<int> members{};
   // The Job object through which this process is connected to the other ranks. If this pointer is null, each
-  // process group makes its own Job.
+  // process group of several ranks makes its own Job.
   std::shared_ptr<Job> job{};
 
   int NameOf(int index) const { return MemberName(members, index); }
@@ -60,17 +60,18 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 
 // Returns the World that the launcher of this process has described in environment variables; nullopt for a
 // process without a launcher. world.cc lists the variables of each launcher. The function looks for the
-// variables of LaunchSelf first, then for those of torchrun, mpirun (of Open MPI or MPICH) and srun. A
-// process that is the only task of a Slurm step counts as a process without a launcher: it may be a shell in
-// which a user starts this program.
+// variables of LaunchSelf first, then for those of torchrun, mpirun (of Open MPI or MPICH) and srun. Without
+// variables of LaunchSelf, torchrun or Open MPI, a Slurm batch script or step of one task counts as having no
+// launcher.
 //
 // A launcher need not set the variables from which local_rank and local_size are read, such as torchrun's
 // LOCAL_RANK and LOCAL_WORLD_SIZE. If the variable for local_size is not set, local_size is 0, or 1 in a
 // world of one rank. In a world of several ranks, JoinJob finds out which ranks share a host, and sets
 // local_rank and local_size accordingly. The job's name is GRADSYNC_JOB if it is set, else the launcher's
 // name for the job, if there is one. If torchrun or Slurm has restarted the job, the number of restarts is
-// appended to this name. GRADSYNC_SECRET, if set, is the job's secret, and must have 16 bytes or more.
-// GRADSYNC_HOST, if set, becomes World::host.
+// appended to this name. GRADSYNC_SECRET, if set and not empty, is the job's secret, and must be one line of
+// 16 to 200 bytes. GRADSYNC_HOST, if set, becomes World::host, the text by which the user identifies this
+// host.
 //
 // The rendezvous is GRADSYNC_RENDEZVOUS if this variable is set. If GRADSYNC_RENDEZVOUS is not set, and
 // mpirun of Open MPI starts all ranks on one host, the rendezvous is a directory (file://) inside the one

@@ -49,10 +49,12 @@ class SharedBuffers {
 //
 // For each collective, every rank writes a notice to shared memory: a description of the collective. The
 // ranks compare their notices, and exchange the inputs in one of three ways:
-// - A short input is copied into the rank's notice. The limit (IsShort) is at most 64 KiB, and lower with
-//   more ranks or in a shared buffer.
-// - Longer inputs that are all in one shared buffer (SharedBuffers) are read in this buffer without a copy.
-// - All other inputs are copied in chunks through windows, which are buffers of 256 KiB in shared memory.
+// - If all ranks' inputs are short, the ranks read them in the notices, into which each rank has copied its
+//   input. The limit for a short input (IsShort) is at most 64 KiB, and lower with more ranks or in a shared
+//   buffer.
+// - If not all inputs are short, but all are in one shared buffer (SharedBuffers), the ranks read them there
+//   without a copy.
+// - Otherwise the inputs are copied in chunks through windows, which are buffers of 256 KiB in shared memory.
 class ShmCollectives {
  public:
   // Returns the bytes of shared memory that each rank needs, which the caller passes to ShmMesh as
@@ -66,8 +68,8 @@ class ShmCollectives {
   // all ranks, Run on one rank does not wait for Run on other ranks.
   bool Begin(const Request& request);
   // Runs the collective `request`, and returns when this rank has its result. A call of Begin before Run is
-  // optional. Throws PeerError if Run waits for a rank that has ended, or waits longer than the timeout.
-  // Throws std::runtime_error if ranks issue different collectives.
+  // optional. Throws PeerError if Run must wait longer than the timeout, or for a rank that has ended or
+  // called ShmMesh::Abort. Throws std::runtime_error if ranks issue different collectives.
   void Run(const Request& request);
 
  private:
@@ -80,10 +82,10 @@ class ShmCollectives {
   std::byte* window(int rank, size_t chunk) const;
   void PublishNotice(const Request& request);
   void CheckSame() const;
-  // The function PublishedInputs finds all ranks' inputs if each rank's notice (description of the
-  // collective) contains its input. The function SharedInputs finds all ranks' inputs if all are in one
-  // shared buffer. Element r of the result is the address at which this process reads the input of rank r.
-  // The result is nullopt if at least one input is not found.
+  // PublishedInputs returns the addresses of the inputs in the ranks' notices, or nullopt if a notice has no
+  // input. SharedInputs returns the addresses of the inputs in a shared buffer, or nullopt if not all inputs
+  // are in the same one. Element r of either result is the address at which this process reads the input of
+  // rank r.
   std::optional<Vectors> PublishedInputs() const;
   std::optional<Vectors> SharedInputs() const;
 

@@ -71,9 +71,10 @@ class ShmMesh {
   // Makes new shared memory, in which each rank has a part of at least `bytes`. All ranks must call Share in
   // the same order with equal `bytes`. A rank must not call Share on two threads at once, but the rank's
   // collectives may run while Share runs. Rank 0 makes the memory and sends its file descriptor to the other
-  // ranks. Throws PeerError on rank 0 if another rank has ended or called Abort. Throws PeerError on another
-  // rank if rank 0 has ended or called Abort, or sends no file descriptor within the timeout. Throws
-  // std::runtime_error on a rank whose `bytes` differ from rank 0's, or if the system refuses memory.
+  // ranks. Throws PeerError on rank 0 if another rank has ended, has called Abort, or leaves its socket full
+  // for the timeout. Throws PeerError on another rank if rank 0 has ended or called Abort, or sends no file
+  // descriptor within the timeout. Throws std::runtime_error on a rank whose `bytes` differ from rank 0's, or
+  // if the system refuses memory.
   std::unique_ptr<SharedMemory> Share(size_t bytes);
 
   // After a call of Abort on this rank, WaitForAll on this rank throws PeerError instead of waiting for

@@ -27,7 +27,8 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
     int ranks_per_host = 0);
 
-// Returns one process group for each rank; the group of rank r uses devices[r] unless `backend` is "local".
+// Returns devices.size() process groups: element r is for rank r, and uses devices[r]. With `backend`
+// "local", all groups use the CPU, whatever `devices` contains.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, const std::vector<model::DevicePtr>& devices,
     std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0,
@@ -37,7 +38,7 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
 std::vector<std::string> ThreadBackends();
 
 // Returns the argument `ranks_per_host` of MakeGroups for tests: 2 for a backend with
-// ProcessGroup::host_group, else 0.
+// BackendTraits::has_host_groups, else 0.
 int RanksPerHost(const std::string& backend);
 
 struct TestedWorld {
@@ -45,8 +46,9 @@ struct TestedWorld {
   int size;
 };
 // Returns the combinations of a backend and a number of ranks for a parameterised test. "local" and backends
-// that work only on one host run with the numbers of ranks in `in_memory`. Most other backends run with the
-// numbers of ranks in `others`.
+// that work only on one host run with the numbers of ranks in `in_memory`. A backend with
+// BackendTraits::has_host_groups runs with 4 ranks, or 2 without a network, but not at all if `others` is
+// empty. Other backends run with the numbers of ranks in `others`.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
 // Returns the address from which this host sends to other hosts; empty without a network.

@@ -21,9 +21,9 @@ struct Bucket {
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
   // 0 if the collective sends the bucket's gradients or weights themselves. Otherwise the size in bytes of
-  // the tensor that the collective writes. With the class TouchedRows, the collective's tensor holds a
-  // message from each rank: those rows of the bucket's only gradient that may be nonzero. With the strategy
-  // topk, the collective's tensor holds the elements that each rank sends, and their indices. With the
+  // the tensor that the collective writes. If a TouchedRows object sends the bucket, the tensor holds from
+  // each rank the gradient rows that may be nonzero, and their indices. With the strategy topk, the tensor
+  // holds the elements that each rank sends, with indices for gradients that are sent in part. With the
   // strategy bf16_wire, the collective's tensor holds the bucket's gradients in bf16.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
@@ -83,7 +83,7 @@ struct BucketLimits {
 
 // Puts parameters into buckets in the given order, each bucket as full as `limits` allows. If a parameter is
 // larger than `limits` allows for its bucket, this bucket has no other parameter. A parameter of another
-// dtype than the one before it starts a new bucket. Throws InvalidInput if a limit is 0.
+// dtype than the one before it starts a new bucket. Throws InvalidInput if a member of `limits` is 0.
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
 
 // Returns a plan with one bucket for each list of parameters in `units`. All parameters in one element of
@@ -93,7 +93,7 @@ BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 // Returns a plan of PlanBuckets in which each gradient starts on a cache line of its bucket, because kernels
 // that write gradients into the buckets store whole SIMD vectors. With `small_first` the limit of the plan's
 // first bucket is 1 MiB. With `small_last` the limit of a bucket is max(1 MiB, bytes of the gradients in the
-// buckets after it in the plan). No limit exceeds `bucket_bytes`.
+// buckets after it in the plan). All other limits are `bucket_bytes`, and no limit exceeds `bucket_bytes`.
 BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes, bool small_first,
                       bool small_last);
 
@@ -118,12 +118,13 @@ BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t 
 void KeepValue(model::Parameter& param);
 
 // Makes each parameter of the plan use its own memory for its value again, and no longer a bucket's buffer.
-// If `keeps` is true, copies the values from the buffers; if false, these values are lost, and the parameters
-// have the values that were left in their own memory.
+// If `keeps` is true, copies the values that are in buffers to the parameters' own memory. If `keeps` is
+// false, the values in buffers are lost, and each parameter has the value left in its own memory.
 void TakeBackValues(const BucketPlan& plan, bool keeps);
 
 // MakeBuffers, MakeLargestBuffer, MakeStorage and PlaceInTurns allocate memory by ProcessGroup::Allocate, so
-// all ranks must call them in the same order. MakeBuffers returns a zeroed buffer for each bucket.
+// all ranks must call them in the same order with equal plans. MakeLargestBuffer and MakeStorage need a plan
+// with at least one bucket. MakeBuffers returns a zeroed buffer for each bucket.
 std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 // Returns one uninitialised tensor of dtype u8 with the size of the plan's largest bucket, for a caller that
 // sends the buckets one after the other.
@@ -138,7 +139,8 @@ std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Ten
 std::vector<model::Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group);
 // Returns one buffer for each bucket, in memory that all ranks of `group` share
 // (ProcessGroup::AllocateShared). Returns no buffers if the ranks of `group` cannot share memory, for example
-// because they are on several hosts. All ranks of `group` must call this function.
+// because they are on several hosts. All ranks of `group` must call MakeCommonBuffers, with equal plans of at
+// least one bucket.
 std::vector<model::Tensor> MakeCommonBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 
 // Calls the caller's function place(param, view) for each parameter of each bucket. `buffers` has one buffer
