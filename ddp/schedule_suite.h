@@ -27,7 +27,7 @@ using model::Tensor;
 
 // A process group without communication, which acts as rank 0 of two ranks. An all-gather copies this rank's
 // data to the output's parts for both ranks; the other collectives leave all data unchanged. The group
-// appends each collective and each wait for it to the log of a ScheduleTest.
+// appends each collective, and each wait for a collective other than a barrier, to the log of a ScheduleTest.
 class LoggingGroup : public comm::ProcessGroup {
  public:
   explicit LoggingGroup(std::vector<std::string>& log) : ProcessGroup(0, 2), log_(log) {}
@@ -84,8 +84,8 @@ class LoggingGroup : public comm::ProcessGroup {
   bool has_common_memory = false;
 
  private:
-  // The state of a collective that LoggingGroup::Issue has logged. Wait logs "wait " and the text that Issue
-  // has logged for the collective, such as "wait reduce 262144" (bytes).
+  // The comm::Work::State of a collective, other than a barrier, that LoggingGroup::Issue has logged. Wait
+  // logs "wait " and the text that Issue has logged for the collective, such as "wait reduce 262144" (bytes).
   class Issued : public comm::Work::State {
    public:
     Issued(LoggingGroup& group, std::string name) : group_(group), name_(std::move(name)) {}
@@ -118,7 +118,7 @@ using Events = std::vector<std::string>;
 class ScheduleTest : public testing::Test {
  protected:
   // The model that the tests train has five parameters of 256 KiB each. The function Make makes a strategy
-  // for these parameters; a bucket has at most 512 KiB, unless Make gets another maximum.
+  // for these parameters. StrategyOptions::bucket_bytes is 512 KiB, unless Make gets another value.
   static constexpr int64_t kNumel = 64 << 10;
   static constexpr size_t kBytes = size_t{256} << 10;
 
@@ -137,8 +137,8 @@ class ScheduleTest : public testing::Test {
   }
 
   // Runs one training step without the update of the weights, and returns the log of this step: collectives,
-  // waits for them and computed gradients, in order. The entry "grad i" means that backward computes the
-  // gradient of parameter i.
+  // waits for them and computed gradients, in order. The entry "grad i" means that backward computes what one
+  // use of parameter i adds to its gradient.
   std::vector<std::string> Step() { return Step(model_.Once()); }
   std::vector<std::string> Step(const std::vector<size_t>& uses, const TestModel::RowsOfUse& rows = {}) {
     log_.clear();
@@ -164,7 +164,8 @@ class ScheduleTest : public testing::Test {
     return log_;
   }
 
-  // Returns whether BeginStep of the strategy `name` sets new memory for every gradient (PlaceGrad).
+  // Makes the strategy `name`, and returns whether its BeginStep calls Parameter::PlaceGrad for every
+  // parameter.
   bool PlacesGradients(const std::string& name) {
     Make(name);
     bool places = true;

@@ -15,11 +15,12 @@
 #include "model/tensor/tensor_ops.h"
 
 // A model for tests of strategies for gradient synchronisation, whose gradients are exactly known. The
-// model's loss may use each parameter once, several times or not at all. A use usually adds x + 15 floor(w /
-// 16) to each element of the parameter's gradient. Here w is the element of the parameter, and x is the
-// number that DataAt returns for the element. If the element's index is even, w is the value that forward
-// reads; if odd, the value that backward reads. Unless the function Scaled multiplies them, all gradients are
-// small multiples of 15, so f32 sums of them have no rounding error.
+// model's loss may use each parameter once, several times or not at all. A use adds x + 15 floor(w / 16) to
+// each element of the parameter's gradient; with RowsOfUse, only in the rows that it returns. Here w is the
+// element of the parameter, and x is the number that DataAt returns for the element. If the element's index
+// is even, w is the value that forward reads; if odd, the value that backward reads. Unless the function
+// Scaled multiplies them, all gradients are small multiples of 15, so f32 sums of them have no rounding
+// error.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -56,8 +57,8 @@ class TestModel {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // Returns what one use of parameter `param` adds to element i of its gradient, if the loss is not
-  // multiplied by Scaled. The use reads `weight` as element i of the parameter.
+  // Without Scaled, returns what a use of all rows of parameter `param` adds to element i of its gradient.
+  // The use reads `weight` as element i of the parameter.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
@@ -78,7 +79,7 @@ class TestModel {
   }
 
   // Returns a loss that uses every parameter once, in forward order. If `visit` is given, Backward calls
-  // visit(i) just before it computes the gradient of parameter i.
+  // visit(i) just before it computes what a use of parameter i adds to its gradient.
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }

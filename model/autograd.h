@@ -61,9 +61,9 @@ class Var {
                        const std::function<void(Parameter&)>& on_ready,
                        const std::function<void(const Parameter&)>& on_use);
 
-  // Returns whether the tensor of this Var, an input of an operation, has been written since the operation
-  // read it in forward. Call changed() only for a Var in FromOp's argument `inputs`. changed() detects only
-  // writes that Tensor::Version or Parameter::version counts.
+  // Returns whether this Var's tensor, an input of an operation, has been written or moved since the
+  // operation read it in forward. Call changed() only for a Var in FromOp's argument `inputs`. changed()
+  // detects only writes and moves that Tensor::Version or Parameter::version counts.
   bool changed() const;
 
   Tensor value_;
@@ -75,7 +75,8 @@ class Var {
 };
 
 // The argument of an operation's backward function. The backward function reads the gradient of the
-// operation's output by output_grad(), and adds to the gradients of the operation's inputs by Contribute().
+// operation's output by output_grad(). The backward function adds to the gradients of the inputs by
+// Contribute(), by PassThrough(), or by Open() and Close().
 class OpGradient {
  public:
   const char* name() const;

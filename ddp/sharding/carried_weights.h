@@ -7,14 +7,14 @@
 namespace gradsync::ddp {
 
 // Holds the whole weights of a model on every rank, although each rank updates only its own part of them.
-// All-gathers send the updated parts to all ranks.
+// All-gathers send the updated parts to all ranks of the process group.
 class CarriedWeights {
  public:
   // The first bucket of `plan` has the parameters of the last layers. Each bucket is padded to parts of equal
   // size, one for each rank. `plan` and `group` must outlive this object.
   CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
-  // Waits for pending all-gathers, and copies the weights to the parameters' own memory, unless an all-gather
-  // has failed.
+  // Waits for pending all-gathers. If Place was called, copies the weights to the parameters' own memory;
+  // after a failed all-gather, the weights are lost instead.
   ~CarriedWeights();
   CarriedWeights(const CarriedWeights&) = delete;
   CarriedWeights& operator=(const CarriedWeights&) = delete;

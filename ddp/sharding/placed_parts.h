@@ -18,8 +18,9 @@ inline constexpr Option kGather = {.name = "gather",
 // so the strategy sends gradients without copying them. With the strategy's option gather=update, an
 // all-gather in Update writes a bucket's updated weights over the bucket's gradients, which are no longer
 // needed. Ranks that keep one common copy of the weights in shared memory need no all-gather. With
-// gather=forward, the all-gathers of the weights begin when the rank has updated its parts of all buckets.
-// The all-gather of the first layers' bucket begins first. With gather=forward, each call of
+// gather=forward, Update begins the all-gathers of the weights when the rank has updated its parts of all
+// buckets. With gather=forward, the first BeginStep after the constructor or Reset also begins all-gathers of
+// the weights. The all-gather of the first layers' bucket begins first. With gather=forward, each call of
 // Parameter::ForwardValue in the next step's forward waits until the all-gather of the parameter's bucket is
 // done (ddp/sharding/carried_weights.h). With gather=forward every rank keeps its own copy of the whole
 // weights, even if ranks could share memory.
@@ -27,9 +28,9 @@ class PlacedParts : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return carried_.has_value(); }
-  // With gather=forward, Finish waits for the all-gathers of weights that are still running, because Update,
-  // which the caller calls next, writes the parts of the weights that these all-gathers send. Finish does not
-  // wait for the reduce-scatters of gradients: Update waits for them.
+  // With gather=forward, Finish waits for running all-gathers of weights, because Update writes the parts
+  // that these all-gathers send. Finish does not wait for the reduce-scatters of gradients: SquaredNorm,
+  // CompleteGradients and Update wait for them.
   void Finish() override;
   void Reset() override;
   void CompleteGradients() override;

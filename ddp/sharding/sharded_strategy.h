@@ -21,12 +21,12 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // The base class of strategies for gradient synchronisation in which each rank updates one part of every
 // bucket of parameters, and keeps the optimizer's state for this part only: "ZeRO", arXiv:1910.02054, section
 // 5. If p ranks have parts of m elements, the bucket has p m elements, and rank r's part has the elements
-// from r m to (r + 1) m - 1; a parameter may lie in several parts. During backward a reduce-scatter of each
-// bucket gives each rank its part of the gradients, summed over the ranks. This sum is the mean gradient,
-// because the caller multiplies the loss by loss_scale(), which is 1 / (number of ranks). Unless ranks keep
-// one common copy of the weights in shared memory, all-gathers in Update or in the next step give every rank
-// the updated weights of all parts. The parameters are in the same buckets in all steps, because the
-// optimizer's state of an element cannot move to another rank.
+// from r m to (r + 1) m - 1; a parameter may lie in several parts. A reduce-scatter of each bucket, which
+// begins during backward, gives each rank its part of the gradients, summed over the ranks. This sum is the
+// mean gradient, because the caller multiplies the loss by loss_scale(), which is 1 / (number of ranks).
+// Unless ranks keep one common copy of the weights in shared memory, all-gathers in Update or in the next
+// step give every rank the updated weights of all parts. The parameters are in the same buckets in all steps,
+// because the optimizer's state of an element cannot move to another rank.
 //
 // If the constructor's argument `in_common` is true, and the ranks can share memory
 // (ProcessGroup::AllocateShared), the ranks keep one common copy of the weights in shared memory, and gather
@@ -57,8 +57,8 @@ class ShardedStrategy : public OverlappedBuckets {
   double loss_scale() const override { return 1.0 / (group_.size() * group_.num_hosts()); }
   bool places_values() const override { return !values_.empty(); }
   // Returns the collectives of the last step: one reduce-scatter of each bucket in each pass (micro-batch),
-  // and one all-gather of each bucket after the last pass. If ranks keep a common copy of the weights, there
-  // are no all-gathers.
+  // and one all-gather of each bucket after the last pass. If needs_every_pass() is false, only the last pass
+  // has reduce-scatters. If ranks keep a common copy of the weights, there are no all-gathers.
   BucketPlan plan() const override;
 
   // Makes this object the owner of `group`, the process group to which the constructor got a reference.
@@ -94,10 +94,10 @@ class ShardedStrategy : public OverlappedBuckets {
   // must not overlap, because Update copies weights out of GatherBuffer(i - 1) while it gathers weights into
   // GatherBuffer(i).
   virtual model::Tensor GatherBuffer(size_t i) = 0;
-  // If the strategy keeps this rank's parts of the weights in own_values_, the first BeginStep and each
-  // Update call PublishValues when own_values_ has the current weights. In PublishValues, a derived class
-  // that has own_values_ begins all-gathers of these weights, or rounds the weights to bf16 for later
-  // all-gathers.
+  // Strategies without own_values_ never call PublishValues. Other strategies call PublishValues when
+  // own_values_ is current: in each Update, and in the first BeginStep after the constructor or Reset. In
+  // PublishValues, a derived class begins all-gathers of own_values_, or rounds these weights to bf16 if
+  // later all-gathers send bf16.
   virtual void PublishValues() {}
   // Gathers the mean gradient from the parts of all ranks with one all-gather for each bucket. When
   // GatherGradients returns, p.grad() of every parameter p is the whole gradient on every rank. Strategies in
@@ -145,7 +145,8 @@ class ShardedStrategy : public OverlappedBuckets {
 // Makes a strategy of class S from the context. If the user has set the strategy's option within=host (its
 // Option::Role is kWithinHost) and there are several hosts, the ranks of each host divide among themselves
 // what the strategy shards, so every host has all parts. With this option and several hosts, MakeSharded
-// throws InvalidInput if the backend has no process group for each host's ranks (ProcessGroup::host_group).
+// throws InvalidInput unless the backend is hierarchical and each host has several ranks
+// (ProcessGroup::host_group).
 template <class S>
 std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContext& context) {
   if (ValueOf(traits, Option::Role::kWithinHost, context.options) == 0 ||

@@ -38,8 +38,8 @@ auto TextOf(const Part& part) {
 
 }  // namespace internal
 
-// Concatenates its arguments: texts, characters, numbers (real numbers with six significant digits), shapes
-// as "(2, 3)", and objects that have a function ToString().
+// Concatenates its arguments: texts, characters, numbers (real numbers rounded to six significant digits),
+// shapes as "(2, 3)", and objects that have a function ToString().
 template <class... Parts>
 std::string Join(const Parts&... parts) {
   return internal::Concatenate({std::string_view(internal::TextOf(parts))...});

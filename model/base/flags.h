@@ -146,16 +146,17 @@ class FlagTable {
         std::move(text), std::move(help), target, marks);
   }
 
-  // Allows paths on the command line without a flag in front of them. Parse makes these paths absolute and
-  // appends them to `target`. In the text for --help, `what` describes the paths.
+  // Allows paths, which must not start with '-', on the command line without a flag in front of them. Parse
+  // makes these paths absolute and appends them to `target`. In the text for --help, `what` describes the
+  // paths.
   void AllowPaths(std::vector<std::string>* target, std::string what);
 
   // Reads the command line: "--name=value" for any flag, "--name" for a flag of Kind Switch (true or false),
   // and "--name value" for a flag of another Kind. Throws InvalidInput for an unknown flag, a bad or missing
-  // value, a flag given twice, or an unknown topic of --help=TOPIC. Unless AllowPaths was called, also throws
-  // InvalidInput for an argument that is neither a flag nor a flag's value. At --help, -h, --help=TOPIC or
-  // --version, Parse returns and ignores all later arguments; help_requested() is then true. TOPIC is the
-  // name of a flag, the title of a group of flags (BeginGroup) in small letters, or "all".
+  // value, a flag given twice, or an unknown topic of --help=TOPIC. Also throws InvalidInput for an argument
+  // that is neither a flag, nor a flag's value, nor a path that AllowPaths allows. At --help, -h,
+  // --help=TOPIC or --version, Parse returns and ignores all later arguments; help_requested() is then true.
+  // TOPIC is the name of a flag, the title of a group of flags (BeginGroup) in small letters, or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
@@ -167,7 +168,8 @@ class FlagTable {
   void Refuse(FlagMarks marks, std::string_view reason) const;
   void RefuseAllBut(FlagMarks marks, std::string_view reason) const;
   // Returns ("--NAME", value) for each flag of the program, except flags with one of the marks in `except`.
-  // `value` is the flag's value as text, from the command line or, if the flag is not given, the default.
+  // `value` is the text from the command line ("true" for a bare switch), else the default, or "" without a
+  // default.
   std::vector<std::pair<std::string, std::string>> Values(FlagMarks except) const;
   // Returns --NAME=VALUE for each flag on the command line, except flags with one of the marks in `except`.
   std::vector<std::string> Given(FlagMarks except) const;
@@ -215,10 +217,11 @@ class FlagTable {
   bool version_requested_ = false;
 };
 
-// Returns `path` as an absolute path. A relative `path` starts at the directory where the user typed the
-// command, also under `bazel run` (which sets BUILD_WORKING_DIRECTORY).
+// Returns `path` as an absolute path without "." and "..". A relative `path` starts at the directory where
+// the user typed the command, also under `bazel run` (which sets BUILD_WORKING_DIRECTORY).
 std::string ResolvePath(std::string_view path);
-// Throws InvalidInput if the current directory has been removed or cannot be read.
+// Returns the current directory. CurrentDirectory, and ResolvePath if it needs the current directory, throw
+// InvalidInput if this directory has been removed or cannot be read.
 std::string CurrentDirectory();
 
 }  // namespace gradsync
