@@ -34,9 +34,9 @@ struct FunctionCase {
   std::vector<Role> roles = {};  // roles of the inputs; if empty, all inputs are activations
   Function function;
   PlainFunction plain;
-  // The number of terms of the longest sum that the operation computes in forward or backward. For Rope,
-  // longest_sum is instead the square of the sequence length. In f32 and f64, the error that tests allow
-  // grows with the square root of longest_sum.
+  // An upper bound for the number of terms of each sum that the operation computes in forward or backward.
+  // For Rope, whose errors grow with the angles, longest_sum is instead the square of the sequence length. In
+  // f32 and f64, the error that tests allow (Tolerance) is proportional to the square root of longest_sum.
   int64_t longest_sum = 1;
   bool same_for_any_threads = true;
   std::vector<DType> dtypes = {DType::kF64, DType::kF32};

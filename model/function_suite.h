@@ -278,9 +278,9 @@ inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
   for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));
 }
 
-// Checks that Rope's result does not depend on the lengths of the sequences in earlier calls. For a longer
-// sequence than in the earlier calls, Rope makes a longer table of cosines and sines on the device; for a
-// shorter one it reads a part of the existing table.
+// Checks that Rope's result does not depend on the lengths of the sequences in earlier calls. For each
+// head_dim and theta, the device keeps a table of cosines and sines. Rope replaces the table by a longer one
+// for a longer sequence, and reads a part of the table for a shorter sequence.
 inline void ExpectRopeIsTheSameAfterOtherLengths(const std::function<DevicePtr()>& new_device) {
   const auto rotate = [](const DevicePtr& device, int64_t seq, double theta) {
     const Tensor x = Tensor::Empty(device, {1, seq, 8}, DType::kF32);

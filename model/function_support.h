@@ -48,7 +48,8 @@ using Grad = Destination<Tensor>;
 // If input i of `op` needs a gradient, runs the kernel that the caller's template lambda `make` returns:
 // make.operator()<T>(grad). The kernel must overwrite grad.data with the gradient, or add the gradient to
 // grad.data if grad.accumulate is true. T is the C++ type for the dtype of the tensor `like`. If `rows`, an
-// i32 tensor of row numbers, is given, the gradient must be zero outside these rows.
+// i32 tensor of row numbers, is defined, what the kernel writes or adds must be zero in all other rows
+// (Parameter::touched_rows).
 template <class Make>
 void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, const Tensor& rows = {}) {
   const auto write = [&](const Grad& grad) {
@@ -63,7 +64,7 @@ void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, con
 // to grad_i.data if grad_i.accumulate is true. If grad_i.data is undefined, the kernel must skip input i. If
 // several inputs may be the same variable, `shared` must be true: the kernel then runs once for each input
 // that needs a gradient, and computes only this gradient. If `shared` is false, the kernel runs once, for all
-// inputs.
+// inputs that need a gradient.
 template <size_t N, class Make>
 void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
   const auto run = [&](const std::array<Grad, N>& grads) {
@@ -91,7 +92,8 @@ void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const M
   }
 }
 
-// Describe{t}.ToString() returns the shape, dtype and device of the tensor t as text for an error message.
+// Describe{t}.ToString() returns the shape, dtype and device of the tensor t as text for an error message, or
+// "undefined" for an undefined tensor.
 struct Describe {
   const Tensor& tensor;
 
@@ -113,8 +115,8 @@ inline bool SameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device();
 }
 
-// Returns whether b is on a's device and has the right dtype: f32 if a is bf16, else the dtype of a. RmsNorm,
-// for example, requires this of its input a and its weight b.
+// Returns whether a and b are defined, and b is on a's device and has the right dtype: f32 if a is bf16, else
+// the dtype of a. RmsNorm, for example, requires this of its input a and its weight b.
 inline bool WideOfSameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && b.dtype() == WideDType(a.dtype()) && a.device() == b.device();
 }
@@ -125,7 +127,8 @@ inline void RequireSameShape(std::string_view op, std::string_view a_name, const
               "one shape, dtype and device");
 }
 
-// Returns the product of all dimensions of x except the last.
+// Returns the product of all dimensions of x except the last; 1 if x has one dimension. x must have at least
+// one dimension.
 inline int64_t Rows(const Tensor& x) { return Numel(Shape(x.shape().begin(), x.shape().end() - 1)); }
 
 inline Tensor EmptyLike(const Tensor& x) { return Tensor::Empty(x.device(), x.shape(), x.dtype()); }

@@ -48,7 +48,7 @@ Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 // Returns the row weight[id] for each id. ids is (...) of i32, weight is (vocab, d), and the result is (...,
 // d). On the CPU, throws InvalidInput for an id outside [0, vocab). What Embedding adds to the gradient of
 // weight is zero in the rows whose ids do not occur. After backward, Parameter::touched_rows of weight
-// returns the ids that occur, unless an operation such as Linear also reads weight.
+// returns the ids that occur, or null if an operation such as Linear also reads weight.
 Var Embedding(const Tensor& ids, const Var& weight);
 
 // Root Mean Square Layer Normalization, arXiv:1910.07467: computes x / sqrt(mean(x^2) + eps) * weight, with
@@ -56,8 +56,8 @@ Var Embedding(const Tensor& ids, const Var& weight);
 Var RmsNorm(const Var& x, const Var& weight, double eps);
 
 // Rotary position embedding, arXiv:2104.09864. x and the result are (batch, seq, d_model), where d_model is
-// num_heads * head_dim and head_dim is even. At position p, rotates the pair (x[2i], x[2i+1]) of each head by
-// the angle p * theta^(-2i / head_dim).
+// num_heads * head_dim and head_dim is even. At position p (counted from 0), rotates the pair (x[2i],
+// x[2i+1]) of each head by the angle p * theta^(-2i / head_dim).
 Var Rope(const Var& x, int64_t num_heads, double theta);
 
 // Computes softmax(q k^T / sqrt(head_dim)) v for each head. Each position attends only to itself and earlier
@@ -73,7 +73,8 @@ Var Scale(const Var& x, double factor);
 
 // Returns the mean over all positions of -log(softmax(logits)[target]). logits is (..., vocab), targets is
 // (...) of i32, and the result is (). Throws InvalidInput if there are no positions or, on the CPU, for a
-// target outside [0, vocab).
+// target outside [0, vocab). On CUDA, a target outside [0, vocab) gives a loss of NaN, and a later copy or
+// synchronisation throws InvalidInput.
 Var CrossEntropy(const Var& logits, const Tensor& targets);
 
 }  // namespace gradsync::model

@@ -17,7 +17,9 @@ namespace gradsync::model {
 using Function = std::function<Var(const std::vector<Var>& inputs)>;
 
 // Returns the sum over i of the inner products of outputs[i] and `weights`: a scalar loss that depends on all
-// outputs. Every output must have the dtype (f32, f64 or bf16) and the number of elements of `weights`.
+// outputs. Use the result only as the argument `loss` of Backward, because Project's backward takes the
+// gradient of the result as 1. Every output must have the dtype (f32, f64 or bf16) and the number of elements
+// of `weights`.
 Var Project(const std::vector<Var>& outputs, const Tensor& weights);
 
 // Returns a copy of x as the output of an operation, so that it is not a parameter but an intermediate value.

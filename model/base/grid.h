@@ -13,9 +13,10 @@ inline constexpr size_t kScreenColumns = 110;
 
 std::string Padded(std::string_view text, size_t width);
 
-// Appends `head` and `text` to `lines`, broken at spaces into lines of at most kScreenColumns characters.
-// Only a line with a very long word may be longer. At most `most` lines are appended; an ellipsis replaces
-// the rest of `text`. `end`, such as a backslash, is appended to each line except the last.
+// Appends `head` and `text` to `lines`, broken at spaces into lines of at most kScreenColumns characters. A
+// long `head` or word may make a line longer, except the last line, which is cut to kScreenColumns
+// characters. At most `most` (at least 1) lines are appended; an ellipsis replaces words of `text` that do
+// not fit. `end`, such as a backslash, is appended to each line except the last.
 void AddText(const std::string& head, const std::string& text, size_t most, Lines* lines,
              const char* end = "");
 
@@ -23,7 +24,7 @@ void AddText(const std::string& head, const std::string& text, size_t most, Line
 // kScreenColumns characters are not printed.
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
-  // Number of rows at the end of the table that AddTo usually keeps when it leaves out rows.
+  // Number of last rows that AddTo keeps when it leaves out rows and `most` is more than num_last + 3.
   size_t num_last = 0;
   // Number of columns, from the left, whose texts are left-aligned; the texts of other columns are
   // right-aligned.

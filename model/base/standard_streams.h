@@ -3,8 +3,8 @@
 namespace gradsync {
 
 // If the program was started with stdin, stdout or stderr closed, opens /dev/null (for reading only) in place
-// of each closed stream. Without KeepStandardStreams, the next file or connection that the program opens
-// would get the closed stream's descriptor, and the program would print into it.
+// of each closed stream. Without KeepStandardStreams, a file or connection that the program opens could get
+// the descriptor of stdout or stderr, and receive printed text.
 void KeepStandardStreams();
 
 // Flushes stdout and returns the status with which the program should exit. The returned status is `status`,

@@ -15,7 +15,7 @@ double PopulationStd(std::span<const double> values);
 
 // Returns the value below which about the fraction `p` (0 to 1) of the n `values` lies. Percentile sorts the
 // values, and interpolates linearly between the two values around index p * (n - 1), as numpy and R do by
-// default. If n < 1 / (1 - p), the result lies between the two largest values.
+// default. If 2 <= n < 1 / (1 - p), the result lies between the two largest values.
 double Percentile(std::span<const double> values, double p);
 double Median(std::span<const double> values);
 
@@ -24,9 +24,9 @@ double Median(std::span<const double> values);
 // is 0.2.
 inline constexpr double kTrimmed = 0.2;
 
-// Leaves out the fraction `trimmed` of all values at the low end, and the same fraction at the high end, and
-// returns the mean of the remaining values. The number of values removed at each end is rounded down. A few
-// extreme values change the trimmed mean little.
+// Leaves out the fraction `trimmed` (below 0.5) of all values at the low end, and the same fraction at the
+// high end. Returns the mean of the remaining values. The number of values removed at each end is rounded
+// down. A few extreme values change the trimmed mean little.
 double TrimmedMean(std::span<const double> values, double trimmed = kTrimmed);
 
 // Returns the number of values whose distance from the median is more than mads * 1.4826 * MAD and also more

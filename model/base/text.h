@@ -10,7 +10,8 @@ namespace gradsync {
 // Returns the number of Unicode code points in a UTF-8 text.
 size_t NumCharacters(std::string_view text);
 
-// Cuts a text of more than `most` characters to `most` characters, of which the last is an ellipsis.
+// Cuts a text of more than `most` characters to `most` characters, of which the last is an ellipsis. `most`
+// must be at least 1.
 std::string Shortened(std::string_view text, size_t most);
 
 // Joins the items as "a", "a and b", or "a, b and c". `last` is the word before the last item, such as "or".

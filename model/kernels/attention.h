@@ -12,7 +12,9 @@
 // our own kernels, which are all except cuDNN's, a CPU thread or a CUDA block computes at most 64 rows of a
 // (seq, seq) matrix at a time.
 //
-// On CUDA, CausalAttention and CausalAttentionGrad throw InvalidInput for a head_dim above 128.
+// On CUDA, CausalAttention and CausalAttentionGrad throw InvalidInput for a head_dim above 128. On GPUs with
+// 99 KiB of shared memory per block (compute capability 8.6 and 8.9), our own kernels of CausalAttentionGrad
+// throw CudaError for a head_dim above 80.
 namespace gradsync::model::kernels {
 
 // Computes out = softmax(q k^T / sqrt(head_dim)) v for each head. Each position attends only to itself and to

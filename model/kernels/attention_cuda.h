@@ -130,9 +130,9 @@ struct Tiles {
   };
 };
 
-// The threads of a block call LoadTile together. LoadTile copies kTile rows of a head, from position `first`
-// of the sequence on, from the tensor x to `tile` in shared memory, and converts the elements to Number. Rows
-// beyond the end of the sequence become zeros.
+// The threads of a block call LoadTile together, and must synchronise before they read the tile. LoadTile
+// copies kTile rows of a head, from position `first` of the sequence on, from the tensor x to `tile` in
+// shared memory, and converts the elements to Number. Rows beyond the end of the sequence become zeros.
 template <class Tiles, class T>
 __device__ void LoadTile(const HeadShape& shape, const T* x, int64_t columns, int64_t first,
                          typename Tiles::Number* tile) {

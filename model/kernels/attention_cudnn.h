@@ -12,9 +12,10 @@ namespace gradsync::model::kernels {
 // true if cuDNN has computed `op`, and false if nothing was computed. cuDNN computes `op` only if cuDNN
 // supports the shape, head_dim is a multiple of 8 and at most 128, and all bf16 arrays start at multiples of
 // 16 bytes. cuDNN computes gradients only if `op` asks for all of dq, dk and dv, and if all three overwrite
-// the old contents of their memory. ByCudnn also returns false if cuDNN needs more than 4 GiB of scratch
-// memory. cuDNN's algorithm that gives bitwise equal gradients in every run needs scratch memory that grows
-// with the square of the sequence length. ByCudnn throws CudaError if a call of cuDNN fails.
+// the old contents of their memory. ByCudnn also returns false in a build without cuDNN, or if cuDNN needs
+// more than 4 GiB of scratch memory. cuDNN's algorithm that gives bitwise equal gradients in every run needs
+// scratch memory that grows with the square of the sequence length. ByCudnn throws CudaError if a call of
+// cuDNN fails for another reason than that cuDNN does not support `op`.
 bool ByCudnn(Device& device, const CausalAttention<BF16>& op);
 bool ByCudnn(Device& device, const CausalAttentionGrad<BF16>& op);
 

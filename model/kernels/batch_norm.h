@@ -12,8 +12,9 @@
 //
 //   y = act((x - mean) * r * weight + bias + residual),  r = 1 / sqrt(variance + eps)
 //
-// mean and (biased) variance of a channel are computed over its pixels in all images of the batch, and act(z)
-// is max(0, z) if `relu` is true, else z. On the CPU, results do not depend on the number of threads.
+// mean and (biased) variance of a channel are computed over its pixels in all images of the batch. If `relu`
+// is true, act(z) is max(0, z), and NaN if z is NaN; else act(z) is z. On the CPU, results do not depend on
+// the number of threads.
 namespace gradsync::model::kernels {
 
 template <class T>
@@ -48,8 +49,8 @@ struct BatchNorm {
 };
 
 // Computes the gradients of BatchNorm's inputs bias, weight, residual and x, each only if its destination is
-// not null. With a relu, g is dy where y > 0 and 0 elsewhere; without a relu, g = dy. x' is (x - mean) * r,
-// and sums and means are over the pixels of a channel:
+// not null. With a relu, g is 0 where y <= 0, and dy elsewhere, also where y is NaN; without a relu, g = dy.
+// x' is (x - mean) * r, and sums and means are over the pixels of a channel:
 //
 //   dbias = sum of g    dweight = sum of g * x'    dresidual = g
 //   dx = weight * r * (g - mean of g - x' * mean of (g * x'))

@@ -12,10 +12,11 @@
 namespace gradsync::model::kernels {
 
 // Computes convolutions and their gradients on the CPU by the library oneDNN. A OneDnnConvs makes a oneDNN
-// primitive (a prepared convolution) once for each shape and pair of element types, and keeps it for later
-// calls. T, the type of the elements of x, y, dy and `weight`, is float or BF16. For BF16, Forward,
+// primitive (a prepared convolution) once for each pass, shape and pair of element types, and keeps it for
+// later calls. T, the type of the elements of x, y, dy and `weight`, is float or BF16. For BF16, Forward,
 // WeightGrad and InputGrad do nothing and return false if this CPU has no instructions for BF16, or if
-// oneDNN's implementation is missing, slow or known to be wrong; otherwise they return true.
+// oneDNN's implementation is missing, slow or known to be wrong; otherwise, and always for float, they return
+// true.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
@@ -77,7 +78,7 @@ class OneDnnConvs {
   };
 
   // A map with an entry for each Key used so far: the WeightReader or WeightWriter (the type Made) made for
-  // the key, or nullopt if oneDNN has no fast primitive for the key.
+  // the key, or nullopt for a BF16 convolution that oneDNN cannot compute fast on this CPU.
   template <class Made>
   using Cache = std::map<Key, std::optional<Made>>;
 
@@ -87,9 +88,10 @@ class OneDnnConvs {
     const void* data;
   };
 
-  // Find returns the entry of `cache` for `key`: a prepared convolution, or nullopt if oneDNN has no fast
-  // one. If `cache` has no entry for `key`, Find makes it from the two oneDNN descriptors that make()
-  // returns: that of the caller's weight (or of its gradient) in memory, and that of the convolution.
+  // Find returns the entry of `cache` for `key`: a prepared convolution, or nullopt for a BF16 convolution
+  // that oneDNN cannot compute fast on this CPU. If `cache` has no entry for `key`, Find makes it from the
+  // two oneDNN descriptors that make() returns: that of the caller's weight (or of its gradient) in memory,
+  // and that of the convolution.
   template <class Made, class Make>
   const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
 
