@@ -67,7 +67,7 @@ class Optimizer {
   void Advance() { ++num_steps_; }
   void Apply(std::span<Parameter* const> params, double grad_scale = 1);
 
-  // Sets the learning rate of the next steps. Throws InvalidInput if `learning_rate` is negative.
+  // Sets the learning rate of later steps. Throws InvalidInput if `learning_rate` is negative or NaN.
   void SetLearningRate(double learning_rate);
   double learning_rate() const { return learning_rate_; }
 
@@ -104,8 +104,8 @@ class Optimizer {
   const Tensor& FirstStateOf(const Part& part);
 
  private:
-  // Updates the parts of parameters in the list `parts`. num_steps() is the number of the current training
-  // step, counted from 1.
+  // Updates each Part in `parts` with grad_scale times its gradient. num_steps() is the number of the current
+  // training step, counted from 1.
   virtual void Update(std::span<const Part* const> parts, double grad_scale) = 0;
   void CheckGradients(std::span<const Part* const> parts) const;
   void AllocateState();
@@ -126,7 +126,7 @@ class Sgd : public Optimizer {
     double learning_rate = 1e-3;
   };
 
-  // The constructors throw InvalidInput if the learning rate is negative.
+  // The constructors throw InvalidInput if the learning rate is negative or NaN.
   Sgd(std::span<Parameter* const> params, const Options& options);
   Sgd(std::vector<Part> parts, const Options& options);
 

@@ -7,8 +7,9 @@
 
 // Declares kernels that look up rows of a table by their numbers (ids), such as token ids, and compute the
 // table's gradient. The table has `vocab` rows. On the CPU, the caller must check that ids are in [0, vocab),
-// because the kernels do not check ids. On CUDA, Embedding gives a row of NaN for an id outside [0, vocab),
-// and reports the id's position in CudaDevice::wrong_indices(); EmbeddingGrad ignores such an id.
+// because the kernels do not check ids. On CUDA, for each id outside [0, vocab), Embedding writes a row of
+// NaN, and 1 + the id's position to CudaDevice::wrong_indices().id. EmbeddingGrad ignores an id outside [0,
+// vocab) on CUDA.
 namespace gradsync::model::kernels {
 
 // Computes y[i] = table[ids[i]].

@@ -21,8 +21,8 @@ struct Operand {
 // elements of c: (T, C) is (float, float), (double, double), (BF16, BF16) or (BF16, float). Products of BF16
 // are summed in f32, and each sum is rounded once, to type C.
 //
-// On the CPU, oneDNN multiplies BF16 matrices if the CPU has instructions for BF16 (AVX-512 BF16), and the
-// result c has at least two rows and two columns. If oneDNN does not multiply BF16, each call for BF16
+// On the CPU, oneDNN multiplies BF16 matrices if UsesBF16Instructions() (onednn.h: AVX-512 BF16) is true, and
+// the result c has at least two rows and two columns. If oneDNN does not multiply BF16, each call for BF16
 // converts a and b to temporary f32 arrays, and is slower than a call for f32.
 //
 // On CUDA, cuBLASLt computes the product. cuBLASLt rounds f32 numbers to TF32 (10 bits of mantissa) only if

@@ -19,9 +19,9 @@ struct HeadShape {
 //
 //   (batch, channels / block, height, width, block)
 //
-// Channel c is element c % block of block c / block. `block` divides `channels` and is 1, 8, 16 or
-// `channels`. Block 1 is the usual layout (batch, channels, height, width); 8 and 16 are oneDNN's nChw8c and
-// nChw16c; block = channels is cuDNN's NHWC, (batch, height, width, channels).
+// Channel c is element c % block of block c / block. `block` divides `channels`: on the CPU it is 1, 8 or 16,
+// and on CUDA 1 or `channels`. Block 1 is the usual layout (batch, channels, height, width); 8 and 16 are
+// oneDNN's nChw8c and nChw16c; block = channels is cuDNN's NHWC, (batch, height, width, channels).
 struct ActivationShape {
   int64_t batch;
   int64_t channels;

@@ -53,8 +53,7 @@ struct Nesterov {
 };
 
 // A rule for the sum of two tensors: each element of `value` becomes keep * value + add * grad. Any tensor of
-// the value's shape may be `grad`. Muon uses this rule to compute sums of matrices, and to add its update to
-// a parameter.
+// the value's shape may be `grad`.
 template <class T>
 struct Blend {
   T keep, add;
@@ -62,8 +61,9 @@ struct Blend {
   constexpr T operator()(T value, T grad) const { return keep * value + add * grad; }
 };
 
-// Pointers to the arrays of one tensor, each of n elements. The kernel Update overwrites the array `value`.
-// If `copy` is not null, Update also writes the new values to `copy`, rounded to bf16.
+// Pointers to the arrays of one tensor: its gradient, values, optimizer states and bf16 copy, each of n
+// elements. The kernel Update overwrites the array `value`, and the states that its rule updates. If `copy`
+// is not null, Update also writes the new values to `copy`, rounded to bf16.
 template <class T>
 struct UpdatedTensor {
   const T* grad;
