@@ -14,9 +14,10 @@ namespace gradsync::model {
 // A Parameter has a name, a trainable tensor (the value) and its gradient, of the same shape and dtype.
 //
 // A parameter may have a copy in bf16: its rounded value, which the operations of the model read instead of
-// the value. The value and the gradient of a parameter with a copy are f32. ForwardValue() rounds the value
-// into the copy if the value may have changed since the last rounding. An optimizer that updates whole
-// parameters makes this rounding unnecessary, because it writes value and copy together (BeginUpdate()).
+// the value. The value and the gradient of a parameter with a copy are f32. Unless PlaceForwardValue moved
+// the copy, ForwardValue() rounds the value into the copy if the value may have changed since the last
+// rounding. An optimizer that updates whole parameters makes this rounding unnecessary, because it writes
+// value and copy together (BeginUpdate()).
 //
 // Code that writes the value must call MutableValue() before each write, or BeginUpdate() if it also writes
 // the copy. Without these calls, ForwardValue() may return an old copy, and Backward may not detect that a
@@ -48,9 +49,9 @@ class Parameter {
   // InvalidInput if the shape, dtype or device of `place` differs from the value's.
   void PlaceValue(Tensor place);
   // Makes `place` the memory of the tensor that ForwardValue() returns: the copy in bf16 if the parameter has
-  // one, else the value. If the parameter has a copy, ForwardValue() no longer rounds the value, so the code
-  // that fills `place` must write rounded values to it. If `place` is undefined, ForwardValue() returns the
-  // parameter's own memory again: its own copy in bf16, to which it rounds the value, or else the value.
+  // one, else the value. If the parameter has a copy, ForwardValue() no longer rounds: the code that fills
+  // `place` must write rounded values. If `place` is undefined, ForwardValue() returns the parameter's own
+  // memory again: the copy, to which the value is rounded, or else the value.
   void PlaceForwardValue(Tensor place);
   // Sets a function that every ForwardValue() calls first, for example to wait until the parameter's values
   // have been received. An empty `on_read` removes the function.
@@ -112,13 +113,13 @@ class Parameter {
     ResetGrad();
     has_grad_ = true;
   }
-  // Returns the indices of the rows of grad() that may be nonzero, as i32 tensors, possibly with repetitions.
-  // Returns null if all rows may be nonzero.
+  // If has_grad() is true, returns the indices of the rows of grad() that may be nonzero, as i32 tensors,
+  // possibly with repetitions. Returns null if all rows may be nonzero.
   const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 
-  // Excludes the parameter from training: operations use it as a constant, and Backward, optimizers and the
-  // strategies that synchronise gradients ignore it. Call Freeze before you make an optimizer or a strategy
-  // with the parameter.
+  // Excludes the parameter from training: operations use it as a constant, and optimizers and strategies skip
+  // it in their lists of parameters. Call Freeze before you make an optimizer or a strategy with the
+  // parameter.
   void Freeze() { frozen_ = true; }
   bool frozen() const { return frozen_; }
   // Declares that the parameter has one row for each token or class, like an embedding. The Muon optimizer

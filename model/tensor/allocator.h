@@ -25,13 +25,13 @@ class MemorySource {
 std::unique_ptr<MemorySource> HostMemory();
 
 // Allocates blocks of memory from a source (MemorySource), and keeps freed blocks for later requests. The
-// allocator gives all kept blocks back to the source in Trim(), and when the source has no memory left.
-// Training steps usually request the same sizes, so after the first steps kept blocks usually serve all
-// requests. The class is thread safe.
+// allocator gives all kept blocks back to the source in Trim(), in its destructor, and when
+// MemorySource::Acquire throws std::bad_alloc. Training steps usually request the same sizes, so after the
+// first steps kept blocks usually serve all requests. The class is thread safe.
 //
-// Requested sizes below 1 KiB are rounded up to a multiple of 64 bytes; larger sizes are rounded up by less
-// than an eighth. A kept block serves a request if it has the rounded size, or exceeds it by at most an
-// eighth.
+// Requested sizes below 1 KiB are rounded up to a multiple of 64 bytes, and 0 to 64. Sizes of 1 KiB or more
+// are rounded up by less than an eighth. A kept block serves a request if it has the rounded size, or exceeds
+// it by at most an eighth.
 class CachingAllocator {
  public:
   struct Stats {
@@ -46,14 +46,14 @@ class CachingAllocator {
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
-  // Returns a block of at least `bytes` (0 is allowed), aligned to at least 64 bytes. If the source has no
-  // memory left, gives all kept blocks back to the source and tries again. Throws std::bad_alloc if the
-  // second try fails too.
+  // Returns a block of at least `bytes` (0 is allowed), aligned to at least 64 bytes. If
+  // MemorySource::Acquire throws std::bad_alloc, Allocate gives all kept blocks back to the source and tries
+  // again. Throws std::bad_alloc if the second try fails too.
   void* Allocate(size_t bytes);
   void Free(void* memory);
 
-  // CountIn adds the `bytes` of memory that was allocated elsewhere, such as memory shared between processes,
-  // to bytes_held and bytes_in_use of Stats; CountOut subtracts them.
+  // CountIn adds `bytes`, the size of memory allocated elsewhere (such as memory shared between processes),
+  // to bytes_held and bytes_in_use of Stats. CountOut subtracts `bytes` from both.
   void CountIn(size_t bytes);
   void CountOut(size_t bytes);
 

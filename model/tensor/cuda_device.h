@@ -15,23 +15,24 @@
 struct CUstream_st;
 struct CUevent_st;
 
-// Declares classes for NVIDIA GPUs, their streams, events and pinned CPU memory. In a build without the CUDA
-// toolkit, CudaDeviceCount() is 0, and the constructors of CudaDevice, CudaStream, CudaEvent and PinnedBuffer
-// throw InvalidInput ("... built without CUDA ...").
+// Declares classes for NVIDIA GPUs, their streams, events and pinned CPU memory. In a build without CUDA,
+// CudaDeviceCount() is 0, and the constructors of CudaDevice, CudaStream, CudaEvent and PinnedBuffer throw
+// InvalidInput.
 //
 // A function throws CudaError if its CUDA call fails, except destructors and functions for which another
-// result is stated. Kernels run asynchronously: if a kernel fails on the GPU (such as by a read out of
-// bounds), a later call throws CudaError, and the message names this later call.
+// result is stated. If a kernel fails on the GPU (such as by a read out of bounds), a later CUDA call throws
+// CudaError. The message names this later call, not the kernel.
 namespace gradsync::model {
 
-// Thrown if a call of the CUDA runtime, or of a library such as cuBLAS, fails, or if no kernel can compute an
-// operation (for example, because it needs more blocks than a grid may have).
+// Thrown if a call of the CUDA runtime, or of a library such as cuBLAS, fails. CudaError is also thrown if no
+// kernel can compute an operation, for example because the operation needs more blocks than a grid may have.
 class CudaError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Thrown if there is too little GPU memory or pinned CPU memory.
+// Thrown if there is too little GPU memory for CudaDevice's allocator(), or too little pinned CPU memory for
+// a PinnedBuffer.
 class CudaOutOfMemory : public std::bad_alloc {
  public:
   explicit CudaOutOfMemory(std::string message)
@@ -106,7 +107,8 @@ class CudaEvent {
   // Blocks the CPU until the GPU has reached the event.
   void Synchronize() const;
   // Returns the milliseconds from `earlier` to this event, by the GPU's clock (resolution about half a
-  // microsecond). Throws CudaError unless both events have Timing::kOn and the GPU has reached both.
+  // microsecond). Throws CudaError unless both events have Timing::kOn and were recorded, and the GPU has
+  // reached both.
   double MillisecondsSince(const CudaEvent& earlier) const;
 
   CUevent_st* get() const { return handle_.get(); }
@@ -139,8 +141,8 @@ class PinnedBuffer {
 
 // A GPU with a compute stream, which is a CUDA stream. The kernels of operations, and copies and zero-fills
 // of tensors, are enqueued in this stream, in the order of the calls. The calls do not wait until the GPU has
-// done the work, except Synchronize and copies from or to CPU memory, which return when all work of the
-// compute stream is done.
+// done the work. But Synchronize, and copies of 1 byte or more from or to CPU memory, return when the compute
+// stream is empty.
 //
 // The memory of a freed tensor may be reused immediately, although the GPU may still have to run kernels that
 // use it. This reuse is safe on the compute stream, where kernels that use the memory's next tensor come
@@ -149,12 +151,12 @@ class PinnedBuffer {
 // stream. Keep the tensor until the GPU has reached this event, or until a wait for the event is enqueued on
 // the compute stream.
 //
-// A kernel that finds a token id or a target outside of the vocabulary writes 1 + the position of this id or
-// target to wrong_indices(). The next Synchronize of the device, or Copy from or to CPU memory, throws
-// InvalidInput and resets wrong_indices().
+// For a token id or target outside of the vocabulary, the kernels Embedding and CrossEntropy write 1 + its
+// position to wrong_indices(). The device's next Synchronize, or Copy of 1 byte or more from or to CPU
+// memory, throws InvalidInput and resets wrong_indices().
 //
-// Copy, Zero, Synchronize, launches of kernels, and the constructors of streams, events and pinned buffers
-// make this GPU the current GPU of the calling thread (cudaSetDevice), and do not restore the previous one.
+// The device, its allocator, kernel launches, and constructors of streams, events and pinned buffers may call
+// cudaSetDevice for this GPU. The previous GPU of the calling thread is not restored.
 class CudaDevice : public Device {
  public:
   // Makes a device for the GPU with the number `ordinal`, counted from 0, among the GPUs that CUDA sees
@@ -163,17 +165,17 @@ class CudaDevice : public Device {
   explicit CudaDevice(int ordinal);
   ~CudaDevice() override;
 
-  // Casts `device` to a CudaDevice. Throws InvalidInput if `device` is a CPU; `op` names the caller in the
-  // message.
+  // Casts `device` to a CudaDevice. Throws InvalidInput if `device` is a CPU; in a build with CUDA, the
+  // message begins with the caller's name `op`.
   static CudaDevice& Of(Device& device, const char* op);
 
   void Copy(void* target, const void* source, size_t bytes) override;
   void Zero(void* target, size_t bytes) override;
   void Synchronize() override;
 
-  // `id` is 0, or a kernel has found a token id outside of the vocabulary; then `id` is the position of this
-  // token id in the flattened array of ids, plus one. `target` is 0, or tells in the same way the position of
-  // a target outside of the vocabulary. The struct is in pinned CPU memory, which kernels can write.
+  // `id` is 0, or 1 + the position, in the flattened ids, of a token id outside of the vocabulary. `target`
+  // is 0, or 1 + the position, in the flattened targets, of a target outside of the vocabulary. The struct is
+  // in pinned CPU memory, which kernels can write.
   struct WrongIndices {
     int64_t id, target;
   };

@@ -23,8 +23,7 @@ inline const CudaDevice& Gpu(const Device& device) { return static_cast<const Cu
 constexpr int kThreads = 256;
 
 // Launches a kernel on the device's compute stream. Does nothing if `blocks` is 0. Throws CudaError for 2^31
-// blocks or more, if CUDA rejects the launch (for example, because there is no code for this GPU), or if CUDA
-// reports that earlier work on the GPU failed.
+// blocks or more, and if CUDA rejects the launch or reports that earlier work on the GPU failed.
 template <class... Params, class... Args>
 void Launch(const Device& device, const char* name, void (*kernel)(Params...), int64_t blocks, int threads,
             size_t shared_bytes, const Args&... args) {
@@ -121,13 +120,14 @@ __global__ void BlocksKernel(Fn fn) {
 }
 
 // Runs fn(block), a __device__ lambda, on the GPU in all kThreads threads of each of `blocks` CUDA blocks.
+// The argument `block` is the number of the thread's CUDA block, from 0 to blocks - 1.
 template <class Fn>
 void LaunchBlocks(const Device& device, const char* name, int64_t blocks, const Fn& fn) {
   Launch(device, name, BlocksKernel<Fn>, blocks, kThreads, 0, fn);
 }
 
-// Returns a / b. In float, Quotient is faster than `/`, but less accurate: the error is at most 2 ulp if |b|
-// is from 2^-126 to 2^126, and the result is 0 if |b| is larger and a is finite.
+// Returns a / b. For float, Quotient is faster than `/`, but less accurate. The error is at most 2 ulp if |b|
+// is from 2^-126 to 2^126. For larger |b| and finite a, the result is 0.
 __device__ inline float Quotient(float a, float b) { return __fdividef(a, b); }
 __device__ inline double Quotient(double a, double b) { return a / b; }
 

@@ -17,9 +17,10 @@ class Tensor;  // model/tensor/tensor.h
 class Var;     // model/autograd.h
 
 // A Tracer is told when each named range of time begins and ends, by calls of Begin and End. The constructor
-// of a TraceRange calls Begin, and its destructor calls End. Backward (model/autograd.h) makes one TraceRange
-// for each operation, while it computes the operation's gradients. A range may contain other ranges. Classes
-// derived from Tracer record times, count floating-point operations or pass the ranges to a profiler.
+// of a TraceRange calls Begin, and its destructor calls End. Backward (model/autograd.h) makes a TraceRange
+// with the operation's name around each operation's computation of gradients. A range may contain other
+// ranges. Classes derived from Tracer record times, count floating-point operations or pass the ranges to a
+// profiler.
 class Tracer {
  public:
   virtual ~Tracer() = default;

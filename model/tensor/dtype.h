@@ -54,9 +54,9 @@ inline constexpr DType kDTypeOf<int64_t> = DType::kI64;
 template <>
 inline constexpr DType kDTypeOf<uint8_t> = DType::kU8;
 
-// The type in which kernels compute with numbers of type T: float for BF16, else T. If a model's activations
-// are bf16, its losses, the statistics of its normalisation layers and the values of its parameters
-// (Parameter::value()) also have the type float.
+// The type in which most kernels compute with numbers of type T: float for BF16, else T. With bf16
+// activations, a model's losses, the statistics of its normalisation layers and its parameters' values
+// (Parameter::value()) are also float.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, BF16>, float, T>;
 

@@ -54,9 +54,9 @@ class Reader<BF16> {
 };
 
 // Writes n consecutive elements that begin at address y. n must be at most the constructor's max_n. The
-// caller's function compute(out) computes the elements in the Eigen array `out`. If `accumulate` is true,
-// compute must add to `out`; else compute must set all elements of `out`. For bf16, `out` is an f32 array,
-// whose elements the Writer rounds to bf16.
+// caller's function compute(out) writes the elements to the Eigen array `out`, which is the memory at y
+// unless T is BF16. If `accumulate` is true, compute must add to `out`; else compute must set all elements of
+// `out`. For BF16, `out` is an f32 array, which the Writer then rounds to bf16 numbers at y.
 template <class T>
 class Writer {
  public:
@@ -86,7 +86,7 @@ class Writer<BF16> {
 
 // Calls fn(row, read, read_more, write) for each row number from 0 to rows - 1, on the device's threads. fn
 // may read two rows at once with the Readers `read` and `read_more`, and write results with the Writer
-// `write`. A row has at most n elements.
+// `write`. A row has at most n elements, and n must be positive.
 template <class T, class Fn>
 void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
   const auto some = [&](int64_t begin, int64_t end) {

@@ -5,8 +5,8 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/kernel.h"
 
-// Declares kernels, for the CPU and for CUDA, that scale, fill, convert and transpose arrays, add biases, sum
-// squares, and compute SwiGLU.
+// Declares kernels that scale, fill, convert and transpose arrays, add biases, sum squares, and compute
+// SwiGLU.
 namespace gradsync::model::kernels {
 
 // Computes y = x * factor. x and y may be the same array.
@@ -43,7 +43,7 @@ struct Cast {
 };
 
 // Transposes `batch` matrices on a GPU: y[i, col, row] = x[i, row, col]. From, the type of x, and To, the
-// type of y, are float or BF16. SwapAxes has no OnCpu.
+// type of y, are float or BF16, but not both BF16. SwapAxes has no OnCpu.
 template <class From, class To>
 struct SwapAxes {
   const From* x;  // (batch, rows, cols)
@@ -76,8 +76,8 @@ struct BiasGrad {
   void OnCuda(Device& device) const;
 };
 
-// The kernel SquaredSums divides the array x into pieces of kSumPiece consecutive elements (the last piece
-// may be shorter), and sets sums[i] to the sum of squares of piece i, computed in f64.
+// The kernel SquaredSums divides the array x into pieces of kSumPiece consecutive elements; the last piece
+// may be shorter. The kernel sets sums[i] to the sum of squares of piece i, computed in f64.
 inline constexpr int64_t kSumPiece = int64_t{1} << 16;
 inline int64_t NumPieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
 template <class T>

@@ -5,9 +5,9 @@
 
 #include "model/tensor/tensor.h"
 
-// Makes random numbers. For one seed, the numbers are equal on every machine and with any number of threads,
-// and do not depend on the numbers that were drawn earlier. The 32-bit word from which number i of a stream
-// (a sequence of random numbers) is made depends only on (seed, stream, i).
+// Makes random numbers. For one seed and stream, the numbers are equal on every machine and with any number
+// of threads, whatever was drawn earlier. The 32-bit word from which number i of a stream (a sequence of
+// random numbers) is made depends only on (seed, stream, i).
 namespace gradsync::model {
 
 // Returns four random 32-bit words for each (key, counter), by Philox4x32-10: Salmon, Moraes, Dror and Shaw,
@@ -20,7 +20,7 @@ enum class Purpose : uint64_t { kWeights, kBatches, kOrder, kSpotChecks, kLowRan
 
 // Returns the number of the stream (a sequence of random numbers) that has the index `index` among the
 // streams of `purpose`, such as kWeights. RandomWords and the Fill functions take this number as the argument
-// `stream`. Each value of the enum Purpose has 2^56 streams.
+// `stream`. Each Purpose has 2^56 streams: `index` must be less than 2^56, which StreamOf does not check.
 constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
   return static_cast<uint64_t>(purpose) << 56 | index;
 }
@@ -29,14 +29,15 @@ constexpr uint64_t StreamOf(Purpose purpose, uint64_t index) {
 // and streams, two counters never give the same four words.
 std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t counter);
 
-// Fills `tensor` (f32 or f64) with random numbers of the normal distribution with mean 0 and standard
-// deviation `stddev`. Numbers beyond +- 3 stddev are never drawn. The numbers are rounded to f32 also for an
-// f64 tensor, so both dtypes get equal values. Throws InvalidInput for any other dtype.
+// Fills `tensor` (f32 or f64) with random numbers of the normal distribution N(0, stddev^2), truncated to [-3
+// stddev, 3 stddev]. The numbers are rounded to f32 also for an f64 tensor, so both dtypes get equal values.
+// Throws InvalidInput unless `tensor` is f32 or f64.
 void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (f32 or f64) with random numbers low + (high - low) * k / 2^24, where k is a uniform random
-// integer of [0, 2^24). If `low` is not 0, rounding may produce `high` itself. The numbers are rounded to f32
-// also for an f64 tensor, so both dtypes get equal values. Throws InvalidInput unless `tensor` is f32 or f64.
+// integer of [0, 2^24). If `low` is not 0, a number may be `high` itself, rounded to f32. The numbers are
+// rounded to f32 also for an f64 tensor, so both dtypes get equal values. Throws InvalidInput unless `tensor`
+// is f32 or f64.
 void FillUniform(const Tensor& tensor, double low, double high, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (i32) with random integers of [0, upper), uniformly distributed up to a relative error of
