@@ -3,7 +3,7 @@
 #include "model/model.h"
 #include "model/optimizer.h"
 
-// Functions for tests: Step takes a training step of any model, and LossOf computes the model's loss on a
+// Functions for tests: Step takes a training step of any model; LossOf computes the loss, of dtype f32, on a
 // batch.
 namespace gradsync::model {
 

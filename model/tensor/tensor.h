@@ -17,7 +17,8 @@ using Shape = std::vector<int64_t>;
 // Returns the shape as a text such as "(2, 128, 768)".
 std::string ToString(const Shape& shape);
 // Returns the number of elements: the product of the dimensions, 1 for a scalar's empty shape. Throws
-// InvalidInput for a negative dimension, or if the product does not fit into 63 bits.
+// InvalidInput for a negative dimension, or if the product of the first k dimensions exceeds 2^63 - 1 for any
+// k.
 int64_t Numel(const Shape& shape);
 
 // A Tensor is a dense row-major array on a device. Copying a Tensor object copies no elements: both objects
@@ -33,7 +34,7 @@ class Tensor {
   static Tensor Zeros(DevicePtr device, Shape shape, DType dtype);
   // Returns a tensor over existing memory of `device`, for example memory shared between processes. This
   // memory must be large enough and aligned for `dtype`; Over checks neither. The tensor keeps `memory`
-  // alive.
+  // alive. Throws InvalidInput if `memory` is null.
   static Tensor Over(DevicePtr device, std::shared_ptr<void> memory, Shape shape, DType dtype);
   // Returns a tensor on `device` with a copy of `values`, which are row-major and in CPU memory. Throws
   // InvalidInput unless `values` has Numel(shape) elements.
@@ -54,7 +55,8 @@ class Tensor {
   DType dtype() const { return dtype_; }
   const DevicePtr& device() const;
 
-  // Returns a pointer to the first element. On CUDA it points to GPU memory, which CPU code must not read.
+  // Returns a pointer to the first element. On CUDA the pointer is to GPU memory, which CPU code must neither
+  // read nor write.
   void* raw_data() const { return data_; }
   // Returns a pointer to the first element. Throws InvalidInput if T is not the C++ type of the dtype.
   template <class T>
@@ -74,8 +76,8 @@ class Tensor {
   // Throws InvalidInput if the view is not inside this tensor, or not aligned for `dtype`.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
-  // Returns whether no other Tensor object shares this tensor's storage. Tensors that two calls of Over()
-  // have returned for the same memory have separate storages.
+  // Returns whether no other Tensor object shares this tensor's storage; false for an undefined tensor.
+  // Tensors that two calls of Over() have returned for the same memory have separate storages.
   bool unique() const { return storage_.use_count() == 1; }
   // Returns whether this tensor and `other` begin at the same address and have equally many elements.
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
@@ -94,8 +96,8 @@ class Tensor {
   // of them on the CPU. Throws InvalidInput if the shapes or dtypes differ.
   void CopyFrom(const Tensor& source) const;
   void Zero() const;
-  // Clone() copies the tensor into new storage on the tensor's device. To() copies it into new storage on
-  // `device`.
+  // Clone() copies the tensor into new storage on the tensor's device. To() copies the tensor into new
+  // storage on `device`.
   Tensor Clone() const { return To(device()); }
   Tensor To(const DevicePtr& device) const;
 
@@ -114,8 +116,8 @@ class Tensor {
  private:
   struct Storage;
 
-  // Makes a tensor that has no memory until the caller sets storage_ and data_. Throws InvalidInput for a
-  // negative dimension, or if the size in bytes does not fit into 63 bits.
+  // Makes a tensor that has no memory until the caller sets storage_ and data_. Throws InvalidInput if
+  // Numel(shape) does, or if the size in bytes exceeds 2^63 - 1.
   Tensor(Shape shape, DType dtype);
   [[noreturn]] void ThrowWrongDType(DType expected) const;
 

@@ -7,9 +7,9 @@
 #include "model/tensor/destination.h"
 #include "model/tensor/tensor.h"
 
-// Functions for arithmetic with whole tensors of f32, f64 or bf16. The functions compute on the tensors'
-// device, without autograd. The functions throw InvalidInput for a tensor that is not f32, f64 or bf16,
-// except that Store can copy any dtype.
+// Functions for arithmetic with whole tensors of f32, f64 or bf16. The functions record nothing for autograd.
+// All functions except FindNotFinite compute on the tensors' device. The functions throw InvalidInput for a
+// tensor that is not f32, f64 or bf16, except that Store can copy any dtype.
 namespace gradsync::model {
 
 // Computes target += source. Throws InvalidInput if the shapes, dtypes or types of device differ.
@@ -31,7 +31,7 @@ double SquaredNorm(const Tensor& tensor);
 void Fill(const Tensor& tensor, double value);
 
 // Converts f32 to bf16, rounded to nearest, or bf16 to f32. Throws InvalidInput for other dtypes, or if the
-// shapes or devices differ.
+// shapes or the Device objects differ.
 void Cast(const Tensor& source, const Tensor& target);
 
 // Returns the flat index of the first element of `tensor` that is NaN or infinite; nullopt if there is none.

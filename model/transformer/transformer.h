@@ -51,7 +51,8 @@ class Transformer : public Model {
   // Draws the initial weights: matrices of shape (out, in) from a normal distribution of variance 2 / (in +
   // out), embeddings from the standard normal distribution, both truncated at 3 standard deviations; weights
   // of norms are 1. A parameter's initial values depend only on `seed`, on its shape and on its index in
-  // parameters(). Any `device` and any `dtype` give exactly the same numbers.
+  // parameters(). The values are rounded to f32 also if `dtype` is f64, so every `device` and every `dtype`
+  // give equal values.
   //
   // `dtype` is f32, f64 or bf16. With f32 or f64, activations, parameters, their gradients and the loss have
   // the dtype `dtype`. With bf16, activations are bf16; parameters, their gradients and the loss are f32.

@@ -61,11 +61,11 @@ class ResNet : public Model {
   // Draws the initial weights. The weights of a convolution with `out` output channels and a kernel of size x
   // size are from a normal distribution of variance 2 / (out * size^2), truncated at 3 standard deviations.
   // Weight and bias of fc, which has `in` inputs, are from a uniform distribution between -1 / sqrt(in) and 1
-  // / sqrt(in). The weights of batch normalisations are 1, and their biases are 0. A parameter's initial
-  // values depend on `seed`, on its shape and on its index in parameters(), but not on `device` or `dtype`.
-  // `dtype` is f32, f64 or bf16. With f32 or f64, activations, parameters, images, targets and the loss have
-  // the dtype `dtype`. With bf16, activations are bf16; parameters, images, targets and the loss are f32.
-  // Throws InvalidInput if a size in `config` is below 1 or above 65536.
+  // / sqrt(in). The weights of batch normalisations are 1, and their biases are 0. Initial values depend on
+  // `config` and `seed`, but not on `device` or `dtype`: they are rounded to f32 also for f64. `dtype` is
+  // f32, f64 or bf16. With f32 or f64, activations, parameters, images, targets and the loss have the dtype
+  // `dtype`. With bf16, activations are bf16; parameters, images, targets and the loss are f32. Throws
+  // InvalidInput if a size in `config` is below 1 or above 65536.
   ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const ResNetConfig& config() const { return config_; }

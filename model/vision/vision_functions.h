@@ -16,7 +16,8 @@
 // Channel c is element c % block of block c / block. `block` is 1, 8 or 16 on the CPU, and 1 or the number of
 // channels on CUDA. The input images of a model have block 1, so they are in the usual order (batch,
 // channels, height, width). The input and the output of a convolution may have different values of `block`.
-// On CUDA, an input with all its channels in one block needs an output with all its channels in one block.
+// On CUDA, if the input's `block` is above 1, the output's `block` must be the number of output channels. On
+// CUDA, convolutions of f64 need block 1 for input and output.
 //
 // For its backward pass, each operation keeps these tensors in memory:
 //
@@ -74,16 +75,18 @@ Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNor
 // Returns the maximum of each window of size x size pixels; windows are `stride` pixels apart. `size` must be
 // at most 15, and `padding` less than `size`; padded pixels are never the maximum. The backward pass adds the
 // gradient of each maximum to the gradient of the pixel that has this maximum. If several pixels have the
-// maximum, only the first of them gets the gradient.
+// maximum, only the first of them gets the gradient. The maximum of a window with NaNs is NaN, and its last
+// NaN gets the gradient.
 Var MaxPool2d(const Var& x, int64_t size, int64_t stride, int64_t padding);
 
 // Returns the mean over the pixels of each channel of each image, as a tensor of shape (batch, channels).
 Var GlobalAveragePool(const Var& x);
 
-// Computes x + bias, for x (rows, d) and bias (d).
+// Computes x + bias, for x (rows, d) and bias (d), where d is at least 1.
 Var AddBias(const Var& x, const Var& bias);
 
-// Returns the mean of (x - target)^2 over all elements, of shape (). x and target must have the same shape.
+// Returns the mean of (x - target)^2 over all elements, of shape (). x and target must have the same shape,
+// with at least one element.
 Var MeanSquaredError(const Var& x, const Tensor& target);
 
 }  // namespace gradsync::model

@@ -15,7 +15,8 @@ struct Answer {
   Verdict verdict = Verdict::kNone;
   Estimate difference{};  // of the row to the baseline, as a fraction, usually of the baseline's time or loss
   // If the verdict is kOpen (undecided), `remark` may have benchmark flags for a longer measurement:
-  // "`--time=5m`". If the verdict is kNone, `remark` may have the reason, such as "disturbed:17%".
+  // "`--time=5m`". If the verdict is kNone, `remark` may have the reason, such as "disturbed:17%": work other
+  // than the ranks' used 17 % of the CPU time.
   std::string remark{};
 };
 
@@ -32,25 +33,27 @@ struct AnswerWords {
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
-// Makes an Answer for each comparison of a row with its baseline. If the baseline strategy was measured with
-// several bucket sizes over one backend, its later rows are compared with its first row. Leaves out
-// strategies without communication, baselines with wrong gradients or weights (Warning::kUnequal), and the
-// rows compared with these baselines. Leaves out settings whose rows must not be compared
-// (Setting::void_reason).
+// Makes an Answer for each comparison of a row with its baseline, but none for that of a baseline with
+// itself. If the baseline strategy was measured with several bucket sizes over one backend, its later rows
+// are compared with its first row. Leaves out strategies without communication, baselines with wrong
+// gradients or weights (Warning::kUnequal), and the rows compared with these baselines. Leaves out settings
+// whose rows must not be compared (Setting::void_reason).
 std::vector<Answer> MakeAnswers(const Settings& settings);
 // Tells whether the fastest row is known: the row with the shortest training step among rows with exact
 // gradients.
 enum class State {
   kNone,  // nothing is known, for example because other programs disturbed the measurement
-  // Choice::candidates[0] is recommended: its step is the shortest, or at most 3 % (kEqualWithin) longer.
+  // Choice::candidates[0] is recommended: its step is the shortest, or longer by less than 3 % (kEqualWithin)
+  // of the baseline's step.
   kUse,
   kEqual,     // several rows are at most kEqualWithin slower than the fastest
   kUndecided  // no row is known to be at most kEqualWithin slower than the fastest
 };
 
 // The recommendation among the rows of one setting (model, batch size and so on) with the same baseline. A
-// row takes part if its gradients are exact by design, all launches measured it, and nothing forbids
-// comparing it. The numbers in a Choice are fractions of the baseline's step time.
+// row takes part if its gradients are exact by design, all launches measured it, and its Comparison::verdict
+// is not kNone. The baseline needs no verdict, but an empty Comparison::no_verdict. The numbers in a Choice
+// are fractions of the baseline's step time.
 struct Choice {
   NamedSetting at{};
   const Comparison* base = nullptr;  // comparison of the baseline with itself
@@ -62,13 +65,13 @@ struct Choice {
   std::vector<const Comparison*> left_early{};
   // The rows that only the first launch measured (left_early) but that may be the fastest.
   std::vector<const Comparison*> doubtful{};
-  // Upper bound of how much longer the step of candidates[0] is than the shortest step of the rows that take
-  // part. If `state` is kEqual, the bound holds for every candidate.
+  // Upper bound of the step time of candidates[0] minus the shortest step time of the rows that take part,
+  // divided by the baseline's step time. If `state` is kEqual, the bound holds for each candidate in place of
+  // candidates[0].
   double behind = 0;
-  // If only the baseline may be the fastest row, all other rows that take part in the choice are slower by at
-  // least `lead`. If only one row, not the baseline, may be the fastest, this row is faster than the baseline
-  // by at least `lead`. If several rows may be the fastest, or the baseline takes no part in the choice,
-  // `lead` is NaN.
+  // If the baseline is the only candidate, all other rows that take part are slower than the baseline by at
+  // least `lead`. If another row is the only candidate, this row is faster than the baseline by at least
+  // `lead`. `lead` is NaN unless there is exactly one candidate and the baseline takes part in the choice.
   double lead = kNaN;
   // Bounds for rows that are slower or faster than the baseline, although Comparison::estimate.interval
   // contains 0. The bound 0.02 means: at least 2 % slower than the baseline; -0.02: at least 2 % faster.
@@ -85,13 +88,14 @@ struct Choice {
 std::vector<Choice> MakeChoices(const Settings& settings);
 // Chooses the variants for the later launches of a benchmark with --choose, from the results of the first
 // launch. The first line of the returned text has the flags --variants and --steps for the later launches.
-// The second line has the number of chosen variants, and the fastest variant of each setting and baseline. A
-// variant of gradsync is left out only if every setting that has it shows that it is not the fastest.
+// The second line has the number of chosen variants, and the fastest variant so far of each setting and
+// baseline, if known. A variant of gradsync is left out only if every setting that has it shows that it is
+// not the fastest.
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users, such as "Use zero1: 7 to 12 % faster than core". If no row can be
-// recommended, returns the reason, such as "No answer: rows did not take turns". The text is empty if the
-// reason is Setting::void_reason. The text may end with strategies that must not be compared, with the
-// reasons in brackets: "not judged: flat (disturbed:17%)".
+// recommended, returns the reason, such as "No answer: rows did not take turns". The text is empty if
+// Setting::void_reason is the only reason. The text may end with strategies that must not be compared, with
+// the reasons in brackets: "not judged: flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
 // Returns the cost of synchronisation for each baseline: "core costs 19 to 26 ms of its 98.8 ms step over
 // gloo." The cost is the baseline's step time minus the step time without communication. Returns an empty
@@ -100,8 +104,9 @@ std::string CostSentence(const Settings& settings);
 // Returns a text with the first Setting::void_reason (such as too few steps); empty if no setting has one.
 std::string NoVerdict(const Settings& settings);
 
-// Lists rows that have no baseline, such as "Not compared, because there is no core over shm: zero1@shm (123
-// ms)".
+// Returns a text with the rows of gradsync that have no baseline: "Not compared, because there is no core
+// over shm: zero1@shm (123 ms)." More than six rows are only counted. Rows without communication or without a
+// known step time are left out. The text is empty if no rows remain.
 std::string NotCompared(const Settings& settings);
 
 // Returns the value of --time, in seconds, with which a new measurement decides `difference` with a
@@ -109,8 +114,8 @@ std::string NotCompared(const Settings& settings);
 // (kEqualWithin).
 double SecondsToDecide(const Setting& setting, const Estimate& difference);
 // Returns benchmark flags for a new measurement, such as "`--time=5m --repeats=12`". The new interval of the
-// difference would probably exclude 0 or lie within +- 3 % (kEqualWithin). `share` is the fraction of a round
-// (Setting::round_s) that the rows of the new measurement take.
+// difference would probably exclude 0 or lie within +- 3 % (kEqualWithin). `share` is the duration of a round
+// of the new measurement divided by Setting::round_s; 1 if the rows are the same.
 std::string OptionsToDecide(const Setting& setting, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools

@@ -8,8 +8,9 @@
 // one turn.
 namespace gradsync::tools {
 
-// Sets the estimates, costs and the members num_rounds to round_s of `setting`. The rows of `setting` must
-// have been measured in rounds (one turn of every row).
+// Sets the estimates in setting->comparisons and setting->costs, and num_rounds, num_launches, num_looks,
+// confidence.chance and round_s of `setting`. The rows of `setting` must have been measured in rounds (one
+// turn of every row).
 void EstimateInTurn(Setting* setting);
 
 // Estimates how much the step-time differences between rows and their baselines vary between launches (starts
@@ -30,14 +31,14 @@ std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs
 // Returns, for each pair, the cost of synchronisation of `own` minus that of `base`, in seconds per step. The
 // cost is a row's step time minus the step time of the strategy without communication. The estimate of a pair
 // is NaN if one of its two costs is unknown, or if its row `own` does not communicate. All estimates are NaN
-// if Setting::takes_turns() is false.
+// if Setting::takes_turns() is false (the rows were not measured in rounds, or must not be compared).
 std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs);
 
 // Returns bounds[i][j], lower bounds of the step time of comparisons[i]->row minus that of
 // comparisons[j]->row. The bounds are fractions of the step time of the baseline, which is the same for all
 // `comparisons`. If row i is the fastest, none of its lower bounds bounds[i][j] is above 0, with a
 // probability of about 95 % or more. bounds[i][i] is NaN. All bounds are NaN if Setting::takes_turns() is
-// false.
+// false (the rows were not measured in rounds, or must not be compared).
 std::vector<std::vector<double>> FindLeads(const Setting& setting,
                                            const std::vector<const Comparison*>& comparisons);
 // `leads` is bounds[i], the result of FindLeads for one row i. Returns true if no row is shown to be faster

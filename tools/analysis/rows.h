@@ -20,8 +20,8 @@ namespace gradsync::tools {
 // A difference in step time below 3 % of the baseline's step time may be called equal (Verdict::kEqual).
 inline constexpr double kEqualWithin = 0.03;
 
-// A row gets no verdict if other programs and the kernel's network work used at least 10 % of the host's CPU
-// time.
+// A row gets no verdict if other programs and the kernel's network work used at least 10 % of a host's CPU
+// time (OthersShare).
 inline constexpr double kTooDisturbed = 0.1;
 
 // Tells what the confidence interval of a difference to a baseline, such as a difference in step time, shows:
@@ -61,8 +61,8 @@ struct Row {
   // Returns false if a check found an error in the results: in a collective's output, or in gradients or
   // parameters.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
-  // Returns the mean of the times called `samples` (such as "forward_ns") on each step's slowest rank. The
-  // mean is in seconds; NaN if the row has no times called `samples`.
+  // Returns the mean over steps of the longest time called `samples` (such as "forward_ns") that any rank
+  // had. The mean is in seconds; NaN if the row has no times called `samples`.
   double MeanOf(SampleName samples) const;
 };
 
@@ -91,11 +91,13 @@ void Judge(Comparison* comparison);
 //   own      the strategy's own work in BeginStep and hooks
 //   tax      how much longer forward and backward take than without communication
 //   rest     the remaining cost, mostly of the optimizer
-// The four parts are NaN if a strategy of PyTorch waits for communication inside backward.
+// The four parts are NaN for rows not measured in rounds, and for strategies of PyTorch that wait for
+// communication inside backward.
 struct Cost {
   const Row* row = nullptr;
   const Row* floor = nullptr;  // row without communication; if it is `row` itself, there is no cost
-  // The whole cost. Its interval contains the true cost with a probability of at least 95 %.
+  // The whole cost. With a probability of about 95 % or more, the intervals of all costs of a Setting contain
+  // the true costs.
   Estimate total{};
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
@@ -169,8 +171,8 @@ double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 double LabelledSize(const Measurement& measurement);
 
 // Returns half the width of the widest interval among comparisons and costs, as a fraction of the baseline's
-// step time. The cost of a row without a baseline is a fraction of the floor's step time (Cost::floor).
-// Returns NaN if an interval is unknown, or if there is none.
+// step time. For a row without a baseline, the half-width of its cost is divided by the floor's step time
+// instead (Cost::floor). Returns NaN if an interval is unknown, or if there is none.
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools
