@@ -38,12 +38,12 @@ struct Series {
   // max[i] is the largest of all ranks' values in step i. `max` is empty for a series from a publication. In
   // the series skew_ns, max[i] is the skew between ranks in step i (kSkew).
   std::vector<double> max;
-  // by_rank[r][i] is the time of rank r in step i, where r counts only ranks with records. Only a strategy
-  // without communication has by_rank, and only in the series step_ns and computed_ns.
+  // by_rank[r][i] is the time in step i of the rank with index r (from 0) among the ranks with records. Only
+  // a strategy without communication has by_rank, and only in the series step_ns and computed_ns.
   std::vector<std::vector<double>> by_rank;
-  // rank_means[r] and rank_stds[r] are the mean and the standard deviation of the times of rank r, in
-  // seconds. In the series skew_ns, and in series from a publication, `rank_means` and `rank_stds` have one
-  // element for all ranks together.
+  // rank_means[r] and rank_stds[r] are the mean and the standard deviation, in seconds, of the times of the
+  // rank with index r among the ranks with records. In the series skew_ns, and in series from a publication,
+  // `rank_means` and `rank_stds` have one element for all ranks together.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population; with several launches, a weighted mean over launches
   std::optional<PublishedStatistics> published;

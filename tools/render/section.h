@@ -35,8 +35,8 @@ std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);
-// Returns Markdown lines with the command, the time and the machine of each run. For more than six runs,
-// returns one line with the number of runs.
+// Returns Markdown lines with the command and the time of each run. The machine follows unless it is unknown
+// or that of the previous run. For more than six runs, returns one line with the number of runs.
 std::vector<std::string> RunLines(const std::vector<RunText>& runs);
 
 }  // namespace gradsync::tools
