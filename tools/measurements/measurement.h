@@ -41,9 +41,9 @@ struct Series {
   // by_rank[r][i] is the time in step i of the rank with index r (from 0) among the ranks with records. Only
   // a strategy without communication has by_rank, and only in the series step_ns and computed_ns.
   std::vector<std::vector<double>> by_rank;
-  // rank_means[r] and rank_stds[r] are the mean and the standard deviation, in seconds, of the times of the
-  // rank with index r among the ranks with records. In the series skew_ns, and in series from a publication,
-  // `rank_means` and `rank_stds` have one element for all ranks together.
+  // rank_means[r] and rank_stds[r] are the mean and the standard deviation, in seconds, of one rank's times.
+  // r is the rank's index among the ranks with records. In the series skew_ns, and in series from a
+  // publication, `rank_means` and `rank_stds` have one element for all ranks together.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population; with several launches, a weighted mean over launches
   std::optional<PublishedStatistics> published;
@@ -110,7 +110,7 @@ struct Measurement {
   std::string floor() const { return record.facts.StringOr("floor", ""); }
   bool is_floor() const { return !strategy().empty() && strategy() == floor(); }
   // Returns whether the strategy's gradients should equal, except for rounding, those of one process with the
-  // batches of all ranks; true if unknown.
+  // batches of all ranks. Returns true if unknown.
   bool is_exact() const { return record.facts.StringOr("agreement", "exact") == "exact"; }
   // Returns whether the strategy, by design, lets the weights become different on different ranks.
   bool drifts() const { return is_floor() || record.facts.StringOr("agreement", "") == "drifts"; }

@@ -67,8 +67,8 @@ struct RoundDifferences {
 
 // Returns, for each element of `family`, the trimmed mean of its differences, with a confidence interval.
 // `launches` has the number of rounds of each launch, in order. The trimmed mean ignores rounds whose value
-// is NaN, and leaves out the fraction `trimmed` of the other rounds at each end of their sorted order. An
-// interval is NaN if fewer than two rounds remain after trimming.
+// is NaN. Of the other rounds in sorted order, the trimmed mean leaves out the fraction `trimmed` at each
+// end. An interval is NaN if fewer than two rounds remain after trimming.
 //
 // Intervals use Student's t and the standard error of a trimmed mean (Yuen, The two-sample trimmed t for
 // unequal population variances, 1974). All intervals together contain the true values with a probability of
@@ -102,7 +102,7 @@ struct LooseComparison {
 // For each element of `family`, estimates m / n - 1, where m is the trimmed mean of the times `own`, and n is
 // the trimmed mean of the times `base`. The intervals are Yuen's (1974), for the logarithm of m / n, and
 // simultaneous for the whole family (Sidak, 1967). An estimate is NaN if `own` or `base` has fewer than two
-// values, a value that is not above 0, or a launch without values.
+// values, a value not above 0, or a launch without values.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
 // Returns the value that the largest |z| of `count` independent standard normal numbers z exceeds with

@@ -42,8 +42,8 @@ struct LearningRow {
   Estimate final_bits{};
   // How much higher the loss after the last step is than the baseline's with the same seed: the mean over
   // seeds, as a fraction of the mean of the baseline's last losses. NaN in the baseline's own row. With a
-  // probability of about 95 % or more, the confidence intervals of all against_baseline in a LearningSetting
-  // together contain the true differences.
+  // probability of about 95 % or more, all intervals of against_baseline in one LearningSetting together
+  // contain the true differences.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
   // Number of training steps until the loss has reached (see kReachedWithin) the last loss of the baseline
