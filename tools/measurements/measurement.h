@@ -13,16 +13,18 @@ namespace gradsync::tools {
 
 using bench::SampleName;
 
-// Names of times that CombineRanks computes for each rank and training step, as sums of measured times.
+// Names of times that CombineRanks computes from the measured times of each rank and training step.
 inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
 inline constexpr auto kWorked = SampleName::Of("worked_ns");      // computed_ns + the strategy's own work
 inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // worked_ns + all waits for communication
 // How long a rank waits for communication in a step, including the time in which other ranks still compute.
 inline constexpr auto kWaits = SampleName::Of("sync_exposed_ns");
-// For each step: computed_ns of the slowest rank, minus the mean computed_ns of the other ranks.
+// For each step: computed_ns of the slowest rank, minus the mean computed_ns of the other ranks; 0 with one
+// rank.
 inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
-// Statistics of a time from a publication, in seconds; NaN if the publication lacks the statistic.
+// Statistics of a time from a publication, in seconds. `mean`, `std` and elements of `percentiles` are NaN if
+// the publication lacks them.
 struct PublishedStatistics {
   double mean = 0;
   double std = 0;
@@ -31,27 +33,27 @@ struct PublishedStatistics {
 };
 
 // One time, such as "forward_ns" (the time of forward), or one loss, in all steps of a measurement. Times are
-// in seconds, and losses in nats per byte.
+// in seconds, and losses in nats per byte; a held-out loss below 0 was not measured.
 struct Series {
-  // max[i] is the time of the slowest rank in step i. In the series skew_ns, max[i] is the skew between ranks
-  // in step i (kSkew).
+  // max[i] is the largest of all ranks' values in step i. `max` is empty for a series from a publication. In
+  // the series skew_ns, max[i] is the skew between ranks in step i (kSkew).
   std::vector<double> max;
-  // by_rank[r][i] is the time of rank r in step i, where r counts only ranks with records. Only a strategy
-  // without communication has by_rank, and only in the series step_ns and computed_ns.
+  // by_rank[r][i] is the time in step i of the rank with index r (from 0) among the ranks with records. Only
+  // a strategy without communication has by_rank, and only in the series step_ns and computed_ns.
   std::vector<std::vector<double>> by_rank;
-  // rank_means[r] and rank_stds[r] are the mean and the standard deviation of the times of rank r, in
-  // seconds. In the series skew_ns, and in series from a publication, both vectors have one element for all
-  // ranks together.
+  // rank_means[r] and rank_stds[r] are the mean and the standard deviation, in seconds, of one rank's times.
+  // r is the rank's index among the ranks with records. In the series skew_ns, and in series from a
+  // publication, `rank_means` and `rank_stds` have one element for all ranks together.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population; with several launches, a weighted mean over launches
   std::optional<PublishedStatistics> published;
 
   // mean(), std(), percentile() and num_steps() return statistics of the times in `max`. For a series from a
-  // publication, they return the published statistics.
+  // publication, these functions return the published statistics.
   double mean() const;
   double std() const;  // population
-  // Returns the p-quantile of the steps' times (p = 0.5: the median); NaN if a publication lacks this
-  // quantile.
+  // Returns the p-quantile of the steps' times (p = 0.5: the median). Returns NaN if there are no steps, or
+  // if a publication lacks this quantile.
   double percentile(double p) const;
   size_t num_steps() const;
 };
@@ -100,15 +102,15 @@ struct Measurement {
   // empty.
   std::optional<bool> equal() const;
   std::string strategy() const { return record.variant.qualified_strategy(); }
-  // Returns the strategy with its options and backend, such as "core@gloo". If the record measures
-  // collectives without a strategy, returns the backend.
+  // Returns the strategy with its options and, unless the backend is "none", with the backend: "core@gloo".
+  // If the record measures collectives without a strategy, returns the backend with its options.
   std::string variant() const { return record.variant.name(); }
   // Returns the strategy without communication, such as "none", with which this strategy is compared; empty
   // if unknown.
   std::string floor() const { return record.facts.StringOr("floor", ""); }
   bool is_floor() const { return !strategy().empty() && strategy() == floor(); }
-  // Returns whether the strategy's gradients should equal those of one process with the batches of all ranks;
-  // true if unknown.
+  // Returns whether the strategy's gradients should equal, except for rounding, those of one process with the
+  // batches of all ranks. Returns true if unknown.
   bool is_exact() const { return record.facts.StringOr("agreement", "exact") == "exact"; }
   // Returns whether the strategy, by design, lets the weights become different on different ranks.
   bool drifts() const { return is_floor() || record.facts.StringOr("agreement", "") == "drifts"; }

@@ -54,11 +54,11 @@ struct RecordSet {
 using RecordFilter = std::function<std::string(const bench::Record&)>;
 
 // Reads the benchmark records in `inputs`, which are files or directories. Of a directory, reads the *.jsonl
-// and *.jsonl.gz files in the order of their names, and no subdirectories. If a directory has both x.jsonl
-// and x.jsonl.gz, reads only x.jsonl. Files may be compressed by gzip, whatever their names. A file is read
-// only once, even if several elements of `inputs` name or contain it. Lines, files and records that cannot be
-// used are left out and listed in `problems`. Records are also left out and listed if the function
-// `why_unusable` returns a text, the reason, for them.
+// and *.jsonl.gz files in the order of their names, and no subdirectories. Of x.jsonl and x.jsonl.gz in one
+// directory, reads only x.jsonl. Files may be compressed by gzip, whatever their names. A file is read only
+// once, even if several elements of `inputs` name or contain it. Lines, files and records that cannot be used
+// are left out and listed in `problems`. A record for which `why_unusable` returns a reason (a text that is
+// not empty) is also left out and listed.
 //
 // The records of all ranks of a run about the same configuration are combined into one measurement. With
 // `--repeats`, the measurement has the records of all launches of the run. With --choose, the records of the
@@ -67,10 +67,10 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 
-// Returns an error message for the case that no record in `inputs` can be used. The message names only the
-// first input, inputs[0], for example "results": "results: no record in it that could be used". If inputs[0]
-// is a directory without *.jsonl and *.jsonl.gz files, the message names up to five files and directories in
-// it: "results: no records (*.jsonl) in it, but a.txt, b.txt".
+// Returns an error message for the case that no record in `inputs` can be used. `inputs` must not be empty.
+// The message names only the first input, inputs[0], for example "results": "results: no record in it that
+// could be used". If inputs[0] is a directory without *.jsonl and *.jsonl.gz files, the message names up to
+// five files and directories in it: "results: no records (*.jsonl) in it, but a.txt, b.txt".
 std::string WhyNoRecords(const std::vector<std::string>& inputs);
 
 }  // namespace gradsync::tools

@@ -70,9 +70,10 @@ struct Evidence {
 
 // Returns the share of a host's CPU time that other work used: programs other than the ranks, and the
 // kernel's network work. The share is the mean CPU time of other work in a step, divided by the mean step
-// time and by the number of CPUs that the host's ranks may use. With several hosts, the CPU time of other
-// work in a step is that of the host with the most other work. `times` has the times of whole steps. Returns
-// NaN if the CPU time of other work was not measured.
+// time and by the number of CPUs. The CPUs are those that the ranks on the lowest rank's host may use. With
+// several hosts, the CPU time of other work in a step is that of the host with the most other work. `times`
+// has the times of whole steps. Returns NaN if the CPU time of other work was not measured, or if the number
+// of CPUs is unknown.
 double OthersShare(const Measurement& measurement, const Series& times);
 
 Warnings FindWarnings(const Evidence& evidence);

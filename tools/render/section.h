@@ -24,17 +24,19 @@ struct Section {
 bool IsShown(const Table& table, bool with_details);
 
 // Divides the columns of `table` into sections. A column with Column::section 2 is in section 2, and a column
-// with 0 is in every section. Leaves out columns with Audience::kMachines, columns without values, and
-// columns whose value ConstantsOf returns. If `with_details` is false, returns only the first section.
+// with 0 is in every section. Leaves out columns with Audience::kMachines or section kNowhere, columns whose
+// numbers are all NaN, and columns whose value ConstantsOf returns. Leaves out a column of warnings if no row
+// has warnings of its own. If `with_details` is false, returns only the first section.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
 // Returns values and warnings that all rows of `table` have, as a text: "batch_size 2, warnings one-launch".
-// The values are those of columns with Column::said_once.
+// Only columns with Column::said_once give values. Warnings are left out if the table has one row, or if
+// asterisks show them (Table::is_mark).
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);
-// Returns Markdown lines with the command, the time and the machine of each run. For more than six runs,
-// returns one line with the number of runs.
+// Returns Markdown lines with the command and the time of each run. The machine follows unless it is unknown
+// or that of the previous run. For more than six runs, returns one line with the number of runs.
 std::vector<std::string> RunLines(const std::vector<RunText>& runs);
 
 }  // namespace gradsync::tools

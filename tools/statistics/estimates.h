@@ -60,14 +60,15 @@ struct RoundDifferences {
   // One sort key for each round; if `order` is empty, the keys are `values`. The trimmed mean of `values`
   // leaves out the rounds with the smallest and the largest keys.
   std::vector<double> order{};
-  // An address that identifies the strategy whose times are subtracted.
+  // Identifies the strategy whose times are subtracted: equal pointers mean the same strategy. The pointer is
+  // never dereferenced.
   const void* base = nullptr;
 };
 
 // Returns, for each element of `family`, the trimmed mean of its differences, with a confidence interval.
-// `launches` has the number of rounds of each launch, in order. The trimmed mean leaves out the fraction
-// `trimmed` of the rounds at each end of their sorted order. An interval is NaN if fewer than two rounds
-// remain.
+// `launches` has the number of rounds of each launch, in order. The trimmed mean ignores rounds whose value
+// is NaN. Of the other rounds in sorted order, the trimmed mean leaves out the fraction `trimmed` at each
+// end. An interval is NaN if fewer than two rounds remain after trimming.
 //
 // Intervals use Student's t and the standard error of a trimmed mean (Yuen, The two-sample trimmed t for
 // unequal population variances, 1974). All intervals together contain the true values with a probability of
@@ -101,14 +102,14 @@ struct LooseComparison {
 // For each element of `family`, estimates m / n - 1, where m is the trimmed mean of the times `own`, and n is
 // the trimmed mean of the times `base`. The intervals are Yuen's (1974), for the logarithm of m / n, and
 // simultaneous for the whole family (Sidak, 1967). An estimate is NaN if `own` or `base` has fewer than two
-// values, or a value of 0 or below.
+// values, a value not above 0, or a launch without values.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
 // Returns the value that the largest |z| of `count` independent standard normal numbers z exceeds with
 // probability `chance`.
 double SidakCritical(size_t count, double chance = 0.05);
-// Converts the quantile `z` of the standard normal distribution to a quantile of Student's t with `degrees`
-// degrees of freedom. The result has approximately the tail probability of `z`.
+// Converts the quantile `z` >= 0 of the standard normal distribution to a quantile of Student's t with
+// `degrees` degrees of freedom. The result has approximately the tail probability of `z`.
 double StudentT(double z, double degrees);
 
 }  // namespace gradsync::tools

@@ -31,9 +31,9 @@ class Draws {
   uint64_t state_;
 };
 
-// TinyResiduals() and SmallResiduals() return the noise of step times measured with the models `tiny` and
-// `small`, in thousandths of the step time. kMeasuredVariants consecutive numbers are of one round, one
-// number for each strategy.
+// TinyResiduals() and SmallResiduals() return random deviations of step times that were measured with the
+// models `tiny` and `small`. The deviations are in thousandths of the step time. Every kMeasuredVariants
+// consecutive numbers are from one measured round, one number for each strategy.
 inline constexpr size_t kMeasuredVariants = 13;
 std::span<const int> TinyResiduals();   // 26 rounds
 std::span<const int> SmallResiduals();  // 10 rounds
@@ -49,9 +49,10 @@ struct Run {
 // Simulates a benchmark run of several launches (program starts), with launches[i] rounds in launch i. In
 // each round, each strategy takes one step. Strategy k's step takes kSimulatedStep plus effects[k], a launch
 // effect, noise and drift. The launch effect is drawn once for each launch and strategy, from a normal
-// distribution with standard deviation `launch_std`. In each round, the strategies' noise is drawn without
-// repeats from one measured round in `residuals`. More than kMeasuredVariants strategies need several
-// measured rounds. The drift is equal for all strategies in a round: a random walk plus a sine wave.
+// distribution with standard deviation `launch_std`. In each round, Simulate picks a random measured round of
+// `residuals`, and gives each strategy another number of this round as noise. For more than kMeasuredVariants
+// strategies, Simulate picks several measured rounds, which may be equal. The drift is equal for all
+// strategies in a round: a random walk plus a sine wave.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

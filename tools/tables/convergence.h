@@ -16,7 +16,7 @@ namespace gradsync::tools {
 // seeds, because a standard deviation of two losses would be too uncertain.
 inline constexpr size_t kFewestSeeds = 3;
 // A strategy's last loss is called equal to the baseline's if the confidence interval of
-// LearningRow::against_baseline contains 0 and lies within +- kLossEqualWithin times the baseline's loss.
+// LearningRow::against_baseline contains 0 and lies between -kLossEqualWithin and kLossEqualWithin.
 inline constexpr double kLossEqualWithin = 0.005;
 // A training counts as having reached the baseline's last loss as soon as its own loss is at most (1 +
 // kReachedWithin) times that loss, so that rounding does not matter.
@@ -41,12 +41,14 @@ struct LearningRow {
   // has finished. If fewer than two trainings have finished, final_bits has no confidence interval.
   Estimate final_bits{};
   // How much higher the loss after the last step is than the baseline's with the same seed: the mean over
-  // seeds, as a fraction of the mean of the baseline's last losses. With a probability of 95 %, the
-  // confidence intervals of all variants' against_baseline together contain the true differences.
+  // seeds, as a fraction of the mean of the baseline's last losses. NaN in the baseline's own row. With a
+  // probability of about 95 % or more, all intervals of against_baseline in one LearningSetting together
+  // contain the true differences.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
   // Number of training steps until the loss has reached (see kReachedWithin) the last loss of the baseline
-  // with the same seed. The number is a mean over seeds. It is NaN if the loss with at least one of the seeds
+  // with the same seed. The number is a mean over the seeds with which this row's and the baseline's
+  // trainings have finished. steps_to_reach is NaN without such a seed, or if one of this row's trainings
   // never reaches the baseline's last loss.
   double steps_to_reach = kNaN;
 
@@ -65,9 +67,9 @@ struct LearningSetting {
   std::vector<TriedSetting> tried;
   std::vector<LearningRow> rows;
 
-  // Returns the row of the strategy kLossBaseline, with whose losses those of the other rows are compared. If
-  // kLossBaseline was trained with several optimizers, returns its row with AdamW. Returns null if there is
-  // no such row, or if no loss was measured.
+  // Returns the row of the strategy kLossBaseline, with whose losses those of the other rows are compared. A
+  // row whose option `optimizer` names another optimizer than adamw is never returned. Returns null if
+  // kLossBaseline has no other row, or if no loss was measured.
   const LearningRow* baseline() const;
   const bench::Record& record() const { return rows.front().measured->record; }
 };

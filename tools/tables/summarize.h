@@ -30,14 +30,14 @@ struct Summary {
 std::string WhyUnusable(const bench::Record& record);
 
 // Reads the benchmark records in `inputs`, which are files or directories, and makes all tables of results.
-// `baseline_row` is the strategy or variant with whose step times those of other rows are compared. If
-// `baseline_row` is empty, step times are compared with those of the strategy kDefaultBaseline. If
-// `baseline_row` was not measured in a setting (a model, batch size, ...), this setting gets another baseline
-// (see MakeSettings). If `run` is not empty, only the run whose name is `run` is used, with all its launches;
-// a run's name is the one that the user gave in the environment variable GRADSYNC_LAUNCH or, without this
-// variable, the run id of its first launch. Throws InvalidInput if one of `inputs` does not exist, or if
-// measurements of //bench:convergence were trained on different texts. If records were read, also throws
-// InvalidInput for a `run` that no record is from, or a `baseline_row` that no setting has.
+// `baseline_row` is the strategy or variant with whose step times those of other rows are compared. An empty
+// `baseline_row` stands for the strategy kDefaultBaseline. A setting (a model, batch size, ...) without a row
+// of `baseline_row` gets another baseline (see MakeSettings). If `run` is not empty, only the run whose name
+// is `run` is used, with all its launches. A run's name is the value of the environment variable
+// GRADSYNC_LAUNCH or, without this variable, the run id of its first launch. Throws InvalidInput if one of
+// `inputs` does not exist, or if measurements of //bench:convergence were trained on different texts. If
+// records were read, also throws InvalidInput for a `run` that no record is from, or a `baseline_row` that no
+// setting has.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "",
                   const std::string& run = "");
 

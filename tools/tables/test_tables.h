@@ -76,7 +76,7 @@ struct Tabled {
   bool has(std::string_view name) const;
   const Row& row(std::string_view variant) const;  // in any setting
   // Returns the comparison of the row of `variant` with its baseline; `row` and `base` of the result are null
-  // if the row is not compared.
+  // if the row is not compared. Throws std::out_of_range if there is no row of `variant`.
   Comparison comparison(std::string_view variant) const;
   Cost cost(std::string_view variant) const;
   // Returns the findings of a table (sentences about what its data show), joined to one text; empty if there

@@ -35,7 +35,7 @@ enum class Audience { kAll, kPeople, kMachines };
 
 // A table for people does not show a column whose Column::section is kNowhere. But if the column has the same
 // value in all rows and Column::said_once is true, Markdown and LaTeX print the value above the table. CSV
-// and JSON show the column unless its audience is kPeople.
+// and the member "tables" of JSON show the column unless its audience is kPeople.
 inline constexpr int kNowhere = -1;
 
 struct Column {
@@ -43,7 +43,8 @@ struct Column {
   Kind kind = Kind::kDecimal;
   Audience audience = Audience::kAll;
 
-  // Header that users see instead of `name`; if it is empty, users see `name`.
+  // Header that users see instead of `name`. If `header` is empty, users see `name`, followed by " [95 % CI]"
+  // if cells show intervals.
   std::string header{};
 
   // The members from `times` to `marked_with` change only what people see, neither CSV nor "tables" of JSON.
@@ -133,8 +134,7 @@ class Table {
 };
 
 // Returns the warnings in the cells of `tables`, whose meanings a report prints. Without `with_details`,
-// leaves out warnings that a table shows only by asterisks behind numbers (Table::is_mark), because users see
-// the columns with these numbers only with details.
+// leaves out warnings that a table shows only by asterisks behind numbers (Table::is_mark).
 std::set<Warning> WarningsIn(const std::vector<Table>& tables, bool with_details = true);
 
 struct RunText {

@@ -34,7 +34,7 @@ struct View {
   Estimate delta_percent() const { return Scaled(comparison().estimate, 100); }
   Warnings warnings() const { return row.warnings; }
   // Returns the result of the checks of gradients and weights as a text, such as "yes", "not checked" or "no
-  // (1.2e-03)". The number is the relative error of wrong gradients.
+  // (1.2e-03)". In "no (1.2e-03)", the number is the largest relative error of the gradients.
   std::string equality() const;
   // Returns the number of collectives in a step; NaN if unknown.
   double num_collectives() const;
@@ -45,9 +45,9 @@ struct View {
 
 // Each function from Text to TimePercentile returns a function that computes a column's value from a View.
 // Text and Number take the value from the record's configuration, for example the batch size. Fact and
-// Million (in millions) take the value from the record's facts, for example the number of parameters. The
-// other functions compute a statistic of measured times, in seconds. A missing value is NaN; for Text, a
-// missing value is an empty text.
+// Million (in millions) take the value from the record's facts, for example the number of parameters.
+// OfTimes, MeanTime, StdTime and TimePercentile compute a statistic of the measured times called `samples`,
+// in seconds. A missing value is NaN; for Text, a missing value is an empty text.
 inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
