@@ -43,8 +43,8 @@ def end(text: str, status: int) -> NoReturn:
 
 
 def refuse_old_pytorch(command: str, status: int) -> None:
-    """Ends the process with one line of error if the installed PyTorch is older than
-    OLDEST_PYTORCH."""
+    """Ends the process with one line of error and the exit status `status` if PyTorch is older than
+    OLDEST_PYTORCH. Raises ModuleNotFoundError if PyTorch is missing."""
     import torch
 
     major, minor, *_ = torch.__version__.split(".")

@@ -45,7 +45,8 @@ class RankStep:
 def judge_agreement(ranks: Sequence[RankStep], where: str, findings: Findings) -> None:
     """Compares the reports of all ranks about one step. Adds a finding to `findings` for each kind
     of data that differs between ranks but should be equal, such as weights. Also adds a finding if
-    two ranks have equal batches, or all ranks have equal random numbers.
+    two ranks have equal batches or equal inputs, or if all of several ranks begin with equal random
+    numbers.
 
     `where`: the text that names the optimizer's update in findings, such as "SGD at train.py:25".
     """

@@ -25,8 +25,8 @@ KIND_NAMES = {kind.value for kind in KINDS}
 
 @dataclass(frozen=True)
 class Measurement:
-    """Identifies one measurement of //bench:all_reduce by its run, collective, size in bytes, and
-    number of concurrent collectives."""
+    """Identifies one measurement of //bench:all_reduce by its backend, number of ranks, run,
+    collective, size in bytes, and number of concurrent collectives."""
 
     backend: str
     world_size: int

@@ -23,7 +23,8 @@ BUCKET_CAPS_MB = (1, 2, 5, 10, 25, 50, 100)  # sizes of buckets that are compare
 @dataclass(frozen=True)
 class ScriptStep:
     """The predicted step of the recorded script with the script's own settings, such as the bucket
-    size.
+    size. If the script uses neither DistributedDataParallel nor fully_shard, the settings are
+    DistributedDataParallel's defaults.
 
     `exposed_s`: the seconds of the step in which ranks only wait for collectives, and compute
     nothing. `floor_s`: a lower limit of the step's time, in whatever order its collectives run.
@@ -102,15 +103,16 @@ class MeasuredStep:
 class Way:
     """A way to train the model on the number of ranks in the question, such as FSDP2.
 
-    `sent_bytes`: the bytes that a rank sends in a step. `is_same`: whether this way computes the
-    same weights as DistributedDataParallel; also True if the step cannot be predicted.
-    `memory_bytes`: the most bytes that a rank's tensors are predicted to take in a step; None if
-    the recording has no figures of memory. `cost_s`: how many seconds longer the step of this way
-    takes than the same step without synchronisation. `change`: how much longer the step of this way
-    is than the step of the first way in Answer.ways, as a fraction of the step of the first way.
-    `is_told`: whether the step of this way can be told from the step of the first way: the 95 %
-    interval of their difference excludes 0. If the step cannot be predicted, `why` has the reason,
-    and all numbers are None; else `why` is empty.
+    `sent_bytes`: the bytes that a rank sends in a step; for local SGD, a mean over steps. For
+    `no_sync`, all times and `sent_bytes` are those of a step with four times the passes, divided by
+    four. `is_same`: whether this way computes the same weights as DistributedDataParallel; also
+    True if the step cannot be predicted. `memory_bytes`: the most bytes that a rank's tensors are
+    predicted to take in a step; None if the recording has no figures of memory. `cost_s`: how many
+    seconds longer the step of this way takes than the script's step without synchronisation.
+    `change`: how much longer the step of this way is than the step of the first way in Answer.ways,
+    as a fraction of the step of the first way. `is_told`: whether the step of this way can be told
+    from the step of the first way: the 95 % interval of their difference excludes 0. If the step
+    cannot be predicted, `why` has the reason, and all numbers are None; else `why` is empty.
     """
 
     way: str
@@ -133,19 +135,20 @@ class Answer:
     the recording, the numbers of parameter tensors, of launches (runs of the script) and of ranks.
     `gradient_bytes`: the bytes of all gradients together. `world_size`: the number of ranks for
     which steps are predicted. `notes`: sentences about the question, and about what the prediction
-    assumes. `none_s`: the time of a recorded step without synchronisation; if the question names a
-    recording on another machine (`at`), the time is scaled to that machine. `ranks`: the measured
-    times of each recorded rank in steps without synchronisation. `slowest_s`: the predicted time of
-    a step without synchronisation on the slowest rank; None unless the question is about more ranks
-    than were recorded. `units`: the number of units, which are groups of parameters that
-    fully_shard gathers together. Without fully_shard in the script, each repeated block of the
-    model is a unit; all other parameters are one more. `schedule`: a sentence about what
-    predictions of fully_shard assume.
+    assumes. `none_s`: the trimmed mean time of a recorded step without synchronisation; if the
+    question names a recording `at`, that of such a step in `at`. `ranks`: the measured times of
+    each recorded rank in steps without synchronisation. `slowest_s`: the predicted time of a step
+    without synchronisation on the slowest rank; None unless the question is about more ranks than
+    were recorded. `units`: the number of units, which are groups of parameters that fully_shard
+    gathers together. Without fully_shard in the script, each repeated block of the model is a unit;
+    all other parameters are one more. `schedule`: a sentence about what predictions of fully_shard
+    assume.
 
-    `ddp`: the predicted step with the script's own settings, also if it uses fully_shard.
-    `variation`: of the time in which a rank does not compute in that step, the fractions for
-    communication and for waiting for slower ranks. `load`: how busy the hosts were: for each field
-    of HostLoad, the largest value of any host in any launch; None if a launch's load is unknown.
+    `ddp`: the predicted step with the script's own settings: under fully_shard if the script uses
+    fully_shard, else under DistributedDataParallel. `variation`: of the time in which a rank does
+    not compute in that step, the fractions for communication and for waiting for slower ranks.
+    `load`: how busy the hosts were: for each field of HostLoad, the largest value of any host in
+    any launch; None if a launch's load is unknown.
 
     `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
     `best_bucket_cap_mb`: the bucket sizes in `sizes` whose predicted step may be as short as the
@@ -164,10 +167,11 @@ class Answer:
     `ways`: the predictions for several ways to train. The first way is DistributedDataParallel with
     the bucket size that has the shortest predicted step in `sizes`. `advice`: a sentence about
     which of the ways that compute the same weights as DistributedDataParallel is the fastest, or
-    that this is undecided. `memory_limit_bytes`: a rank's memory for tensors, if the question names
-    it; else None. `batches`: empty if `memory_limit_bytes` is None. Else, for each way known to fit
-    into this memory, by how much the recorded batch can at most be multiplied. A factor in
-    `batches` may be up to 0.1 % too small, and is never above 2**20.
+    that this is undecided. With `memory_limit_bytes`, only ways that are known to fit count;
+    `advice` says if none fits or no memory is known. `memory_limit_bytes`: a rank's memory for
+    tensors, if the question names it; else None. `batches`: empty if `memory_limit_bytes` is None.
+    Else, for each way known to fit into this memory, by how much the recorded batch can at most be
+    multiplied. A factor in `batches` may be up to 0.1 % too small, and is never above 2**20.
     """
 
     recording: str

@@ -108,7 +108,8 @@ def what_if(
         the recorded link. For a list or tuple of links, what_if() returns a Curve, which has a
         predicted step over each link.
     ranks_per_host: the number of ranks that share a host's link, if `link` is a rate.
-    within: the link between the ranks of one host, as a rate and a latency, if `link` is a rate.
+    within: the link between the ranks of one host, as a rate and a latency, if `link` is a rate and
+        ranks_per_host is above 1.
     algorithm: the algorithm of collectives, if `link` is a rate: "best", "ring", "tree" or
         "hierarchical"; None: the algorithm of the recorded backend.
     processor_percent: the CPU time that a collective uses on a rank, as a percentage of the
