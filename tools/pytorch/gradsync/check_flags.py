@@ -19,9 +19,10 @@ group computes in f64. If the script has a loss of cross_entropy, nll_loss or
 mse_loss, or reduces its loss before backward(), check also measures how often
 backward() counts that loss.
 
-check compares two steps of each optimizer that the script has made, but only
-the first step of an optimizer whose state is divided among the ranks. Then the
-script ends. It also ends when an optimizer has taken 50 steps."""
+check compares two steps of each optimizer that the script has made. It compares
+only the first step of an optimizer that averages gradients itself and divides
+its state among the ranks. Then the script ends. It also ends when an optimizer
+has taken 50 steps (2 N, if N of --groups=N is above 25)."""
 LIMITS = """\
 Exit status: 0 the same, 1 a difference, also if the script fails later, 2 check
 cannot compare, 5 check itself has failed. torchrun turns 2 and 5 into 1.
