@@ -20,9 +20,10 @@ class JsonObject:
     """The fields of one object of a JSON document.
 
     `place` says where the object is, such as "ranks[0][3].collectives", and is empty for the whole
-    document. Each public method reads the value of the field `name`, and raises Refused if the
-    value has the wrong type for this method. The field must be present, unless the call gives a
-    default or the field is optional. A number must be at least `least` and at most `most`.
+    document. Each public method reads the value of the field `name`. All but optional() raise
+    Refused if the value has the wrong type for the method. The field must be present, unless the
+    call gives a default or the field is optional. A number must be at least `least` and at most
+    `most`.
 
     At the end of a `with` statement, fields that were not read also raise Refused:
 
@@ -71,8 +72,9 @@ class JsonObject:
         return _integer(self._values[name], self._inside(name), least, most)
 
     def number(self, name: str, least: float, most: float, default: float | None = None) -> float:
-        """Returns the number in the field `name`, or `default` if the field is missing. Raises
-        Refused if the number is below `least` or above `most`."""
+        """Returns the number in the field `name`. If the field is missing, returns `default`;
+        raises Refused if `default` is None. Also raises Refused unless the number is from `least`
+        to `most`."""
         if self._is_missing(name, default):
             return default or 0
         return _number(self._values[name], self._inside(name), least, most)
@@ -107,7 +109,8 @@ class JsonObject:
         self, name: str, read: Callable[[object, str], T], is_optional: bool = False
     ) -> tuple[T, ...]:
         """Returns read(value, place) for each element `value` of the list in the field `name`.
-        `place` is for error messages: it says where the element is, such as "ranks[3]"."""
+        `place` is for error messages: it says where the element is, such as "ranks[3]". Returns ()
+        if the field is missing and `is_optional` is True."""
         inside = self._inside(name)
         values = self._list(name, is_optional)
         return tuple(read(value, f"{inside}[{i}]") for i, value in enumerate(values))

@@ -26,7 +26,8 @@ IsMeasurement = Callable[[Any], bool]
 
 @dataclass
 class Log:
-    """The lines of text and the parsed JSON documents of a log, each in the order of the log."""
+    """The lines of text of a log, and its parsed JSON documents that are measurements, each in the
+    order of the log. Numbers in the documents are str, with their digits as in the log."""
 
     lines: list[str] = field(default_factory=list)
     documents: list[Any] = field(default_factory=list)
@@ -44,8 +45,8 @@ class Spanning:
 
 def log_of(text: str, is_measurement: IsMeasurement) -> Log:
     """Splits the text of a log into lines and the JSON documents for which `is_measurement` returns
-    True. Strings in other JSON documents are split too, because Docker may have wrapped log lines
-    in JSON."""
+    True. Other JSON documents are searched for such documents, and their strings are split too,
+    because Docker may have wrapped log lines in JSON."""
     log = Log()
     _add(text, is_measurement, log, DEEPEST)
     return log
@@ -71,7 +72,7 @@ def _add_document(document: Any, is_measurement: IsMeasurement, log: Log, deepes
 
 def _parts_of(lines: Sequence[str]) -> Iterator[Any]:
     """Yields the lines of text in `lines` as str, and the JSON documents in `lines` as dict or
-    list."""
+    list. Leaves out text before a document on the document's first line."""
     may_span = True  # until a document has no end
     place = 0
     while place < len(lines):

@@ -85,9 +85,9 @@ def _check_memory(memory: Memory, parameters: int) -> None:
 
 
 def _check_step(launch: Launch, name: str, step: Step, first: Step) -> None:
-    """Raises Refused if `step` lacks a time that a step of its StepMode must have. Also raises
-    Refused if the StepMode, the settings, or the kind or bytes of the collectives of `step` are not
-    those of `first`, which is rank 0's step with the same index."""
+    """Raises Refused if `step` lacks a time or a row of settings that a step of its StepMode must
+    have. Also raises Refused if the StepMode, the settings, or the kind or bytes of the collectives
+    of `step` are not those of `first`, which is rank 0's step with the same index."""
     sent, first_sent = step.collectives, first.collectives
     _require(
         (step.mode, step.row, sent and sent.kind, sent and sent.bytes)

@@ -17,8 +17,9 @@ class UnusableFile(Refused):
 
 def check_usable(path: str, **known: Any) -> None:
     """Raises UnusableFile if the recording of a new training run cannot be appended to the file
-    `path`. `known`: fields of the new recording, such as `command`, that must equal those of the
-    file's first recording."""
+    `path`, or if `path` has no directory part. `known`: fields of the new recording, such as
+    `command`, which must not differ, by differing_field(), from those of the file's first
+    launch."""
     if not _can_be_written(path):
         raise UnusableFile(f"--out={path} cannot be written, or is no file")
     if not os.path.exists(path):

@@ -1,5 +1,4 @@
-"""Adds the recording of a launch (run of the script) to a file. If the launch cannot be added to
-the file, raises an error before all steps are recorded, if possible."""
+"""Adds the recording of a launch (run of the script) to a file."""
 
 from __future__ import annotations
 
@@ -21,9 +20,9 @@ AGREE = ("parameters", *AGREEING_FIELDS)  # what all launches of one file agree 
 
 class LaunchWriter:
     """The recording of one launch, to which calls of start(), set_passes() and write(), in this
-    order, add data. All ranks must call start(), set_passes() and write() together; only rank 0
-    reads and writes the file. On rank 0, start() and set_passes() raise UnusableFile if the launch
-    cannot be added to the file, for example if the file holds launches of another script or
+    order, add data. All ranks must call these methods; start() and write() run collectives. Only
+    rank 0 reads and writes the file. On rank 0, start() and set_passes() raise UnusableFile if the
+    launch cannot be added to the file, for example if the file holds launches of another script or
     machine."""
 
     def __init__(self, path: str, launch: Launch, world: World) -> None:
@@ -35,7 +34,8 @@ class LaunchWriter:
     def start(self, optimizers: str) -> None:
         """Called after the first step, when `optimizers`, the names of the model's optimizers, are
         known. Adds the names of the optimizers and of the hosts to the launch. Raises UnusableFile
-        on rank 0 if the file's launches differ from this one, such as in the optimizers."""
+        on rank 0 if the file cannot be appended to, or if its first launch differs, such as in the
+        optimizers."""
         hosts = gathered(platform.node(), self._world.device)
         self.launch = dataclasses.replace(self.launch, hosts=tuple(hosts), optimizer=optimizers)
         self._check(field for field in AGREE if field != "passes")
@@ -43,8 +43,8 @@ class LaunchWriter:
     def set_passes(self, passes: int) -> None:
         """Called after the first round, a series of steps of different kinds, when `passes`, the
         number of backward passes in a step, is known. Adds `passes` to the description of this
-        launch. Raises UnusableFile on rank 0 if the launches in the file have another number of
-        backward passes."""
+        launch. Raises UnusableFile on rank 0 if the file cannot be appended to, or if its first
+        launch has another number of backward passes."""
         self.launch = dataclasses.replace(self.launch, passes=passes)
         self._check(["passes"])
 

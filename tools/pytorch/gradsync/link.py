@@ -90,11 +90,11 @@ class Curve:
     def time_at(self, size: float) -> float:
         """Returns the time for `size` bytes, by interpolation. The curve's values must be times.
 
-        Above the largest known size, the time is that of the largest known size times `size`,
-        divided by the largest known size. If only one size is known, the times of all sizes are
-        proportional to the size. Below the smallest known size, returns the longer of two times:
-        the time of the smallest known size in proportion to `size`, and the time on the line
-        through the two smallest known sizes.
+        Above the largest known size, the time is that of the largest known size, in proportion to
+        `size`. If only one size is known, the times of all sizes are proportional to the size.
+        Below the smallest known size, returns the longer of two times: the time of the smallest
+        known size in proportion to `size`, and the time on the line through the two smallest known
+        sizes.
         """
         smallest, largest = self.sizes[0], self.sizes[-1]
         if len(self.sizes) == 1 or size > largest:
@@ -148,11 +148,12 @@ class LinkCosts:
         }
 
     def with_curves(self, more: Mapping[Operation, Sequence[Curves]]) -> LinkCosts:
-        """Returns a copy of these costs, in which the curves in `more` replace those of their
-        operations.
+        """Returns a copy of these costs, in which each operation in `more` has only its curves in
+        `more`.
 
         `more`: for each such operation, its new curves, sorted by `in_flight`, the number of
-        collectives that run at the same time. The first must have `in_flight` 1.
+        collectives that run at the same time. The first curves of each operation must have
+        `in_flight` 1.
         """
         other = copy.copy(self)
         other._curves = {**self._curves, **more}
@@ -207,12 +208,15 @@ class LinkCosts:
         self, size: float, in_flight: int, kind: Operation = Operation.ALL_REDUCE
     ) -> float:
         """Returns the CPU time that `in_flight` collectives of this size together use on one rank
-        while they run at the same time, in CPU-seconds per second of their duration."""
+        while they run at the same time, in CPU-seconds per second of their duration. If no costs of
+        `in_flight` collectives are known, returns the CPU time of the largest known smaller number
+        of collectives."""
         return self._of(kind, in_flight).processor.ratio_at(size)
 
     def gain(self, size: float, in_flight: int) -> float:
         """Returns how many times faster `in_flight` all-reduces of this size are at the same time
-        than one after the other; below 1 if they are slower."""
+        than one after the other; below 1 if they are slower. If no costs of `in_flight` all-reduces
+        are known, returns the ratio for the largest known smaller number of all-reduces."""
         together = self._of(Operation.ALL_REDUCE, in_flight)
         return together.in_flight * self.seconds(size) / together.seconds.time_at(size)
 

@@ -1,7 +1,7 @@
 """This module reads files with measured times of collectives: output of nccl-tests, rccl-tests or
 osu_allreduce, records of gradsync's all_reduce, or a recording.
 
-Rows of nccl-tests and rccl-tests whose time and bandwidth contradict each other are not used
+Rows of nccl-tests and rccl-tests whose size, time and bandwidths contradict each other are not used
 (nccl_run.py).
 """
 
@@ -37,7 +37,8 @@ def read_link(path: str, world_size: int) -> Recording | MeasuredLink:
     the file is a recording, else a MeasuredLink. `world_size`: the number of ranks that ran
     osu_allreduce, used if the output of osu_allreduce does not tell it.
 
-    Raises Refused, with one line that begins with the path, if the file describes no link.
+    Raises Refused, with one line that begins with `path`, if `path` cannot be read or describes no
+    link.
     """
     try:
         return _read(path, world_size)

@@ -26,7 +26,8 @@ def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
 
 
 def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
-    """Returns the sum of the bytes of these tensors' storages, each counted once."""
+    """Returns the sum of the bytes of these tensors' storages, each counted once. Tensors with
+    another layout than torch.strided count 0."""
     storages = [storage_of(tensor) for tensor in tensors]
     return sum({s._cdata: s.nbytes() for s in storages if s is not None}.values())
 
@@ -80,7 +81,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._apart.discard(key)
 
     def leave_out(self, tensor: torch.Tensor) -> None:
-        """Stops counting the bytes of this tensor's storage."""
+        """Excludes the bytes of this tensor's storage from now on, also if they are not counted
+        yet."""
         storage = storage_of(tensor)
         if storage is None:
             return

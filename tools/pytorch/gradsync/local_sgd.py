@@ -20,12 +20,13 @@ def local_step(
     average_s: float,
     log_error: float,
 ) -> Interval:
-    """Returns the predicted mean time of a step of local SGD, in seconds.
+    """Returns the predicted seconds per step of local SGD: the trimmed mean, over simulated
+    periods, of the slowest rank's seconds per step, plus `average_s`.
 
-    `ranks`: for each recorded rank, the seconds of its steps without synchronisation of gradients.
-    `steps`: the number of steps between two averagings of the weights. `average_s`: the seconds of
-    one averaging, divided by `steps`; the returned time includes them. `log_error`: the standard
-    deviation of the error of log(`average_s`)."""
+    `ranks`: for each recorded rank, the seconds of its steps without synchronisation of gradients,
+    equally many on each rank. `steps`: the number of steps between two averagings of the weights.
+    `average_s`: the seconds of one averaging, divided by `steps`; the returned time includes them.
+    `log_error`: the standard deviation of the error of log(`average_s`)."""
     slowest_s = trimmed_mean(_slowest(ranks, world_size, steps))
     rounds_s = [max(own) for own in zip(*ranks, strict=True)]
     mean_s = trimmed_mean(rounds_s)  # which is as uncertain as the rounds are few

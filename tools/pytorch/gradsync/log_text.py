@@ -13,11 +13,12 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours of a terminal
 
 
 def read_text(path: str) -> str:
-    """Returns a file's text without escape sequences of terminals, such as colours. No-break spaces
-    and other special spaces become blanks, and bytes that cannot be decoded become U+FFFD.
+    """Returns a file's text without a byte order mark and without terminals' CSI escape sequences,
+    such as colours. U+00A0 (no-break space), U+2000 to U+200A and U+202F become blanks; bytes that
+    cannot be decoded become U+FFFD.
 
     If gzip has compressed the file, read_text() decompresses it. Raises Refused if the file cannot
-    be read.
+    be read or decompressed.
     """
     data = read_bytes(path)
     encoding = "utf-16" if data[:2] in UTF16_MARKS else "utf-8-sig"

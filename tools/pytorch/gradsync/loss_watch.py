@@ -1,6 +1,6 @@
 """Finds the losses of a script, and the factor by which backward() multiplies the mean of each
-loss. A loss is found if cross_entropy, nll_loss or mse_loss computes it, or if a collective reduces
-it."""
+loss. Losses are results of cross_entropy, nll_loss or mse_loss, and single numbers that the script
+reduces by a collective. Losses that need no gradient are ignored."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class _Loss:
         which backward() multiplies the mean of the loss, such as 0.5 after (mean / 2).backward().
         For reduction="none", the factor is NaN if nonzero derivatives differ, or if all are 0.
 
-        `derivative`: the derivative, with respect to this loss, of the tensor on which backward()
-        was called. `scale`: the factor of a GradScaler, by which `derivative` is divided."""
+        `derivative`: the gradient of this loss, with the loss's shape, that autograd computed in
+        the backward pass. `scale`: the factor of a GradScaler, by which `derivative` is divided."""
         factor = float(derivative.double().sum()) / scale
         tokens, mean = self.tokens, self.mean
         if self.values is not None:
@@ -57,9 +57,10 @@ class _Loss:
 class Pass:
     """A backward pass of the script.
 
-    `given`: the number on which the script called backward(); NaN for several numbers.
-    `is_divided`: whether the script has divided `given` by a number summed over ranks. `losses`:
-    each loss (such as a result of cross_entropy) through which the pass has gone so far."""
+    `given`: the number on which the script called backward(); NaN if it was not a single number.
+    `is_divided`: whether the script has divided `given` by a number above 1 that the script has
+    summed over ranks. `losses`: each loss (such as a result of cross_entropy) through which the
+    pass has gone so far."""
 
     calls: str
     scale: float  # of a GradScaler
@@ -109,7 +110,8 @@ class LossWatch:
         self, own: Callable[..., Any], loss: torch.Tensor, args: tuple[Any, ...], kwargs: Any
     ) -> None:
         """Called when `own`, a loss function in LOSSES, has returned `loss` for `args` and
-        `kwargs`. Each later backward pass through `loss` usually adds a PassLoss to Pass.losses."""
+        `kwargs`. Does nothing if `loss` needs no gradient, or if size_average or reduce is given.
+        Otherwise each later backward pass through `loss` adds a PassLoss to Pass.losses."""
         given = inspect.signature(own).bind(*args, **kwargs).arguments
         is_deprecated = any(given.get(name) is not None for name in ("size_average", "reduce"))
         if not loss.requires_grad or is_deprecated:

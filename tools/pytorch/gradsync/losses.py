@@ -1,5 +1,5 @@
 """Computes the factor by which the backward passes of a step multiply the mean of the loss over
-ranks and passes. Names the mistake in the script that explains a factor other than 1."""
+ranks and passes. Names a known mistake in the script that explains a factor other than 1."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class PassLoss:
     that identifies the script's call stack when the pass began. `is_reduced`: whether the script
     reduced the loss over ranks by a collective before backward(). `is_alone`: False if this loss
     was chosen from several losses of the pass as the one with the largest factor. `is_whole`:
-    whether the tensor given to backward(), without a GradScaler's scale, is `factor` times
-    `mean`."""
+    whether the tensor given to backward(), without a GradScaler's scale, is `factor` times `mean`
+    up to rounding."""
 
     factor: float
     tokens: int
@@ -41,11 +41,12 @@ class LossFactor:
     equally. `of_tokens`: the factor by which the backward passes multiply the mean of the loss over
     the tokens of all passes. `of_means` or `of_tokens` is None if that factor differs between
     passes, is 0 or is unknown. `rounding`: the largest relative error of both factors by rounding.
-    `is_repeated`: whether all passes of a rank began with the same call stack of the script, as in
-    a loop. `is_reduced`: whether the script reduced the loss of every pass over ranks by a
+    `is_repeated`: whether, on each rank, all passes began with the same call stack of the script,
+    as in a loop. `is_reduced`: whether the script reduced the loss of every pass over ranks by a
     collective. `is_alone`: False if a pass had several losses, from which one was chosen.
     `is_whole`: whether every pass called backward() on a multiple of one loss, without another term
-    such as a penalty."""
+    such as a penalty. If the loss of a pass is unknown or has no tokens, all flags are False and
+    both factors None."""
 
     of_means: float | None = None
     of_tokens: float | None = None
@@ -56,8 +57,7 @@ class LossFactor:
     is_whole: bool = False
 
     def is_any(self, factor: float) -> bool:
-        """Returns whether the backward passes multiply the mean loss by `factor`, up to
-        rounding."""
+        """Returns whether `of_means` or `of_tokens` equals `factor`, up to rounding."""
         return any(
             known is not None and abs(known / factor - 1) <= self.rounding
             for known in (self.of_means, self.of_tokens)
@@ -65,8 +65,9 @@ class LossFactor:
 
     def makes_up_for(self, factor: float | None, passes: int, is_divided_by_all: bool) -> bool:
         """Returns whether the script is known to multiply the mean loss by 1 / `factor`, which
-        corrects gradients of `factor` times the mean over ranks. `is_divided_by_all`: whether the
-        script divides each loss by a number that it has summed over ranks."""
+        corrects gradients of `factor` times the mean over ranks. Returns False if `factor` is None
+        or 0. `is_divided_by_all`: whether the script divides each loss by a number that it has
+        summed over ranks."""
         is_of_passes = self.is_repeated and passes > 1 and self.is_any(passes)
         is_told = self.is_whole or self.is_reduced or is_divided_by_all or is_of_passes
         return is_told and bool(factor) and self.is_any(1 / (factor or 1))
@@ -103,8 +104,8 @@ class LossFactor:
 def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings) -> LossFactor:
     """Returns the factor by which the backward passes of all ranks in a step multiply the mean
     loss. `ranks`: for each rank, the losses of its passes; None for a pass whose loss is unknown.
-    Adds a note to `findings` if the script's mean over passes differs from the mean loss over all
-    tokens."""
+    If only `of_means` is known, and the mean losses over passes and over tokens differ beyond
+    rounding, adds a note to `findings`."""
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):
         return LossFactor()

@@ -53,9 +53,10 @@ class Reason(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Absence:
-    """A rank for which other ranks wait in vain, before an optimizer's step() or at the script's
-    end. `text`: what the rank does instead of waiting, for the error message. `speaker`: the rank
-    that prints the error, usually the lowest rank that is not absent."""
+    """A rank that does not come to an optimizer's step() or the script's end, or whose GradScaler
+    skipped more steps than others. `text`: what the rank does instead of waiting, for the error
+    message. `speaker`: the rank that prints the error: rank 0 for Reason.OVER or if all ranks have
+    come; else the lowest rank that is not absent."""
 
     rank: int
     reason: Reason
@@ -92,7 +93,8 @@ def _refusing_lost_store() -> Iterator[None]:
 class Meetings:
     """Makes this rank wait for all other ranks before each optimizer's step() that `check`
     compares. All methods raise Refused if the key-value store of the script's process group cannot
-    be reached."""
+    be reached. Without a process group of several ranks, no method waits, and is_closed() returns
+    False."""
 
     def __init__(self) -> None:
         self._own = Progress()
@@ -210,8 +212,8 @@ class Meetings:
         return self._why_stalled(rank, other, stalls)
 
     def _who_skipped(self) -> Absence | None:
-        """Returns an Absence for the rank whose GradScaler has skipped most calls of step(); None
-        if all ranks skipped equally many."""
+        """Returns an Absence for the rank whose GradScaler has skipped the most calls of step();
+        None if all ranks skipped equally many."""
         keys = [self._place_of(rank) for rank in range(self._size)]
         skipped = [self._get(key) for key in keys]
         if min(skipped) == max(skipped):
@@ -232,9 +234,9 @@ class Meetings:
         self, rank: int, other: Progress, stalls: _Stalls
     ) -> tuple[Reason, str] | None:
         """Returns why waiting for rank `rank` is useless, or None if the rank may still come.
-        Waiting is useless if the rank has begun more forward or backward passes than this rank and
-        stands still. A rank stands still if it makes no progress for 2 seconds plus the time of
-        this rank's step."""
+        Waiting is useless if, since its last wait, the rank has begun more forward or backward
+        passes than this rank, and stands still. A rank stands still if it makes no progress for 2
+        seconds plus the time of this rank's step."""
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes
         if other.meetings < own.meetings or not has_more:
@@ -265,7 +267,8 @@ class Meetings:
         return Progress(**self._get(key)) if self._has(key) else Progress()
 
     def _place_of(self, rank: int) -> str:
-        """Returns the key that rank `rank` writes to the store when that rank calls meet()."""
+        """Returns the key that rank `rank` writes to the store when that rank calls meet() for the
+        next meeting of this rank."""
         return f"{self._own.meetings}/{rank}"
 
     def _set(self, key: str, value: Any) -> None:
