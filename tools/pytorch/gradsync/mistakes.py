@@ -22,8 +22,8 @@ LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products onl
 class Explanation:
     """`text`: how a gradient differs from the mean of all ranks' gradients, and the mistake that
     causes this difference, if known. `factor`: the gradient divided by the mean; None if the
-    gradient is no multiple of the mean. `tolerance`: the largest relative error of `factor` by
-    rounding."""
+    gradient is, up to rounding, no multiple of the mean. `tolerance`: the largest relative error of
+    `factor` by rounding."""
 
     text: str
     factor: float | None = None
@@ -38,11 +38,11 @@ class Explanation:
 @dataclasses.dataclass(frozen=True)
 class Change:
     """How a gradient that one rank's optimizer gets differs from the mean of all ranks' gradients.
-    `factor`: the gradient divided by the mean; None if the gradient is no multiple of the mean.
-    `tolerance`: the largest relative error of `factor` by rounding. `mask`: a hash of which
-    elements of the gradient are 0; empty if a nonzero element differs from the mean by more than
-    rounding. `kept`: the number of the gradient's elements that are not 0. `elements`: the number
-    of all elements of the gradient."""
+    `factor`: the gradient divided by the mean; None if the gradient is, up to rounding, no multiple
+    of the mean. `tolerance`: the largest relative error of `factor` by rounding. `mask`: a hash of
+    which elements of the gradient are 0; empty if a nonzero element differs from the mean by more
+    than rounding. `kept`: the number of the gradient's elements that are not 0. `elements`: the
+    number of all elements of the gradient."""
 
     factor: float | None
     tolerance: float
