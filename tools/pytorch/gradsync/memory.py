@@ -2,8 +2,9 @@
 time in a training step.
 
 live.py has measured the bytes of tensors in one recorded step, which synchronised no gradients. The
-peak is computed from these bytes. The process needs more memory than the peak, because allocators
-keep freed memory and libraries have memory of their own.
+peak is computed from these bytes, and from the bytes of the parameters and of their gradients. The
+process needs more memory than the peak, because allocators keep freed memory and libraries have
+memory of their own.
 """
 
 from __future__ import annotations
@@ -94,12 +95,14 @@ class Need:
         DistributedDataParallel.
 
         `states`: the fraction of the optimizer's state that the rank has. `keeps`: whether all
-        gradients exist all the time, as when a step accumulates several passes. `more`: additional
-        bytes of the rank at the peak of backward, such as those of a bucket's copy in bf16.
-        `batch`: the batch size as a multiple of the recorded batch size. `buckets`: whether the
-        rank has DDP's buckets, which take memory during the whole step. Gradients take no memory in
-        addition to the buckets if gradients were views of buckets in the recording. Gradients take
-        memory of their own if they were no views in the recording, or if there are no buckets.
+        gradients exist all the time, as when a step accumulates several passes. Gradients that the
+        recorded step kept (Memory.keeps_gradients) count as if `keeps` were True. `more`:
+        additional bytes of the rank at the peak of backward, such as those of a bucket's copy in
+        bf16. `batch`: the batch size as a multiple of the recorded batch size. `buckets`: whether
+        the rank has DDP's buckets, which take memory during the whole step. Gradients take no
+        memory in addition to the buckets if gradients were views of buckets in the recording
+        (Launch.views). Gradients take memory of their own if they were no views in the recording,
+        or if there are no buckets.
         """
         recorded = self._recorded
         own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
@@ -172,7 +175,7 @@ class UnitSizes:
     """The bytes of each FSDP2 unit (parameters that FSDP2 gathers together). `gathered`: for each
     unit, the bytes of its whole parameters in the dtype of gathers. `reduced`: for each unit, the
     bytes of its whole gradients in the dtype of reductions. `summed`: for each unit, the bytes of
-    its whole gradients in the dtype of the parameters.
+    its whole reduced gradients, of which a rank keeps a shard, in the dtype of the parameters.
     """
 
     gathered: Sequence[int]
@@ -185,8 +188,8 @@ def _by_unit(units: Sequence[Unit], sizes: Sequence[int]) -> list[int]:
 
 
 class UnitBuffers:
-    """Computes how many bytes the buffers and gradients of FSDP2's units take on a rank at several
-    moments of a step. The rank's shards of the weights are not counted.
+    """Computes how many bytes the gathered parameters, buffers and gradients of FSDP2's units take
+    on a rank at several moments of a step. The rank's shards of the weights are not counted.
 
     FSDP2 gathers the parameters of a unit into a buffer, and then copies them from this buffer into
     whole parameters. In backward, the unit whose gradients are computed next is gathered in
@@ -237,14 +240,14 @@ class UnitBuffers:
         self._gathered.setdefault(unit, self._sizes[unit])
 
     def held(self, unit: int) -> float:
-        """Returns the bytes of FSDP2's buffers and of gradients on a rank while backward computes
-        the gradients of this unit."""
+        """Returns the bytes of gathered parameters, FSDP2's buffers and gradients on a rank while
+        backward computes the gradients of this unit."""
         return self._held_but_sent(unit) + self._sent
 
     def held_when_reducing(self, unit: int) -> float:
-        """Returns the bytes of FSDP2's buffers and of gradients on a rank while this unit's
-        gradients are copied into a buffer. The unit's gathered weights and the buffer of the
-        previous reduction are not counted, because FSDP2 frees both before it copies the
+        """Returns the bytes of gathered parameters, FSDP2's buffers and gradients on a rank while
+        this unit's gradients are copied into a buffer. The unit's gathered weights and the buffer
+        of the previous reduction are not counted, because FSDP2 frees both before it copies the
         gradients."""
         buffer = self._all_sizes.reduced[unit]
         return self._held_but_sent(unit) - self._gathered[unit] + buffer
@@ -266,9 +269,9 @@ class UnitBuffers:
         return self._left[unit] == 0
 
     def reduce(self, unit: int) -> None:
-        """Counts the unit's gathered weights and whole gradients as freed after its reduction. The
-        rank's shard of the reduced gradients is counted from then on. The buffer of this reduction
-        is counted until the next unit's reduction begins."""
+        """Counts the unit's gathered weights and whole gradients as freed after its reduction.
+        After the reduction, the rank's shard of the unit's reduced gradients is counted as held.
+        The buffer of this reduction is counted until the next unit's reduction begins."""
         self._gathered.pop(unit)
         self._gradients.pop(unit)
         self._sent = self._all_sizes.reduced[unit]

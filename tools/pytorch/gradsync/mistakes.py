@@ -1,4 +1,5 @@
-"""Explains why an optimizer gets a gradient that is not the mean of all ranks' gradients."""
+"""Explains how and, if a known mistake is the cause, why an optimizer's gradient differs from the
+mean of all ranks' gradients."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ LIKE_MUON = 0.95  # cosine with a sum of orthogonal factors: Muon's products onl
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """`text`: why a gradient is not the mean of all ranks' gradients. `factor`: the gradient
-    divided by the mean; None if the gradient is no multiple of the mean. `tolerance`: the largest
-    relative error of `factor` by rounding."""
+    """`text`: how a gradient differs from the mean of all ranks' gradients, and the mistake that
+    causes this difference, if known. `factor`: the gradient divided by the mean; None if the
+    gradient is, up to rounding, no multiple of the mean. `tolerance`: the largest relative error of
+    `factor` by rounding."""
 
     text: str
     factor: float | None = None
@@ -35,12 +37,12 @@ class Explanation:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """How a gradient that this rank's optimizer gets differs from the mean over ranks. `factor`:
-    the gradient divided by the mean; None if the gradient is no multiple of the mean. `tolerance`:
-    the largest relative error of `factor` by rounding. `mask`: a hash of the positions of the
-    gradient's zeros; empty if a nonzero element differs from the mean by more than rounding.
-    `kept`: the number of the gradient's elements that are not 0. `elements`: the number of all its
-    elements."""
+    """How a gradient that one rank's optimizer gets differs from the mean of all ranks' gradients.
+    `factor`: the gradient divided by the mean; None if the gradient is, up to rounding, no multiple
+    of the mean. `tolerance`: the largest relative error of `factor` by rounding. `mask`: a hash of
+    which elements of the gradient are 0; empty if a nonzero element differs from the mean by more
+    than rounding. `kept`: the number of the gradient's elements that are not 0. `elements`: the
+    number of all elements of the gradient."""
 
     factor: float | None
     tolerance: float
@@ -81,12 +83,13 @@ def say_of_changes(
     passes: int,
 ) -> str:
     """Returns a text if `changes` look like masking or clipping that is equal on all ranks, else
-    "". Masked gradients are 0 at the same positions on all ranks. Clipped gradients are the mean
-    times one factor between 0 and 1. Returns "" if a mistake explains the factor, such as 1 /
-    `world_size`. `changes`: for each rank, one Change for each gradient that differs from the mean
-    over ranks. `are_all`: whether the mean over ranks of every compared gradient without a Change
-    is 0. `has_others`: whether some gradients have no Change because they were compared before
-    clipping."""
+    "". Masked gradients are 0 at the same positions on all ranks, and equal the mean elsewhere. If
+    all gradients are 0 on all ranks, returns "". Clipped gradients are the mean times one factor,
+    above 0 and below 1, that is equal for all gradients and ranks. For clipping, returns "" if a
+    mistake explains the factor, such as 1 / `world_size`, or if `are_all` is False. `changes`: for
+    each rank, one Change for each gradient that differs from the mean on some rank. `are_all`:
+    whether the mean over ranks of every compared gradient without a Change is 0. `has_others`:
+    whether some gradients have no Change because they were compared before clipping."""
     first, *others = changes
     if all(change.mask for change in first) and all(
         [change.mask for change in rank] == [change.mask for change in first] for rank in others
@@ -116,7 +119,7 @@ def _common_factor(changes: Sequence[Change]) -> _Factor | None:
 def explain(
     one: Comparison, rank: int, pass_means: Sequence[torch.Tensor], passes: int, ranks: Ranks
 ) -> Explanation:
-    """Explains why the gradient that the optimizer of rank `rank` gets is not the mean of all
+    """Explains how the gradient that the optimizer of rank `rank` gets differs from the mean of all
     ranks' gradients. All ranks must call explain(), because it runs all-reduces. `pass_means`: for
     each backward pass, the mean over ranks of the gradient that the pass computed; empty if
     unknown."""
@@ -160,9 +163,10 @@ def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str
 def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
-    """Returns BY_PASS if `handed`, the optimizer's gradient, is close to the sum of the polar
-    factors of several `pass_means`; else "". Also returns "" if `handed` is at least as close to
-    the polar factor of `mean`."""
+    """Returns BY_PASS if `handed` (the optimizer's gradient) has a cosine similarity above 0.95
+    with the sum of the polar factors of `pass_means`. Otherwise returns "", and also if the polar
+    factor of `mean` has at least the same cosine similarity with `handed`. Also returns "" if
+    `pass_means` has fewer than 2 tensors, or `handed` fewer than 2 dimensions."""
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""
     of_sum = torch.cosine_similarity(handed.flatten(), _polar_factor(mean).flatten(), 0)
@@ -174,6 +178,7 @@ def _muon_by_pass(
 
 
 def _polar_factor(matrix: torch.Tensor) -> torch.Tensor:
-    """Returns the polar factor of `matrix`: the nearest matrix with orthonormal rows or columns."""
+    """Returns the polar factor of `matrix`, flattened to two dimensions: the nearest matrix with
+    orthonormal rows or columns."""
     u, _, v = torch.linalg.svd(matrix.flatten(1), full_matrices=False)
     return torch.matmul(u, v)

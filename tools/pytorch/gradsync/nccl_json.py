@@ -55,7 +55,8 @@ def runs_of_documents(documents: Iterable[Any], lines: Iterable[str]) -> list[Ru
     is True. `lines`: lines of text, some of which may be rccl-tests' comma-separated tables.
 
     Raises LookupError, TypeError, AttributeError or ValueError if a document or table row lacks a
-    required field or has a wrong value."""
+    required field or has a wrong value. Rows with an unreadable time or bandwidth raise nothing;
+    Run.unread counts these rows."""
     runs = []
     rows: list[Mapping[str, Any]] = []
     for document in documents:

@@ -33,8 +33,8 @@ CONCLUDED = "concluded"  # of a program: a line at its end
 
 
 class OutputReader:
-    """Reads lines printed by programs of nccl-tests or rccl-tests, and adds a Run to `runs` for
-    each program."""
+    """Reads lines printed by programs of nccl-tests or rccl-tests. `runs`: one Run for each program
+    that printed rows of measurements, and possibly a last Run without rows."""
 
     def __init__(self) -> None:
         self.runs = [Run()]
@@ -45,8 +45,8 @@ class OutputReader:
         return self.runs[-1]
 
     def read(self, line: str) -> None:
-        """Reads one line. Raises Refused if the line is the header of a table without a column of
-        data types, times or bandwidths."""
+        """Reads one line. Raises Refused if the line is the header of a table that has no column of
+        data types or no column of times."""
         if self._begins_next(line):
             self.runs.append(Run())
         readers = (

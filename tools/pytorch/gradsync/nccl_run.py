@@ -88,8 +88,9 @@ class RankPlace:
 @dataclass(frozen=True)
 class CheckedRun:
     """The results of one program of nccl-tests or rccl-tests, without the rows that contradict
-    themselves. `costs`: the size and time of each kept row of one data type and one reduction, if
-    its time is precise. `says`: lines for the user, such as the number of rejected rows."""
+    themselves. `costs`: the sizes and times of the kept rows, which have one data type and one
+    reduction. A row whose printed time has too few digits (Interval.is_precise) is not in `costs`.
+    `says`: lines for the user, such as the number of rejected rows."""
 
     ranks: int
     costs: list[Cost]
@@ -170,9 +171,9 @@ class Run:
         return first.redop != NO_REDUCTION and not first.root.isdecimal()
 
     def checked(self, kind: Operation) -> CheckedRun:
-        """Returns a CheckedRun of the printed rows whose size, time and bandwidths agree with each
-        other. Raises Refused, for example if too few rows agree, or if the number of ranks is 1 or
-        unknown."""
+        """Returns a CheckedRun of the rows, of one data type and one reduction, whose size, time
+        and bandwidths agree with each other. Raises Refused, for example if too few rows agree, or
+        if the number of ranks is 1 or unknown."""
         first = self.rows[0]
         is_all_reduce = kind == Operation.ALL_REDUCE
         require(
@@ -225,8 +226,9 @@ class Run:
         return [row for row in rows if row.redop == redop]
 
     def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
-        """Returns what agreeing() returns for the rows of one data type and one reduction. If no
-        units are printed, assumes GB/s and the unit of time that keeps most rows."""
+        """Considers only the rows of one data type and one reduction. Returns the rows whose size
+        is time times algorithm bandwidth, and a text about each row with another size. If no units
+        are printed, assumes GB/s and the unit of time that keeps most rows."""
         rows = self._rows_of_one_type()
         if self.units:
             return agreeing(rows, self.units)
@@ -284,8 +286,9 @@ def _imprecision_of_busbw(row: Row) -> float:
 
 
 def agreeing(rows: Sequence[PrintedRow], units: Units) -> tuple[list[Row], list[str]]:
-    """Returns the rows whose size is the time times the algorithm bandwidth, and a text about each
-    row with another size. A row whose size or bandwidth is 0 is usually in neither list."""
+    """Returns the rows whose size is, within rounding, time times algorithm bandwidth, and a text
+    about each row with another size. A row of matching size is in neither list if its size or its
+    printed algorithm bandwidth is 0."""
     good = []
     bad = []
     for printed in rows:

@@ -25,9 +25,9 @@ class Algorithm(str, Enum):
     """The algorithm by which ranks run an all-reduce or an all-gather.
 
     RING passes data from rank to rank. TREE sends data up to one rank and down again; all-gathers
-    use a ring. HIERARCHICAL runs a ring within each host, and then rings that each have one rank of
-    every host. BEST is the fastest of RING, TREE and HIERARCHICAL for the collective's number of
-    bytes."""
+    use a ring. HIERARCHICAL uses a ring within each host, and rings between hosts that each have
+    one rank of every host. BEST is the fastest of RING, TREE and HIERARCHICAL for the collective's
+    number of bytes."""
 
     BEST = "best"
     RING = "ring"
@@ -64,8 +64,9 @@ class Network:
 
 
 def parse_wire(text: str) -> Wire | None:
-    """Returns the link that a text such as "100Gbit,5us" describes; None for another form or an
-    impossible rate or latency. A text without a latency gets DEFAULT_LATENCY_US, 5 microseconds."""
+    """Returns the link that a text such as "100Gbit,5us" describes. Returns None for another form,
+    or unless 0 < rate < 1e15 bytes/s and 0 < latency < 1000 s. A text without a latency gets
+    DEFAULT_LATENCY_US, 5 microseconds."""
     match = re.fullmatch(r"(\d+\.?\d*)(G|M)bit(?:,(\d+\.?\d*)(u|m)s)?", text)
     if not match:
         return None
@@ -102,8 +103,8 @@ def sent_part(kind: Operation, world_size: int) -> float:
 
 def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
     """Returns the time and CPU use of all-reduces and all-gathers over `network`, computed by
-    formulas. `recorded`: measured costs, from which the CPU time per sent byte is taken; None for
-    no CPU use."""
+    formulas. `recorded`: measured costs, whose CPU time per sent byte is used and lowers the rate
+    between hosts; None for no CPU use."""
     processor_s = _processor_s(recorded)
     network = _as_used(network, processor_s)
     costs = []
@@ -156,7 +157,8 @@ def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
 def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
     """Returns a copy of `costs` to which costs of FSDP2's collectives are added if `recorded` has
     them. `recorded`: the costs that were measured in a recording, of which the time of FSDP2's
-    copies is used. `is_gloo`: whether the backend is gloo."""
+    copies is used. `is_gloo`: whether the backend is gloo, over which a reduce-scatter takes as
+    long as an all-reduce."""
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
     more = {}
     for kind, plain in (
@@ -188,8 +190,8 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
     `sharing` ranks. `sharing` must divide network.world_size. `recorded`: measured costs, whose CPU
     time per sent byte lowers the rate between hosts; None to keep the rate.
 
-    Gradients are summed within each group, and then all-reduced between the ranks that hold the
-    same shard in different groups."""
+    The cost of a reduce-scatter includes the all-reduce of its result between the ranks that hold
+    the same shard in different groups."""
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
     wire = network.between if network.world_size > network.ranks_per_host else network.within
@@ -237,8 +239,8 @@ def _ring_seconds(network: Network, kind: Operation, size: float) -> float:
 
 
 def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> float:
-    """Returns the seconds of a collective that runs in a ring within each host, and then in rings
-    between hosts."""
+    """Returns the seconds that a collective takes in a ring within each host plus the seconds in
+    rings between hosts."""
     within_s = _half_ring_seconds(_ranks_on_host(network), network.within, size)
     between_s = _half_ring_seconds(_hosts(network), network.between, size)
     return _halves(kind) * (within_s + between_s)

@@ -97,8 +97,8 @@ def _file_link_notes(question: Question, link: FileLink) -> list[str]:
 
 
 def _are_processors_known(question: Question) -> bool:
-    """Returns whether the CPU time that collectives use was measured: in the file that --link names
-    or, without such a file, in a recording of several ranks."""
+    """Returns whether the CPU time of collectives was measured: in the file that --link names or,
+    without a file, in the recording. A recording of one rank has no such measurement."""
     link = question.link
     if isinstance(link, FileLink):
         return link.measured.costs.uses_processors()

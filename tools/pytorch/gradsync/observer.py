@@ -1,5 +1,5 @@
-"""Defines Observer, the interface by which a Recorder reports its progress. A Recorder times the
-steps of a training script."""
+"""Defines Observer, the interface by which a Recorder (which times the steps of a training script)
+reports its progress."""
 
 from __future__ import annotations
 

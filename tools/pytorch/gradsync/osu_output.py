@@ -31,11 +31,12 @@ def is_title(line: str) -> bool:
 
 def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
     """Returns the costs of all-reduces, from the times that osu_allreduce has printed in `lines`.
-    The number of ranks is that of a line with the command that started osu_allreduce or, without
-    such a line, `world_size`. Raises Refused if `lines` has no row of measurements, or if times for
-    one size differ by a factor of more than 1.5. Also raises Refused if `lines` has commands that
-    start osu_allreduce with different numbers of ranks, or if the number of ranks is 1. Raises
-    Refused, too, if a table has an unknown column."""
+    The number of ranks is that of a command in `lines` that starts osu_allreduce (-n, -np or
+    --ntasks), else `world_size`. Raises Refused if `lines` has no row of measurements, or if times
+    for one size differ by a factor of more than 1.5. Also raises Refused if `lines` has commands
+    that start osu_allreduce with different numbers of ranks, or if the number of ranks is 1. Raises
+    Refused, too, if a table has an unknown column, or an average latency outside of its minimum and
+    maximum."""
     rows = list(_rows_of(lines))
     costs = [_cost_of(row) for row in rows]
     told = {ranks for ranks in map(_ranks_of, lines) if ranks}
@@ -64,8 +65,8 @@ def _test_of(line: str) -> str | None:
 
 
 def _ranks_of(line: str) -> int | None:
-    """Returns the number of ranks with which a command in this line starts osu_allreduce; None if
-    there is no such command."""
+    """Returns the number of ranks (-n, -np or --ntasks) with which a command in this line starts
+    osu_allreduce; None if there is none."""
     launcher, program, _ = line.partition(PROGRAM)
     options = RANKS.findall(launcher) if program else []
     return int(options[-1]) if options else None

@@ -33,7 +33,8 @@ class OwnCollectives:
             patches.replace(ProcessGroup, name, untraced(self._see))
 
     def start(self) -> None:
-        """Called when a step begins: sets `count` and `bytes` to 0, and begins to count."""
+        """Called when a step without synchronisation begins: sets `count` and `bytes` to 0, and
+        begins to count collectives."""
         self.count = 0
         self.bytes = 0
         self._is_on = True

@@ -23,7 +23,8 @@ class OwnWork:
     `found`: a function that returns DIFFERS if `check` has found a difference, such as a wrong
     gradient, else SAME. If `found` returns DIFFERS, the exit status is DIFFERS for every Exception.
     `place`: FILE:LINE of the script's last call of backward() or of an optimizer's step(), for
-    error messages. `spent_ns`: the nanoseconds spent in the `with` blocks of this object so far.
+    error messages; empty before the first. `spent_ns`: the nanoseconds spent in the `with` blocks
+    of this object so far.
     """
 
     def __init__(self, found: Callable[[], Status] = lambda: Status.SAME) -> None:

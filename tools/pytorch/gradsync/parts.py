@@ -1,5 +1,5 @@
-"""Divides the time of a predicted step into computation, copies, communication and waiting for
-slower ranks. All times are in seconds."""
+"""Divides the time of a predicted step into parts, such as computation, copies, communication and
+waiting for slower ranks. All times are in seconds."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ class StepParts:
 class Variation:
     """How a rank spends the part of a step's time in which the rank does not compute.
 
-    `rank_s`: the seconds for which a rank computes in a step, as a mean over ranks. `equal_step_s`:
-    the seconds of the step if all ranks were equally fast. `varying_step_s`: the predicted seconds
-    of the step, in which some ranks are slower than others. A rank does not compute for
-    varying_step_s - rank_s seconds. `communication_part`: the fraction of these seconds that is
-    communication or copying of gradients. `waiting_part`: the other fraction, in which the rank
-    waits for slower ranks. Both fractions are None if varying_step_s is at most rank_s.
-    `correlation`: how two ranks' computation times in the same steps correlate; None if unknown."""
+    `rank_s`: the seconds for which a rank computes in a step: a mean over ranks, and a trimmed mean
+    over steps. `equal_step_s`: the seconds of the step if all ranks were equally fast.
+    `varying_step_s`: the predicted seconds of the step, in which some ranks are slower than others.
+    A rank does not compute for varying_step_s - rank_s seconds. `communication_part`: the fraction
+    of these seconds that is communication or copying of gradients. `waiting_part`: the other
+    fraction, in which the rank waits for slower ranks. Both fractions are None if varying_step_s is
+    at most rank_s. `correlation`: how computation times of adjacent ranks in the same steps
+    correlate; None if unknown, or if ranks are on several hosts."""
 
     rank_s: float
     equal_step_s: float
