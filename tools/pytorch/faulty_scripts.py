@@ -198,6 +198,13 @@ HOOKS = (
         "gradient of 0.weight \\(and 0 of 3 others\\) .* off by",
     ),
     Script(
+        "noise behind a mean of 0",
+        "nn.init.zeros_(net[2].weight)\n"
+        + DDP_OF_NET
+        + loop(before_step="net[0].weight.grad += 1e-3"),
+        "gradient of 0.weight \\(and 0 of 3 others\\) .* is not 0, although the mean is 0$",
+    ),
+    Script(
         "gradients that are lost behind the mean",
         DDP_OF_NET + loop(before_step="for p in net.parameters(): p.grad.zero_()"),
         "gradient of 0.weight \\(and 3 of 3 others\\) .* 0 times the mean",

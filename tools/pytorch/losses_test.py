@@ -36,6 +36,9 @@ class LossesTest(unittest.TestCase):
         self.assertIsNone(factor.of_tokens)
         factor, _ = judged([(1, 4, 1)], [(2, 4, 1)])
         self.assertEqual((factor.of_means, factor.of_tokens), (None, None))
+        self.assertEqual(factor.text(), "1 to 2 times the mean loss, depending on the pass")
+        factor, _ = judged([(1 / 2, 4, 1), (-3, 4, 1)], [(1, 4, 1)])
+        self.assertEqual(factor.text(), "-6 to 1 times the mean loss, depending on the pass")
 
     def test_numbers_of_tokens_that_differ_are_noted(self):
         for factor in (1, 3):
@@ -87,6 +90,7 @@ class LossesTest(unittest.TestCase):
         loss, _ = judged([(0.25, 2, 1)], [(0.75, 6, 2)])  # a sum over the tokens of both ranks
         self.assertTrue(loss.makes_up_for(2, 1, False))
         self.assertEqual(loss.shown(2), 0.5)
+        self.assertEqual(loss.text(), f"{loss.shown():g} times the mean loss")
         for factor in (1, 0.5, 4, 0, None):
             self.assertFalse(loss.makes_up_for(factor, 1, False), factor)
 

@@ -206,6 +206,12 @@ COEFFICIENTS = (
         "is 0.5 times the mean loss: right if you mean that coefficient",
     ),
     Script(
+        "a coefficient of each rank",
+        DDP_OF_NET
+        + loop(loss="F.mse_loss(model(batch()), torch.zeros(8, 8)) / passes * (1 + rank)"),
+        "is 1 to 2 times the mean loss, depending on the pass: right if you mean that coefficient",
+    ),
+    Script(
         "a sum over two dimensions",
         "net = nn.Linear(16, 2)\n"
         + DDP_OF_NET

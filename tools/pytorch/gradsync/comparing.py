@@ -319,10 +319,11 @@ class Comparer:
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
         self.peak_bytes = max(self.peak_bytes, held_bytes)
         off: list[tuple[int, str]] = []  # the parameter's index, and the dtype that explains it
-        without_mean = 0
+        without_mean: set[int] = set()
         for i, p in enumerate(params):
             one = self._comparison(p, question.handed(p))
-            without_mean += not bool(one.mean.any())
+            if not bool(one.mean.any()):
+                without_mean.add(i)
             if one.is_right():
                 self._worst_share = max(self._worst_share, one.share)
             else:
@@ -344,7 +345,7 @@ class Comparer:
             return None
         first, rank_number = min(wrong)
         indices = sorted({i for i, _ in wrong})
-        are_all = len(indices) + without_mean >= len(params)
+        are_all = len(without_mean.union(indices)) == len(params)
         return _Wrong(
             p=params[first],
             rank=rank_number,
@@ -397,7 +398,7 @@ class Comparer:
         difference to the findings."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())
-        text = f"what backward() gets before {where} is {loss.shown():.6g} times the mean loss"
+        text = f"what backward() gets before {where} is {loss.text()}"
         if mistake:
             self.findings.differs(Topic.LOSS, f"{text}: {mistake}")
         elif loss.is_alone and not loss.is_any(1):

@@ -40,16 +40,19 @@ class LossFactor:
     `of_means`: this factor if the mean loss weights all ranks equally, and all passes of a rank
     equally. `of_tokens`: the factor by which the backward passes multiply the mean of the loss over
     the tokens of all passes. `of_means` or `of_tokens` is None if that factor differs between
-    passes, is 0 or is unknown. `rounding`: the largest relative error of both factors by rounding.
-    `is_repeated`: whether, on each rank, all passes began with the same call stack of the script,
-    as in a loop. `is_reduced`: whether the script reduced the loss of every pass over ranks by a
-    collective. `is_alone`: False if a pass had several losses, from which one was chosen.
-    `is_whole`: whether every pass called backward() on a multiple of one loss, without another term
-    such as a penalty. If the loss of a pass is unknown or has no tokens, all flags are False and
-    both factors None."""
+    passes, is 0 or is unknown. `least`, `most`: the smallest and the largest factor of one pass,
+    each times the number of the rank's passes; 0 if unknown. `rounding`: the largest relative error
+    of `of_means` and `of_tokens` by rounding. `is_repeated`: whether, on each rank, all passes
+    began with the same call stack of the script, as in a loop. `is_reduced`: whether the script
+    reduced the loss of every pass over ranks by a collective. `is_alone`: False if a pass had
+    several losses, from which one was chosen. `is_whole`: whether every pass called backward() on a
+    multiple of one loss, without another term such as a penalty. If the loss of a pass is unknown
+    or has no tokens, all flags are False, and `of_means` and `of_tokens` are None."""
 
     of_means: float | None = None
     of_tokens: float | None = None
+    least: float = 0.0
+    most: float = 0.0
     rounding: float = 0.0
     is_repeated: bool = False
     is_reduced: bool = False
@@ -62,6 +65,13 @@ class LossFactor:
             known is not None and abs(known / factor - 1) <= self.rounding
             for known in (self.of_means, self.of_tokens)
         )
+
+    def text(self) -> str:
+        """Returns by what the backward passes multiply the mean loss, as the end of a sentence: one
+        factor, or the smallest and the largest factor if they differ between passes or ranks."""
+        if self.of_means is None and self.of_tokens is None and self.least < self.most:
+            return f"{self.least:.6g} to {self.most:.6g} times the mean loss, depending on the pass"
+        return f"{self.shown():.6g} times the mean loss"
 
     def makes_up_for(self, factor: float | None, passes: int, is_divided_by_all: bool) -> bool:
         """Returns whether the script is known to multiply the mean loss by 1 / `factor`, which
@@ -111,9 +121,8 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
         return LossFactor()
     rounding = ROUNDINGS_OF_A_LOSS * max(loss.eps for loss in known)
     tokens = sum(loss.tokens for loss in known)
-    of_means = _common(
-        (loss.factor * len(rank) for rank in ranks for loss in rank if loss), rounding
-    )
+    factors = [loss.factor * len(rank) for rank in ranks for loss in rank if loss]
+    of_means = _common(factors, rounding)
     of_tokens = _common(
         (loss.factor / loss.tokens * tokens / len(ranks) for loss in known), rounding
     )
@@ -122,6 +131,8 @@ def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings)
     return LossFactor(
         of_means=of_means,
         of_tokens=of_tokens,
+        least=min(factors),
+        most=max(factors),
         rounding=rounding,
         is_repeated=all(len({loss.calls for loss in rank if loss}) == 1 for rank in ranks),
         is_reduced=all(loss.is_reduced for loss in known),

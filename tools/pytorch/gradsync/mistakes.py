@@ -61,7 +61,7 @@ def change_of(one: Comparison) -> Change:
     """Returns how the optimizer's gradient differs from the mean of all ranks' gradients."""
     norm = float(one.mean.norm().clamp(min=SMALLEST_NORM))
     rounding = float(one.bound.norm())
-    factor: float | None = float((one.handed * one.mean).sum()) / norm**2
+    factor: float | None = float((one.handed * one.mean).sum()) / norm / norm
     if not bool((one.handed - (factor or 0) * one.mean).norm() <= rounding):
         factor = None
     is_zero = one.handed == 0
@@ -135,6 +135,8 @@ def explain(
 
     off = (handed - one.mean).norm()
     text = f"off by {off / norm:.3g} of its norm"
+    if not one.mean.any():
+        text = "not 0, although the mean is 0"
     if off.isfinite():
         text += _clipped_by_rank(one, handed, ranks) or _muon_by_pass(handed, one.mean, pass_means)
     return Explanation(text)
