@@ -16,8 +16,8 @@ from gradsync.torch_private import DDP
 
 
 class Elsewhere:
-    """Remembers where the script first started a child process by multiprocessing, unless that
-    process is a daemon. `check` compares nothing in child processes.
+    """Remembers where the script first started a process by multiprocessing that is not a daemon.
+    `check` compares nothing in child processes.
 
     `starts_at`: FILE:LINE where the script first started a multiprocessing process that is not a
     daemon; empty if it has started none.
