@@ -33,8 +33,8 @@ class CurvePoint:
     all ranks, divided by those of one rank that does not synchronise: ranks x none_s / step_s.
     `cost_s`: how many seconds longer the step takes than a step without synchronisation.
     `exposed_s`: by how many seconds waiting for collectives makes the step longer. `equal_step_s`:
-    the seconds of the step if all ranks were equally fast. For `equal_step_s`, each recorded step
-    is simulated as if all ranks took it."""
+    the seconds of the step if all ranks were equally fast. For `equal_step_s`, recorded steps are
+    simulated, each as if all ranks took this step."""
 
     link: str
     world_size: int
