@@ -9,14 +9,13 @@ class Arrivals:
     """Remembers which gradients of a model are ready in the current backward, and when they became
     ready.
 
-    `since_update`: how many times a gradient became ready (calls of count()) since an optimizer of
-    the model last stepped. `sparse`: the name of a parameter that got a sparse gradient; empty if
-    none did. `begin`: the mark that a Clock (clock.py) made when the most recent backward began.
-    `ready`: for each parameter, the mark that the Clock made when its gradient became ready in that
-    backward; None if the gradient did not become ready. Several nested passes of one backward, such
-    as those of reentrant checkpoints, may add to one gradient. Such a gradient counts as ready when
-    the last of these passes has added to it.
-    """
+    `since_update`: the number of calls of count() for all gradients since the model's last update,
+    or since a GradScaler last skipped one. `sparse`: the name of a parameter that got a sparse
+    gradient; empty if none did. `begin`: the mark that a Clock (clock.py) made when the most recent
+    backward began. `ready`: for each parameter, the mark that StepRecorder stored when its gradient
+    became ready in that backward; None if none was stored. Several nested passes of one backward,
+    such as those of reentrant checkpoints, may add to one gradient. Such a gradient counts as ready
+    when the last of these passes has added to it."""
 
     def __init__(self, params: int) -> None:
         self._params = params

@@ -6,9 +6,9 @@ communicate it. In a checked step of an optimizer, `check` compares the gradient
 gets for a parameter with the mean over ranks of what autograd has delivered. A process group that
 `check` has made computes this mean in f64.
 
-The exit status is 0 if `check` has found no difference, and 1 if it has found one, even if the
-script fails later. The exit status is 2 if `check` cannot compare, for example because the script
-fails. The exit status is 5 if `check` itself has failed. torchrun itself ends with 1 if a rank ends
+The exit status is the first of these numbers that applies. 1: `check` has found a difference, even
+if the script or `check` fails later. 5: `check` itself has failed. 2: `check` cannot compare, or
+the script fails. 0: `check` has found no difference. torchrun itself ends with 1 if a rank ends
 with 2 or 5.
 
 check_flags.py lists what `check` cannot compare, and which mistakes it does not see.

@@ -65,7 +65,7 @@ class _Guard:
 
 def arm(sender: Connection) -> None:
     """Makes this child process end when it is about to make a process group or an optimizer. Does
-    nothing if the process has not imported PyTorch yet."""
+    nothing if the process has not imported PyTorch when arm() is called."""
     if "torch" in sys.modules:
         watch_training(Patches(), lambda: tell_parent(sender))
 

@@ -27,8 +27,8 @@ class Clock(Protocol):
     """Marks moments in the work of a CPU or GPU, and measures the time between two marks."""
 
     def mark(self) -> Mark:
-        """Returns a mark of now or, on a GPU, of the moment when the GPU has done the operations
-        that it was given so far."""
+        """Returns a mark of now; on a GPU, of when the operations given so far to its current
+        stream are done."""
 
     def ns(self, span: Span) -> int:
         """Returns the time between the two marks of `span`, in nanoseconds. If the marks are of a
@@ -39,9 +39,9 @@ class Clock(Protocol):
         """Waits until the device has done all work that it was given so far."""
 
     def cpu_ns(self) -> int:
-        """Returns the CPU time of all threads of this process since it began, plus the time for
-        which its main thread waited for a CPU, in nanoseconds. Returns 0 if the device is a GPU.
-        """
+        """Returns the CPU time of all threads of this process, plus its main thread's waits for a
+        CPU, in nanoseconds. The waits count as 0 where the system does not report them, as on
+        macOS. Returns 0 if the device is a GPU."""
 
 
 class HostClock:
@@ -63,8 +63,8 @@ class HostClock:
 
 
 class CudaClock:
-    """The clock for models on a GPU. The marks of this clock are events in the GPU's queue of
-    operations, because a GPU executes operations after their calls have returned."""
+    """The clock for models on a GPU. The marks of this clock are events in the GPU's current
+    stream, because a GPU executes operations after their calls have returned."""
 
     def mark(self) -> Mark:
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

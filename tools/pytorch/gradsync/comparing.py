@@ -86,16 +86,16 @@ class Comparer:
         )
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the parameter's name in its model, or "parameter" and a number if no model has
-        the parameter."""
+        """Returns the parameter's name in its model. If no called model has the parameter, returns
+        "parameter" and its number in Turns, or "parameter ?" without a number."""
         return self._facts.name_of(p)
 
     def before_update(self, update: Update) -> bool:
         """Compares gradients, settings and weights of all ranks, before the update changes the
         weights.
 
-        Returns True if, on at least one rank, autograd has computed a gradient for a parameter of
-        the optimizer that Turns selects."""
+        Returns True if, on any rank, Step.gradients has a gradient that autograd delivered to a
+        parameter of the update's optimizer."""
         is_wrong = self.findings.status() != Status.SAME
         gathered = self._ranks.gather(self._facts.of(update, is_wrong).to_json())
         ranks = [RankStep.from_json(values) for values in gathered]
@@ -157,13 +157,15 @@ class Comparer:
         return shares
 
     def absent(self, where: str, absence: Absence) -> None:
-        """Adds a finding: another rank does not make the update that this rank is about to make."""
+        """Adds a difference: rank `absence.rank` does not make the update `where`, which rank
+        `absence.speaker` is about to make."""
         self.speaker = absence.speaker
         text = f"rank {absence.rank} {absence.text}; rank {absence.speaker} is at a step of {where}"
         self.findings.differs(Topic.STEPS, text)
 
     def agree(self, is_so: bool) -> bool:
-        """Returns True if `is_so` is True on all ranks, or if ranks train different parameters."""
+        """Returns True if `is_so` is True on all ranks, or if `findings` has a difference of
+        Topic.PARAMETERS."""
         return all(self._ranks.gather(is_so)) or Topic.PARAMETERS in self.findings
 
     def _note_ignored(self, params: Sequence[torch.nn.Parameter]) -> None:
@@ -178,8 +180,9 @@ class Comparer:
             )
 
     def note_in_forward(self, collective: str) -> None:
-        """`collective`: see ScriptCollectives.in_forward. Adds a note that gradients which come
-        back through this collective are not checked."""
+        """Adds a note that gradients which come back through the script's collective `collective`
+        are not checked. `collective`: NAME at FILE:LINE of the first collective within a
+        forward."""
         self.findings.note(
             Topic.FORWARD,
             f"the script communicates within a forward, by {collective}: no gradient that has to "
@@ -228,8 +231,8 @@ class Comparer:
         return is_own and question.may_average
 
     def _means_by_pass(self, p: torch.nn.Parameter) -> list[torch.Tensor]:
-        """Returns the mean over ranks of the parameter's gradient in each backward pass; empty if
-        ranks kept different numbers of gradients."""
+        """Returns the mean over ranks of each gradient that Step.by_pass has for `p`, usually one
+        for each backward pass. Empty if ranks have none, or different numbers of gradients."""
         passes = self._step.by_pass.get(id(p), [])
         if len(set(self._ranks.gather(len(passes)))) > 1:
             return []
@@ -253,8 +256,10 @@ class Comparer:
 
     def _delivered(self, p: torch.nn.Parameter) -> list[Gradients | None]:
         """Returns one or two sums (Gradients) of the gradients that autograd has delivered to `p`
-        on this rank. A sum is None if there was no gradient. The first is the sum since the script
-        last removed or zeroed `p.grad`."""
+        on this rank since the last update or zero_grad(). The first sum leaves out Gradients.aside:
+        gradients that the script has set to None or zero itself. The second sum includes
+        Gradients.aside, and is returned only if a rank has Gradients.aside for `p`. A sum is None
+        if this rank got no gradient."""
         held = self._step.gradients.get(id(p))
         if not any(self._ranks.gather(held is not None and held.aside is not None)):
             return [held]
@@ -289,7 +294,8 @@ class Comparer:
     ) -> list[torch.nn.Parameter]:
         """Returns those of `params` whose gradients this step compares as the optimizer gets them.
         Each such parameter got a gradient from autograd on at least one rank, and DDP does not
-        ignore the parameter."""
+        ignore the parameter. Gradients that are unchanged on all ranks since a clipping function
+        clipped them are left out."""
         ignored = self._trained.ignored()
         clipped = self._step.clipped
         here = [
@@ -312,8 +318,9 @@ class Comparer:
         return [params[i] for i in anywhere]
 
     def _find_wrong(self, question: _Question) -> _Wrong | None:
-        """Compares the gradients of `question` with the mean over ranks. Returns the first wrong
-        gradient, or None if all are right."""
+        """Compares the gradients of `question.params`, as `question.handed` returns them on each
+        rank, with the mean over ranks. Returns the first wrong gradient, or None if all are
+        right."""
         params = question.params
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
@@ -388,14 +395,16 @@ class Comparer:
         return say_of_changes(changes, are_all, has_others, self._ranks.size, self._passes)
 
     def _circumstances(self) -> tuple[int, bool]:
-        """Returns the number of backward passes in the step, and whether the script divides the
-        loss by a number that it sums over ranks."""
+        """Returns the largest number of backward passes that a rank made in the step. Also returns
+        whether the script divides the loss of every pass, on all ranks, by a number that it sums
+        over ranks."""
         return self._passes, self._is_divided_by_all
 
     def _judge_loss(self, where: str) -> None:
-        """Compares the loss on which the script called backward() with the mean of the loss over
-        all ranks' passes. If a known mistake explains the ratio of the two losses, adds a
-        difference to the findings."""
+        """Judges the factor by which the step's backward passes multiply the mean loss (see
+        LossFactor). If a known mistake explains a factor other than 1, adds a difference to the
+        findings. If no known mistake explains a factor other than 1, and each pass has only one
+        loss, adds a note."""
         loss = self._loss
         mistake = loss.mistake(self._ranks.size, *self._circumstances())
         text = f"what backward() gets before {where} is {loss.text()}"

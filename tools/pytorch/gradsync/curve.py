@@ -32,10 +32,9 @@ class CurvePoint:
     `link`: the value of --link; empty for the recorded link. `speed_up`: the samples per second of
     all ranks, divided by those of one rank that does not synchronise: ranks x none_s / step_s.
     `cost_s`: how many seconds longer the step takes than a step without synchronisation.
-    `exposed_s`: the seconds of the step in which ranks only wait for collectives. `equal_step_s`:
-    the seconds of the step if all ranks were equally fast. This time is a trimmed mean over
-    simulated steps, in each of which all ranks take the same recorded step.
-    """
+    `exposed_s`: by how many seconds waiting for collectives makes the step longer. `equal_step_s`:
+    the seconds of the step if all ranks were equally fast. For `equal_step_s`, recorded steps are
+    simulated, each as if all ranks took this step."""
 
     link: str
     world_size: int
@@ -67,14 +66,14 @@ class Curve:
     common.
 
     `notes`: sentences about what the predictions assume. `none_s`: the time of a step without
-    synchronisation, with as many backward passes as the script's own step. `bucket_bytes`: the
+    synchronisation, with as many backward passes as the script's own step. If the questions name a
+    recording `at` of another machine, `none_s` is scaled to that machine. `bucket_bytes`: the
     number of bytes from which on a bucket of DDP is full, with the script's own settings.
     `first_bucket_bytes`: the number of bytes from which on DDP's first bucket is full.
     `is_sharded`: whether the script uses fully_shard (FSDP2), which has no buckets. `points`: one
     predicted step for each pair of a link and a number of ranks, in the order of curve_of()'s
     argument `questions`. `measured`: the measured step of each recording in curve_of()'s argument
-    `measured`. Fields not described here, such as `units`, mean the same as in Answer.
-    """
+    `measured`. Fields not described here, such as `units`, mean the same as in Answer."""
 
     recording: str
     parameters: int
@@ -112,7 +111,9 @@ def named_questions(
     processor_percent: float | None = None,
 ) -> list[NamedQuestion]:
     """Makes a question for each pair of a link and a number of ranks, and reads the files that the
-    arguments name. Raises Refused if a file cannot be used, or if there is no pair."""
+    arguments name. Raises Refused if there is no pair, if a value is out of range or named twice,
+    or if a file cannot be used. Also raises Refused if the recordings `at` and `recording` differ
+    in the sizes of gradients or the number of backward passes."""
     if not links or not world_sizes:
         raise Refused("a curve needs a number of ranks and a link at least")
     names = [options.link or "" for options in links for _ in world_sizes]
@@ -127,10 +128,10 @@ def curve_of(
     There must be at least one question.
 
     `measured`: recordings of the same model, whose own measured steps are added to the curve.
-    Raises Refused if a recording lacks steps that a prediction needs, such as steps whose
-    collectives were timed, or if one of `measured` has gradients of other sizes or another number
-    of backward passes in a step.
-    """
+    Raises Refused if a step cannot be predicted, for example because the recording has no steps
+    whose collectives were timed. Also raises Refused if a file of `measured` cannot be used, or has
+    no steps that the script synchronised. Also raises Refused if one of `measured` has gradients of
+    other sizes, or another number of backward passes in a step."""
     first = questions[0].question
     recording, launch, row = first.recording, first.launch, first.script_row
     none_s = first.pace * recording.none_s * row.passes / launch.passes
@@ -179,10 +180,10 @@ def _speed_up(ranks: int, none_s: float, step: Interval) -> Interval:
 
 
 def _exposed(prediction: Prediction) -> Interval:
-    """Returns, as an Interval, the mean seconds of a predicted step in which ranks only wait for
-    collectives. The mean leaves out the longest fifth and the shortest fifth of the simulated
-    steps. Each launch (run of the recorded script) gives 95 % limits of its own. The Interval
-    reaches from the lowest lower limit to the highest upper limit of all launches."""
+    """Returns, as an Interval, the mean seconds by which waiting for collectives makes a predicted
+    step longer. The mean leaves out the longest fifth and the shortest fifth of each launch's
+    simulated steps. Each launch (run of the recorded script) gives 95 % limits of its own. The
+    Interval reaches from the lowest lower limit to the highest upper limit of all launches."""
     limits = [_exposed_limits(replay.rounds) for replay in prediction.replays]
     return Interval(
         prediction.exposed_s,
@@ -192,9 +193,9 @@ def _exposed(prediction: Prediction) -> Interval:
 
 
 def _exposed_limits(rounds: Sequence[RoundTimes]) -> tuple[float, float]:
-    """Returns the 95 % limits of the trimmed mean of the time in which ranks only wait for
-    collectives. The limits come from a bootstrap over the simulated steps `rounds` and random
-    errors of the link."""
+    """Returns the 95 % limits of the trimmed mean of the time by which waiting for collectives
+    makes a step longer (RoundTimes.exposed_s). The limits come from a bootstrap over the simulated
+    steps `rounds` and random errors of the link."""
     means = []
     for one, positions in zip(deviations(), resamples(len(rounds)), strict=True):
         exposed = [times.exposed_at(one.link) for times in rounds]

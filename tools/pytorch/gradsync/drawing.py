@@ -18,9 +18,10 @@ ERROR_SEED = 3
 @dataclass(frozen=True)
 class Deviations:
     """Three random numbers for one repetition of the bootstrap, drawn from the standard normal
-    distribution. `link`: changes the time of every collective. `replicated`: changes the simulated
-    cost of synchronisation in steps of DistributedDataParallel. `sharded`: changes the simulated
-    cost of synchronisation in steps of FSDP2."""
+    distribution. `link`: the error of the times of all collectives, in standard deviations.
+    `replicated`: the error of the simulated cost of synchronisation in steps of
+    DistributedDataParallel, in standard deviations. `sharded`: the error of the simulated cost of
+    synchronisation in steps of FSDP2, in standard deviations."""
 
     link: float
     replicated: float
@@ -42,7 +43,7 @@ def deviations() -> list[Deviations]:
 def row_deviations(sent: str) -> list[float]:
     """Returns 1000 numbers from the standard normal distribution: errors of the simulated cost of
     synchronisation in a step. `sent`: a text that lists the sizes and kinds of the step's
-    collectives."""
+    collectives; equal texts give equal numbers."""
     random, normal = Random(ERROR_SEED + zlib.crc32(sent.encode())), NormalDist()
     return [normal.inv_cdf(random.random()) for _ in range(REPLICATES)]
 

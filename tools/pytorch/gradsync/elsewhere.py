@@ -1,5 +1,6 @@
-"""Ends `check` with an error if the script trains in a fork or calls torch.multiprocessing's
-spawn(). Also ends `check` if DDP averages gradients among only some of the ranks."""
+"""Ends a fork of a rank's process with an error if the script trains in the fork. Ends a rank with
+an error if the script calls torch.multiprocessing's spawn() or start_processes(). Also ends a rank
+if DDP averages gradients among only some of the ranks."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from gradsync.torch_private import DDP
 
 
 class Elsewhere:
-    """Remembers whether the script has started child processes by multiprocessing. `check` compares
-    nothing in child processes.
+    """Remembers where the script first started a process by multiprocessing that is not a daemon.
+    `check` compares nothing in child processes.
 
     `starts_at`: FILE:LINE where the script first started a multiprocessing process that is not a
     daemon; empty if it has started none.

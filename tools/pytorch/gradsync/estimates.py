@@ -19,9 +19,8 @@ class Interval:
 
     `draws`: for each launch (run of the recorded script), one estimate of the value from each
     repetition of a bootstrap. `draws` may be empty, as for a measured value. Predicted steps of one
-    question share some random errors, such as those of the link. The shared errors cancel in the
-    difference of two predicted steps of the same question.
-    """
+    question share some random errors, such as those of the link. In the difference of two predicted
+    steps of the same question, shared errors cancel as far as they change both steps equally."""
 
     value: float
     low: float
@@ -44,8 +43,9 @@ class Interval:
 
     def less(self, other: Interval) -> Interval:
         """Returns this value minus the other one, with the interval of the difference. Both values
-        must have `draws` of the same launches and of the same repetitions of a bootstrap. Draws are
-        subtracted one by one, so that errors that both values share cancel."""
+        must have `draws` of the same launches and of the same repetitions of a bootstrap. Draws of
+        the same launch and repetition are subtracted, so that errors that change both values
+        equally cancel."""
         draws = [
             [a - b for a, b in zip(own, others, strict=True)]
             for own, others in zip(self.draws, other.draws, strict=True)
@@ -90,12 +90,11 @@ def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
     """Returns the trimmed mean of all values, and its 95 % interval if trimming leaves at least two
     values.
 
-    `launches`: for each launch its values; there must be at least one value. The interval is Yuen's
-    (The two-sample trimmed t for unequal population variances, Biometrika 61, 1974). If launches
-    differ by more than the variation of their values explains (at the 10 % level), the interval is
-    computed from the launches' means alone. If there are, on average, fewer than two values per
-    launch, all values are treated as those of one launch.
-    """
+    `launches`: for each launch its values, at least one. The interval comes from the Winsorised
+    variance, as in Yuen's method (The two-sample trimmed t for unequal population variances,
+    Biometrika 61, 1974). If launches differ by more than the variation of their values explains (at
+    the 10 % level), the interval is computed from the launches' means alone. If there are, on
+    average, fewer than two values per launch, all values are treated as those of one launch."""
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)
     kept = _kept(values)

@@ -44,13 +44,14 @@ class Listener:
     backward pass. A method that a subclass does not override does nothing."""
 
     def on_forward(self, model: torch.nn.Module) -> None:
-        """Called when a DDP model is called. Called for a module of a class given to watch_calls(),
-        unless another module of the class is running."""
+        """Called when a DDP model is called. Also called for each call that watch_calls() reports:
+        an outermost call of a module of a class given to watch_calls()."""
 
     def on_call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Called after on_forward() for a call of a module of a class given to watch_calls()."""
+        """Called after on_forward() for each call that watch_calls() reports, before the module
+        runs."""
 
     def on_called(self, module: torch.nn.Module) -> None:
         """Called after on_call(), when the module has returned or has raised an exception."""
@@ -77,7 +78,7 @@ class Listener:
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Call | None:
         """Called when an optimizer's step() begins. Returns a pair (args, kwargs) that replaces the
-        arguments of step(), or None to keep the arguments."""
+        arguments of step(), or None to keep the arguments. `args[0]` is the optimizer."""
         return None
 
     def on_updated(self, optimizer: Optimizer) -> None:
@@ -89,7 +90,7 @@ class Listener:
 
 def script_lines(error: BaseException | None = None) -> list[str]:
     """Returns FILE:LINE of each line of the current call stack that is not in a library, innermost
-    first. With `error`, returns the lines of the traceback of `error` instead."""
+    first. With `error`, looks at the traceback of `error` instead of the call stack."""
     frames: Iterable[tuple[FrameType, int]]
     if error:
         frames = reversed(list(traceback.walk_tb(error.__traceback__)))

@@ -57,8 +57,8 @@ class Update:
 
 
 class Facts:
-    """Collects what this rank reports about a step, such as hashes of weights and inputs. `check`
-    compares the parameters that have the same name on several ranks."""
+    """Collects what this rank reports about a step, such as hashes of weights and inputs. Of
+    weights and buffers, `check` compares those that have the same name on several ranks."""
 
     def __init__(self, trained: Trained, turns: Turns, step: Step) -> None:
         self._trained = trained
@@ -67,8 +67,8 @@ class Facts:
         self._random = digest(torch.get_rng_state())
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the parameter's name in its model or, if no model has it, "parameter" and a
-        number."""
+        """Returns the parameter's name in its model. If no called model has the parameter, returns
+        "parameter" and its number in Turns, or "parameter ?" without a number."""
         number = self._turns.number_of(p)
         return self._trained.name_of(p) or f"parameter {'?' if number is None else number}"
 
@@ -105,10 +105,9 @@ class Facts:
         return {"optimizer": update.name, "what trains": str(shapes), **known}
 
     def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
-        """Returns a dictionary from the names of weights to their digests. The weights are
-        `params`, the parameters that the update changes, and parameters of called modules that no
-        optimizer has, such as frozen ones. Weights that DDP ignores are left out.
-        """
+        """Returns a dictionary from the names of weights to their digests. The weights are `params`
+        and, of the called modules, those parameters that no optimizer has, such as frozen ones.
+        Weights that DDP ignores are left out."""
         trained = [p for updater in self._trained.updaters() for p in parameters_of(updater)]
         others = self._step.calls.weights(self._trained.name_of, trained)
         named = [*((self.name_of(p), p) for p in params), *others.items()]
@@ -117,7 +116,7 @@ class Facts:
 
     def _digest_of_gradients(self, params: Sequence[torch.nn.Parameter]) -> str:
         """Returns one digest of all gradients that autograd has delivered to these parameters on
-        this rank, or an empty text if all are 0."""
+        this rank, or an empty text if there are none, or if all are 0."""
         held = [self._step.gradients.get(id(p)) for p in params]
         if all(one is None or one.is_zero() for one in held):
             return ""
