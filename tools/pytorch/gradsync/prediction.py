@@ -51,10 +51,10 @@ class _ReadyStep:
     """One rank's probe: a recorded step in which the recorder copied gradients into a buffer as
     DistributedDataParallel copies them into buckets. Times, except those in `step`, are in seconds.
 
-    `begin_s`: the time from when the first rank began the round (the steps that all ranks took
-    together) until this step began; 0 with several hosts. `first_s`: the time from the beginning of
-    the last backward until the first gradient is ready. `ready_s`: for each bucket, the time from
-    that beginning until its gradients and those of all earlier buckets are ready."""
+    `begin_s`: how long after the first rank of its round this step began; 0 with several hosts. A
+    round is the steps that all ranks took together. `first_s`: the time from the beginning of the
+    last backward until the first gradient is ready. `ready_s`: for each bucket, the time from the
+    last backward's beginning until its gradients and those of all earlier buckets are ready."""
 
     begin_s: float
     step: Step

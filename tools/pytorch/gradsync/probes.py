@@ -76,9 +76,10 @@ class _Sample:
     size and number at a time.
 
     `seconds`: for each probe, the mean time until _Group.in_flight concurrent collectives were
-    done, including any cast back from bf16. `processor`: for each probe, the CPU-seconds that one
-    rank's process used per second of its collectives. `cast_in` and `cast_out`: the seconds of the
-    cast to bf16, and of the cast back, per byte of the uncast gradients.
+    done, including any cast back from bf16; for ZERO1, per byte. `processor`: for each probe, the
+    CPU-seconds that one rank's process used per second of its collectives. `cast_in` and
+    `cast_out`: the seconds of the cast to bf16, and of the cast back, per byte of the uncast
+    gradients.
     """
 
     seconds: list[float] = field(default_factory=list)

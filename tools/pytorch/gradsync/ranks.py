@@ -34,8 +34,8 @@ class Ranks:
     `group`, `size` is 1 until find() or join() has found a default group of several ranks.
 
     All ranks must together call the methods that communicate: join(), gather(), total() and
-    alone(). A call that communicates raises Refused if another rank does not make the same call in
-    time.
+    alone(). A call that communicates raises Refused if another rank does not make the same call
+    within the process group's timeout.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -45,9 +45,9 @@ class Ranks:
         self.rank = 0 if group is None else dist.get_rank(group)
 
     def find(self) -> bool:
-        """Returns whether a group was passed to the constructor or made by join(), or else whether
-        the script has initialised a default group of several ranks. If only a default group exists,
-        sets `size` to its number of ranks, and `rank` to this process's number in it."""
+        """Returns whether a group was passed to the constructor, join() has made one, or a default
+        group of several ranks exists. If only a default group exists, sets `size` to its number of
+        ranks, and `rank` to this process's number in it."""
         if self._group is not None or not dist.is_initialized() or dist.get_world_size() == 1:
             return self._group is not None
         self.size = dist.get_world_size()
@@ -56,8 +56,8 @@ class Ranks:
 
     def join(self) -> None:
         """Makes the gloo process group in which the command `check` communicates. Makes none if the
-        group is already made or was passed to the constructor, or if there is no default group of
-        several ranks."""
+        group exists or was passed to the constructor, or if there is no default group of several
+        ranks."""
         if self.find() and self._group is None:
             with refusing_late_ranks():
                 timeout = max(PATIENCE, default_store().timeout)
