@@ -131,8 +131,9 @@ class Predictor:
 
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
         """Predicts a step under the script's HSDP, which shards parameters over groups as large as
-        those in the recording. Raises Refused if the times of HSDP's collectives are unknown, or if
-        a group's number of ranks does not divide the number of all ranks."""
+        those in the recording. If one group has all ranks, predicts sharded_step(). Otherwise,
+        raises Refused if a group's number of ranks does not divide question.world_size. Also raises
+        Refused if question.link is not a NamedLink and question.is_as_recorded is False."""
         question = self.question
         sharing = question.launch.sharing_ranks
         if question.world_size == sharing:
