@@ -132,8 +132,8 @@ class Predictor:
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
         """Predicts a step under the script's HSDP, which shards parameters over groups as large as
         those in the recording. If one group has all ranks, predicts sharded_step(). Otherwise,
-        raises Refused if a group's number of ranks does not divide question.world_size. Also raises
-        Refused if question.link is not a NamedLink and question.is_as_recorded is False."""
+        raises Refused if question.world_size is no multiple of a group's ranks, or if question.link
+        is no NamedLink and question.is_as_recorded is False."""
         question = self.question
         sharing = question.launch.sharing_ranks
         if question.world_size == sharing:
