@@ -43,9 +43,9 @@ class _Patch:
             setattr(self.owner, self.name, before)
 
     def _living_before(self) -> Any:
-        """Returns the value of the attribute that `undo` must restore. If this value is a
-        replacement by another Patches object that has been undone meanwhile, returns the value that
-        the attribute had before the replacement.
+        """Returns the value of the attribute that `undo` must restore. If `before` is a replacement
+        by another Patches object that has been undone meanwhile, returns the value from before that
+        replacement.
         """
         before = self.before
         while True:
@@ -57,11 +57,11 @@ class _Patch:
 
 class Patches:
     """A set of replaced attributes, such as methods, and of registered hooks of PyTorch. `undo`
-    restores the attributes, the last replaced one first, and then removes the hooks, the last one
-    first.
+    restores the attributes that other code has not replaced meanwhile, last first, and then removes
+    the hooks, last first.
 
-    A Patches object is a context manager that calls `undo` at its end, and can be used again after
-    `undo`.
+    A Patches object is a context manager that calls `undo` at the end of its `with` block, and can
+    be used again after `undo`.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
-"""Draws a picture of a Curve: the predicted times of a step with several numbers of ranks. Needs
-matplotlib."""
+"""Draws a picture of a Curve: predicted and measured times of a step, and speed-ups, with several
+numbers of ranks. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class NoMatplotlib(Exception):
 
 
 def check_can_draw(path: str | os.PathLike[str]) -> None:
-    """Raises NoMatplotlib if matplotlib is missing, and Refused if the name of the file does not
-    end in .svg or .png."""
+    """Raises Refused if the name of the file does not end in .svg or .png, else NoMatplotlib if
+    matplotlib is missing."""
     if pathlib.Path(path).suffix not in FORMATS:
         raise Refused(f"--plot={path}: expected a name that ends in {' or '.join(FORMATS)}")
     if not importlib.util.find_spec("matplotlib"):
@@ -52,11 +52,12 @@ def check_can_draw(path: str | os.PathLike[str]) -> None:
 
 
 def save(curve: Curve, path: str | os.PathLike[str]) -> None:
-    """Draws the predictions in `curve`, for two or more numbers of ranks, and writes the picture to
-    a file (.svg or .png).
+    """Draws the predicted and measured points of `curve`, and writes the picture to a file (.svg or
+    .png).
 
-    Raises NoMatplotlib if matplotlib is missing. Raises Refused if `curve` has only one number of
-    ranks, if the file's name does not end in .svg or .png, or if the file cannot be written.
+    Raises NoMatplotlib if matplotlib is missing. Raises Refused if `curve.points` have fewer than
+    two numbers of ranks, or if the file cannot be written. Also raises Refused if the file's name
+    does not end in .svg or .png.
     """
     check_can_draw(path)
     if len({point.world_size for point in curve.points}) < 2:
@@ -167,8 +168,8 @@ def _draw_measured(steps: Any, speeds: Any, points: Sequence[MeasuredPoint]) -> 
 
 def _draw_legend(axes: Any, panels: Sequence[Any]) -> None:
     """Draws a legend with one mark for each name of a curve or point. Curves of different links
-    have different colours, which repeat after six links. The marks of intervals and of equally fast
-    ranks are grey, because each stands for the curves of all links."""
+    have different colours, which repeat after six links. The legend's marks of intervals, and of
+    the dotted lines for equally fast ranks, are grey, because they stand for all links."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -49,12 +49,12 @@ class _Settings:
 @dataclass(frozen=True)
 class _ReadyStep:
     """One rank's probe: a recorded step in which the recorder copied gradients into a buffer as
-    DistributedDataParallel copies them into buckets. Times are in seconds.
+    DistributedDataParallel copies them into buckets. Times, except those in `step`, are in seconds.
 
-    `begin_s`: the time from the beginning of the first rank's step in the same round (the steps
-    that all ranks took together) to the beginning of this step. `first_s` and `ready_s`: the times
-    from backward's beginning until the first gradient is ready, and until each bucket is ready.
-    """
+    `begin_s`: how long after the first rank of its round this step began; 0 with several hosts. A
+    round is the steps that all ranks took together. `first_s`: the time from the beginning of the
+    last backward until the first gradient is ready. `ready_s`: for each bucket, the time from the
+    last backward's beginning until its gradients and those of all earlier buckets are ready."""
 
     begin_s: float
     step: Step
@@ -66,12 +66,12 @@ class _ReadyStep:
 class _Changes:
     """How the settings of a predicted step, such as bf16, change the times of a recorded step.
 
-    `backward_s`: how many seconds longer backward takes, because of casts and additions of
-    gradients. `casts_s`: the seconds of casts back from bf16 after the last collective.
+    `backward_s`: how many seconds longer backward takes, before multiplication by Question.pace,
+    because of casts to bf16 and additions of gradients. `casts_s`: the seconds of casts back from
+    bf16 after the last collective; 0 if the costs of collectives include these casts.
     `broadcasts_s`: the seconds of ZeroRedundancyOptimizer's broadcasts. `optimizer_part`: the
     factor by which a rank's recorded optimizer time is multiplied. `sent_bytes`: for each bucket,
-    the bytes of its all-reduce.
-    """
+    the bytes of its all-reduce."""
 
     sent_bytes: list[float]
     optimizer_part: float
@@ -100,8 +100,7 @@ class Predictor:
         """Predicts a step with the settings `row`: under fully_shard if row.fsdp, else under
         DistributedDataParallel with row.passes backward passes.
 
-        `link_pace`: a factor for the time of each collective, above 1 for a slower link.
-        """
+        `link_pace`: a factor for the time of each collective, above 1 for a slower link."""
         if row.fsdp:
             if self.question.launch.sharing_ranks:
                 return self.own_hybrid_step(link_pace)
@@ -132,9 +131,9 @@ class Predictor:
 
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
         """Predicts a step under the script's HSDP, which shards parameters over groups as large as
-        those in the recording. Raises Refused if the times of HSDP's collectives are unknown, or if
-        a group's number of ranks does not divide the number of all ranks.
-        """
+        those in the recording. If one group has all ranks, predicts sharded_step(). Otherwise,
+        raises Refused if question.world_size is no multiple of a group's ranks, or if question.link
+        is no NamedLink and question.is_as_recorded is False."""
         question = self.question
         sharing = question.launch.sharing_ranks
         if question.world_size == sharing:
@@ -154,9 +153,9 @@ class Predictor:
         return self._sharded_over(Resharding.AS_RECORDED, self._costs_by_launch(link_pace), sharing)
 
     def local_step(self, steps: int) -> tuple[Interval, float]:
-        """Predicts a step of local SGD, which averages all weights after each `steps` steps.
-        Returns the mean time of a step, and how much of it averaging takes, both in seconds.
-        """
+        """Predicts a step of local SGD, which averages all weights over ranks after every `steps`
+        steps. Returns two values in seconds: the mean time of a step, and the time of one averaging
+        divided by `steps`."""
         question = self.question
         by_launch, averages_s = [], []
         for i, launch in enumerate(self.recording.launches):
@@ -177,8 +176,7 @@ class Predictor:
 
     def hybrid_step(self, network: Network, sharing: int, link_pace: float = 1) -> Prediction:
         """Predicts a step over `network` under HSDP, which shards parameters over groups of
-        `sharing` ranks.
-        """
+        `sharing` ranks."""
         costs = [
             hybrid_costs(network, sharing, self.communication(i).link).changed(
                 link_pace, self.question.processor_share
@@ -189,8 +187,7 @@ class Predictor:
 
     def communication(self, i: int) -> Communication:
         """Returns the costs of collectives, from the probes in the recording that --link names. If
-        --link names none, the probes are those of launch `i` of the question's recording.
-        """
+        --link names none, the probes are those of launch `i` of the question's recording."""
         link = self.question.link
         if isinstance(link, RecordedLink) and link.recording is not self.recording:
             i, launches = 0, link.recording.launches
@@ -205,8 +202,7 @@ class Predictor:
         ranks.
 
         `recorded`: the costs that a recording's probes measured; None if they measured none. Raises
-        Refused if no costs are known, or if `question.world_size` is 1.
-        """
+        Refused if no costs are known, or if `question.world_size` is 1."""
         question = self.question
         costs = self._costs_of_link(recorded)
         if recorded and costs is not recorded.costs:
@@ -233,8 +229,7 @@ class Predictor:
 
     def zero1_part(self) -> float:
         """Returns the fraction of the optimizer's work that the rank with most work has under
-        ZeroRedundancyOptimizer.
-        """
+        ZeroRedundancyOptimizer."""
         numels = [parameter.numel for parameter in self.question.launch.parameters]
         return largest_zero1_part(numels, self.question.world_size)
 
@@ -301,8 +296,8 @@ class Predictor:
         return self._launches[key]
 
     def _bucket_copies_s(self, i: int) -> float:
-        """Returns how many seconds of a step copies of gradients into and out of buckets take,
-        computed from the recorded run `i` of the script."""
+        """Returns by how many seconds copies of gradients into and out of buckets lengthen a
+        predicted step, computed from launch `i`."""
         copies_s = _bucket_copies_s(self.recording.launches[i], self.recording.total_bytes)
         return self.question.pace * copies_s
 
@@ -334,11 +329,10 @@ class Predictor:
     ) -> float:
         """Returns the seconds that ZeroRedundancyOptimizer's broadcasts of weights take in a step.
 
-        If the broadcasts were not measured with the question's link and number of ranks, their time
-        is computed from that of an all-gather: broadcasts run one after the other, while in an
-        all-gather all ranks send at the same time. Over gloo each broadcast goes through a binomial
-        tree, whose root sends all bytes once for each level (gloo's broadcast.cc).
-        """
+        The measured time is used if the question has a RecordedLink and as many ranks as `launch`.
+        Otherwise, the time of an all-gather of all weights is multiplied by world_size /
+        (world_size - 1). Over gloo, the product is also multiplied by ceil(log2(world_size)),
+        because a broadcast's root sends all bytes so often (gloo's broadcast.cc)."""
         total, world_size = self.recording.total_bytes, self.question.world_size
         is_known = isinstance(self.question.link, RecordedLink) and world_size == launch.world_size
         if is_known:
@@ -374,8 +368,9 @@ class Predictor:
         return ranks
 
     def _rank_step(self, ready: _ReadyStep, earlier_s: float, changes: _Changes) -> RankStep:
-        """Returns a recorded step, with its times changed by `changes`. `earlier_s`: the seconds of
-        further passes, which gradient accumulation adds before the recorded ones."""
+        """Returns the recorded step `ready` as a RankStep, with its times changed by `changes` and
+        by the question's `pace`. `earlier_s`: the seconds of further passes, which gradient
+        accumulation adds before the recorded ones."""
         pace, step = self.question.pace, ready.step
         backward_s = NS * step.backward_ns
         # What backward takes longer is distributed over it.
@@ -401,8 +396,8 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns each rank's probes for which _is_like_ddp() is True, with the moments at which the
-    gradients of each bucket were ready."""
+    """Returns a list for each rank: a _ReadyStep for each of its steps for which _is_like_ddp() is
+    True on rank 0."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -453,9 +448,8 @@ def _own_s(step: Step) -> float:
 
 def _addition_s(launch: Launch, communication: Communication, total_bytes: int) -> float:
     """Returns the seconds that it takes to add all gradients of a pass to those of earlier passes.
-    This is assumed to take as long as casting the gradients to bf16 and back. If no casts were
-    recorded, adding gradients is assumed to take as long as copying them to a buffer.
-    """
+    Adding gradients is assumed to take as long as casting them to bf16 and back. If no casts were
+    recorded, adding gradients is assumed to take as long as copying them to a buffer."""
     if communication.bf16:
         casts_s = communication.cast_in_s_per_byte + communication.cast_out_s_per_byte
         return casts_s * total_bytes
@@ -491,9 +485,10 @@ def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:
     """Returns the largest fraction of all elements that one rank updates under
     ZeroRedundancyOptimizer. `numels`: the number of elements of each parameter.
 
-    ZeroRedundancyOptimizer assigns the largest parameters first, each to the rank that has the
-    fewest elements so far (torch/distributed/optim/zero_redundancy_optimizer.py,
-    _partition_parameters)."""
+    In each parameter group, ZeroRedundancyOptimizer assigns the largest parameters first, each to
+    the rank that has the fewest elements so far
+    (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters). All parameters
+    are assumed to be in one group."""
     held = [0] * world_size
     for numel in sorted(numels, reverse=True):
         held[held.index(min(held))] += numel

@@ -23,12 +23,12 @@ class Communication:
     """The costs of collectives, measured in one or more recorded launches (runs) of one script.
 
     `link`: the costs of all-reduces and, if measured, of FSDP2's gathers and reductions; None if no
-    all-reduces were measured. `bf16`: the costs of all-reduces of gradients that were cast to bf16;
-    None if not measured. `bf16_part`: the gradients' bytes in bf16 divided by their bytes in their
-    own dtype. `cast_in_s_per_byte` and `cast_out_s_per_byte`: the seconds of the cast to bf16, and
-    of the cast back, per byte of the uncast gradients. `zero1_s_per_byte`: the seconds of
-    ZeroRedundancyOptimizer's broadcasts, per broadcast byte. The three fields `*_s_per_byte` are 0
-    if not measured.
+    all-reduces were measured. `bf16`: the costs of all-reduces of gradients that were cast to bf16,
+    including the cast back; None if not measured. `bf16_part`: the gradients' bytes in bf16 divided
+    by their bytes in their own dtype. `cast_in_s_per_byte` and `cast_out_s_per_byte`: the seconds
+    of the cast to bf16, and of the cast back, per byte of the uncast gradients. `zero1_s_per_byte`:
+    the seconds of ZeroRedundancyOptimizer's broadcasts, per broadcast byte. The three fields
+    `*_s_per_byte` are 0 if not measured.
     """
 
     link: MeasuredLink | None
@@ -41,7 +41,8 @@ class Communication:
     @classmethod
     def of(cls, launches: Sequence[Launch]) -> Communication:
         """Computes what collectives cost from the collectives timed in one or more launches (runs)
-        of one script. Raises Refused if a collective took no time."""
+        of one script. Raises Refused if all-reduces, or FSDP2's gathers or reductions, of one size
+        have a trimmed mean time of 0."""
         first = launches[0]
         samples = _Samples(first)
         for probe in _probes(launches):
@@ -74,10 +75,11 @@ class _Sample:
     """The measurements of all probes (steps with timed collectives) with the same _Group: kind,
     size and number at a time.
 
-    `seconds`: for each probe, the time that _Group.in_flight concurrent collectives took together,
-    with any cast back from bf16. `processor`: for each probe, the CPU-seconds that one rank's
-    process used per second. `cast_in` and `cast_out`: the seconds of the cast to bf16, and of the
-    cast back, per byte of the uncast gradients.
+    `seconds`: for each probe, the mean time until _Group.in_flight concurrent collectives were
+    done, including any cast back from bf16; for ZERO1, per byte. `processor`: for each probe, the
+    CPU-seconds that one rank's process used per second of its collectives. `cast_in` and
+    `cast_out`: the seconds of the cast to bf16, and of the cast back, per byte of the uncast
+    gradients.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -167,9 +169,9 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
-    """Returns the costs of all-reduces in bf16, by size; None if not measured. Assumes that two
-    concurrent all-reduces gain the same factor with bf16 as without. `link`: the costs without
-    bf16."""
+    """Returns the costs of all-reduces in bf16, including the cast back, by size; None if not
+    measured. Assumes that two concurrent all-reduces gain the same factor with bf16 as without.
+    `link`: the costs without bf16."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None
@@ -227,7 +229,8 @@ def _times_ns(step: Step) -> tuple[Sequence[float], Sequence[float]]:
 
 
 def _of_one_rank(sizes: Sequence[int], by_rank: Sequence[Sequence[float]]) -> _UnitTimes:
-    """Returns the sizes and times of the rank whose collectives took the least time together."""
+    """Returns the sizes and times of the rank whose collectives took the least time together,
+    without units of 0 bytes."""
     times = min(by_rank, key=sum)
     if not times:
         return _UnitTimes([], [])

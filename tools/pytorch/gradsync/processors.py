@@ -35,9 +35,10 @@ class Processors:
 
 
 def error_part(launch: Launch, used: float = 1) -> float:
-    """Returns the factor by which the assumed error of a prediction is multiplied. On GPUs, the
-    factor is 1. On CPUs, the factor is the part of a rank's processors that computation keeps busy,
-    multiplied by min(1, `used`). `used`: how many processors communication uses."""
+    """Returns the factor by which predictions multiply their assumed errors, such as
+    REPLICATED_ERROR in replay.py. On GPUs, the factor is 1. On CPUs, the factor is the part of a
+    rank's processors that computation keeps busy, multiplied by min(1, `used`). `used`: how many
+    processors communication uses."""
     if launch.device != "cpu":
         return 1
     processors = Processors.of(launch)

@@ -68,11 +68,11 @@ class Question:
     """A question to the command `what_if`, with the contents of all files that it names.
 
     `asked_world_size`: the number of ranks in --world_size; None without this flag. `at`: another
-    recording of the model, made on the machine for which to predict. All predicted times except
-    those of communication are multiplied by the time of the steps without synchronisation in `at`,
-    divided by the time of such steps in `recording`. `processor_share`: how many of a rank's
-    processors a collective uses while it runs, such as 0.5; None for the measured number.
-    `memory_limit_bytes`: the bytes that a rank's tensors may take; None if not given.
+    recording of the model, made on the machine for which to predict; None without --at. All
+    predicted times of computation are multiplied by `pace`. `processor_share`: how many of a rank's
+    processors a collective uses while it runs, such as 0.5; None for the measured number, or 0 if
+    none was measured. `memory_limit_bytes`: the bytes that a rank's tensors may take; None if not
+    given.
     """
 
     recording: Recording
@@ -92,8 +92,8 @@ class Question:
 
     @cached_property
     def script_row(self) -> Row:
-        """Returns the settings of the recorded steps in which the script itself synchronised
-        gradients; if none were recorded, the default settings of DistributedDataParallel."""
+        """Returns the settings with which the script's DistributedDataParallel or fully_shard
+        synchronises gradients; without either, the default settings of DistributedDataParallel."""
         if self.launch.rows:
             return self.launch.rows[0]
         return Row.by_default("DDP", self.launch.passes)
@@ -107,9 +107,9 @@ class Question:
 
     @cached_property
     def pace(self) -> float:
-        """Returns how many times as long a step without synchronisation took in the recording named
-        by --at as in the question's recording; 1 without --at. All predicted times except
-        communication are multiplied by this factor."""
+        """Returns the time of a step without synchronisation in `at`, divided by that of such a
+        step in `recording`; 1 without `at`. All predicted times of computation are multiplied by
+        `pace`."""
         return self.at.none_s / self.recording.none_s if self.at else 1
 
     @property
@@ -136,11 +136,12 @@ class Question:
 class LinkOptions:
     """The values of the flag --link of `what_if` and of the flags that describe this link further.
 
-    `link`: a rate and a latency, such as "25Gbit,5us", or the name of a file of measurements, or
-    None for the recorded link. `ranks_per_host`: the number of ranks that share a host's link.
-    `within`: the link between ranks of one host. `algorithm`: the algorithm of collectives; None
-    for the algorithm of the recorded backend. `ranks_per_host`, `within` and `algorithm` may differ
-    from their defaults only if `link` is a rate.
+    `link`: a rate and a latency, such as "25Gbit,5us", or the path of measurements that
+    link_file.py reads; None for the recorded link. `ranks_per_host`: the number of ranks that share
+    a host's link. `within`: the link between ranks of one host. `algorithm`: the algorithm of
+    collectives, a value of network.Algorithm such as "ring"; None for that of the recorded backend
+    (network.algorithm_of()). `ranks_per_host`, `within` and `algorithm` may differ from their
+    defaults only if `link` is a rate.
     """
 
     link: str | None = None
@@ -207,9 +208,9 @@ def question_of(
 ) -> Question:
     """Makes a Question (what `what_if` is to predict), and reads the files that the arguments name.
 
-    Raises Refused if a value is out of range, or if a file cannot be used. Also raises Refused if
-    the recordings `at` and `recording` differ in the sizes of the gradients, or in the number of
-    backward passes in a step."""
+    Raises Refused if `options`, `world_size` or `processor_percent` is invalid, or if a file cannot
+    be used. Also raises Refused if the recordings `at` and `recording` differ in the sizes of the
+    gradients, or in the number of backward passes in a step."""
     (question,) = questions_of(
         recording, [options], [world_size], at, processor_percent, memory_limit_bytes
     )

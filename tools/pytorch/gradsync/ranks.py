@@ -34,8 +34,8 @@ class Ranks:
     `group`, `size` is 1 until find() or join() has found a default group of several ranks.
 
     All ranks must together call the methods that communicate: join(), gather(), total() and
-    alone(). A call that communicates raises Refused if another rank does not make the same call in
-    time.
+    alone(). A call that communicates raises Refused if another rank does not make the same call
+    within the process group's timeout.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
@@ -45,9 +45,9 @@ class Ranks:
         self.rank = 0 if group is None else dist.get_rank(group)
 
     def find(self) -> bool:
-        """Returns whether the script has initialised a default process group of several ranks. If
-        it has, sets `size` to the number of ranks in this group, and `rank` to the number of this
-        process in it."""
+        """Returns whether a group was passed to the constructor, join() has made one, or a default
+        group of several ranks exists. If only a default group exists, sets `size` to its number of
+        ranks, and `rank` to this process's number in it."""
         if self._group is not None or not dist.is_initialized() or dist.get_world_size() == 1:
             return self._group is not None
         self.size = dist.get_world_size()
@@ -55,8 +55,8 @@ class Ranks:
         return True
 
     def join(self) -> None:
-        """Makes the gloo process group in which the command `check` communicates. Does nothing if
-        this group is already made, or if the script has initialised no default group of several
+        """Makes the gloo process group in which the command `check` communicates. Makes none if the
+        group exists or was passed to the constructor, or if there is no default group of several
         ranks."""
         if self.find() and self._group is None:
             with refusing_late_ranks():
@@ -64,15 +64,15 @@ class Ranks:
                 self._group = cast("Any", dist.new_group(backend="gloo", timeout=timeout))
 
     def gather(self, value: Any) -> list[Any]:
-        """Returns the values that all ranks pass, in rank order. Values of several ranks are sent
-        as JSON, so a tuple arrives as a list."""
+        """Returns the values that all ranks pass, in rank order. If a process group is initialised,
+        values are sent as JSON, so a tuple arrives as a list."""
         self.join()
         with refusing_late_ranks():
             return gathered(value, "cpu", self._group)
 
     def total(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Overwrites the tensor with the sum of all ranks' tensors, and returns it; before join()
-        has made a group, leaves the tensor unchanged."""
+        """Overwrites the tensor with the sum of all ranks' tensors, and returns it. Leaves the
+        tensor unchanged if no group was passed to the constructor or made by join()."""
         if self._group is not None:
             with refusing_late_ranks():
                 dist.all_reduce(tensor, group=self._group)

@@ -8,12 +8,13 @@ script's steps on several ranks.
 The command runs a script (or, with -m, a module) unchanged. When enough steps are recorded, it ends
 the script or, with --continue, lets it go on training. If the script wraps models in DDP, `record`
 records the first of these models that trains or, with --model=N, the Nth model that the script
-wraps. If the script uses no DDP, `record` takes the first optimizer that steps (with --model=N, the
-Nth), and records the outermost module that the script calls and that has this optimizer's
-parameters. A script with several processes and no DDP must have called fully_shard with this
-module. In a training loop of your own, such as one in a notebook, make a Recorder(model, FILE), and
-train until its attribute `done` is True. The model may be any module, also one in DDP or under
-fully_shard.
+wraps. If the script uses no DDP, `record` takes the first optimizer that steps with gradients (with
+--model=N, the Nth). `record` then records the outermost called module that has all of this
+optimizer's parameters with gradients; script.py describes exceptions. A script with several
+processes and no DDP must have called fully_shard with this module. In a training loop of your own,
+such as one in a notebook, make a Recorder(model, FILE), and train until its attribute `done` is
+True. The model may be in DDP, under fully_shard or neither; its parameters must be on one CPU or
+one CUDA GPU.
 
 `record` needs PyTorch 2.3 or newer, and no other package. record_flags.py says what `record` cannot
 record, and recorder.py says how it records. With one process, `record` measures no collectives. For
@@ -24,8 +25,8 @@ steps, which the recording leaves out.
 Each recorded start of the script (a launch) adds a line of JSON to FILE. Start the script several
 times, because steps take different times in different launches, for example because memory
 addresses differ. schema.py defines the fields of the line that a launch adds to FILE, the file
-named by --out. The field `memory` has the number of bytes that rank 0's tensors need in one step
-without synchronisation. live.py measures this number. The field `memory` is missing if
+named by --out. The field `memory` has the bytes that rank 0's tensors need at different times of
+one step without synchronisation, as live.py measures them. The field `memory` is missing if
 torch.compile had compiled anything before the step in which live.py measures.
 """
 

@@ -2,17 +2,18 @@
 
 The recorder gives each training step of the script one of several kinds. In UNSYNCHRONISED steps,
 ranks exchange no gradients while time is measured. A PROBE copies gradients as
-DistributedDataParallel (DDP) does: it copies each gradient into a flat buffer when the gradient is
-ready. If DDP has gradient_as_bucket_view, a view of the buffer then replaces the gradient. After
+DistributedDataParallel (DDP) does: in the last backward, each gradient into a flat buffer when it
+is ready. If DDP has gradient_as_bucket_view, a view of the buffer then replaces the gradient. After
 backward, while nothing is computed, a probe of several ranks sends pieces of the buffer. Then the
 recorder, also with one rank, copies the gradients back from the buffer, except under fully_shard.
 Gradients that are views of the buffer are not copied back. One kind of probe does not send the
-buffer: it runs FSDP2's collectives for one block (repeated module) of the model after the other. In
-SCRIPT steps, DDP or fully_shard synchronises gradients as the script has set it up. The recorder
-does not change the script's first step, from which it learns the model's optimizers and how many
-backward passes a step has. Before the optimizer updates the weights in an UNSYNCHRONISED step or a
-PROBE, the recorder averages gradients over ranks as DDP or fully_shard would, so training continues
-as without the recorder. The recorded times leave this averaging out.
+buffer, but runs FSDP2's collectives: for one repeated block of the model after the other, and for
+all other parameters together. In SCRIPT steps, DDP or fully_shard synchronises gradients as the
+script has set it up. The recorder does not change the script's first step, from which it learns the
+model's optimizers and how many backward passes a step has. Before the optimizer updates the weights
+in an UNSYNCHRONISED step or a PROBE, the recorder averages gradients over ranks as DDP or
+fully_shard would, so training continues as without the recorder. The recorded times leave this
+averaging out.
 
 step_machine.py decides where a step begins and ends, and in which order of calls a script cannot be
 recorded. DDP prepares its reducer in forward if it will synchronise gradients. In UNSYNCHRONISED
@@ -91,7 +92,8 @@ class Recorder(Listener):
         roots: Sequence[torch.nn.Module] = (),
         only: Collection[int] | None = None,
     ) -> None:
-        """`model`: the model to record: any module, also one in DDP or under fully_shard.
+        """`model`: the module to record, in DDP, under fully_shard or neither, with all parameters
+        on one CPU or one CUDA GPU.
 
         `out`: the file to which the recording is added as a line. `rounds`: the number of rounds
         (sequences of steps of all kinds) to run; the first round is warm-up. `ddp`: whether to
@@ -147,7 +149,7 @@ class Recorder(Listener):
     @property
     def plan(self) -> list[Turn]:
         """The kinds of steps that a round consists of, in the order of the first round. Each later
-        round begins with the kind that came second in the round before."""
+        round has the same cyclic order, and begins one kind later than the round before."""
         return self._rounds.plan
 
     @plan.setter
