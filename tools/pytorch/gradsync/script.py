@@ -68,13 +68,13 @@ class Options:
 
 class Script(Listener):
     """Runs a script and finds the model to record. If the script wraps models in DDP, the recorded
-    model is the first that an optimizer updates (of several at once, the first wrapped) or, with
-    --model=N, the Nth that the script wraps. If the script uses no DDP, the first optimizer that
-    steps (with --model=N, the Nth) tells which module is recorded. The recorded module is the first
-    outermost module, called with gradients enabled, that has all of this optimizer's parameters
-    with gradients. If no called module has all these parameters, a single process records all
-    called modules that have some. In several processes without DDP, the script must have called
-    fully_shard with the recorded module; otherwise, the processes end with an error."""
+    model is the first that is updated (of several at once, the first wrapped). With --model=N, the
+    recorded model is the Nth that the script wraps. If the script uses no DDP, the first optimizer
+    that steps (with --model=N, the Nth) tells which module is recorded. The recorded module is the
+    first outermost module, called with gradients enabled, that has all of this optimizer's
+    parameters with gradients. If no called module has all these parameters, a single process
+    records all called modules that have some. In several processes without DDP, the script must
+    have called fully_shard with the recorded module; otherwise, the processes end with an error."""
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
         """`answer`: a function that rank 0 calls when the steps of several processes have been
@@ -99,7 +99,7 @@ class Script(Listener):
     def run(self) -> NoReturn:
         """Runs the script until the recording is written (with --continue, to the script's end),
         and then ends this process. If the script ends before the recording is written, the process
-        ends with an error, unless --continue is set and the script calls sys.exit(0)."""
+        ends with an error; with --continue, the script's sys.exit(0) is no error."""
         command = self._options.command
         text = " ".join(command)
         self._patches.replace(DDP, "__init__", self._construct)
@@ -163,9 +163,9 @@ class Script(Listener):
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Called before an optimizer's update. Without DDP, the parameters with gradients of the
-        first optimizer that steps with gradients (with --model=N, of the Nth) tell which model to
-        record."""
+        """Called before an optimizer's update. Without DDP, the first optimizer that steps with
+        gradients (with --model=N, the Nth) selects the model to record: the one with these
+        gradients."""
         trained = {
             id(param)
             for group in optimizer.param_groups
@@ -183,9 +183,9 @@ class Script(Listener):
             self._find(trained)
 
     def on_backward_end(self) -> None:
-        """Called when a backward pass has ended. After the 20th pass (PATIENCE), if no optimizer of
-        torch.optim has stepped with gradients, looks for the model among the modules that the
-        script has called."""
+        """Called when a backward pass has ended. After the 20th pass (PATIENCE), looks for the
+        model among the called modules, unless an optimizer of torch.optim has stepped with
+        gradients."""
         self._backwards += 1
         if self._backwards == PATIENCE and not self._optimizers:
             self._find(set().union(*map(_ids_with_gradients, self._called.values())))

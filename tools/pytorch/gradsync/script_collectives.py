@@ -65,8 +65,8 @@ class ScriptCollectives:
 
     def divides(self, roots: Any) -> bool:
         """Returns whether autograd's graph of each tensor in `roots` shows a division by a sum over
-        ranks of this step whose absolute value is above 1. Returns False if `roots` has no
-        tensor."""
+        ranks of this step. Only sums whose absolute value is above 1 count. Returns False if
+        `roots` has no tensor."""
         sums = {abs(number) for number in self._read() if abs(number) > 1}
         found = [_divisors(root) for root in tensors_of(roots)]
         return bool(sums and found) and all(
@@ -166,8 +166,8 @@ def _divisors(root: torch.Tensor) -> list[float]:
 
 def _factor_of(node: Any) -> float | None:
     """Returns the number by which the operation of `node`, a node of autograd's graph, multiplied
-    its input; None if unknown or 0. For a division of the input by a number x, the factor is 1 / x;
-    for a division of x by the input, the factor is x."""
+    its input; None if unknown or 0. A division of the input by a number x counts as a factor of 1 /
+    x, a division of x by the input as x."""
     name = type(node).__name__
     if name not in ("MulBackward0", "DivBackward0"):
         return None

@@ -1,9 +1,9 @@
 """A state machine that decides where in a training step a model is, and what the recorder does at
 each event.
 
-A step begins with a forward in training mode, if the script trains in this mode. The step ends with
-the step() of the model's last optimizer, or with the next forward, which may be in an optimizer's
-closure:
+A step begins with a forward in training mode or, if the script trains in eval mode, in either mode.
+The step ends with the step() of the model's last optimizer, or with the next forward, which may be
+in an optimizer's closure:
 
     BETWEEN --forward--> OPEN --last backward--> SYNCED --step()--> UPDATED --last step()--> BETWEEN
     OPEN --a backward that does not synchronise--> PARTLY --last backward--> SYNCED

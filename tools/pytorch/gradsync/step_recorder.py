@@ -69,8 +69,8 @@ class StepRecorder:
         self._prober = None
 
     def begin(self, turn: Turn, called: Mark) -> None:
-        """Called when a step begins: except in the script's first step, after
-        ModelTarget.before_step(). `called`: the clock's mark (a moment or a GPU event) of when the
+        """Called when a step begins; before this, ModelTarget.before_step() is called, except in
+        the script's first step. `called`: the clock's mark (a moment or a GPU event) of when the
         model's forward was called."""
         self.turn = turn
         self.passes = 0

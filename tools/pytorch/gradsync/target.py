@@ -1,4 +1,5 @@
-"""Averages the gradients of a recorded model over ranks, in steps in which the script does not."""
+"""Averages the gradients of a recorded model over ranks, in steps in which the script does not
+average them."""
 
 from __future__ import annotations
 
@@ -100,8 +101,8 @@ class ModelTarget:
         return [p.dtype for p in self.params]
 
     def optimized_ids(self) -> set[int]:
-        """Returns, for each recorded parameter, Python's id() of what an optimizer gets to update:
-        the parameter itself or, under fully_shard, this rank's part of it."""
+        """Returns Python's id() of each recorded parameter or, under fully_shard, of this rank's
+        part of each."""
         return {id(param) for param in self.params}
 
     def can_try_units(self) -> bool:
