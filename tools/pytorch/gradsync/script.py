@@ -35,14 +35,15 @@ PATIENCE = 20  # backward passes before the first step of an optimizer of torch.
 
 
 def say(text: str) -> None:
-    """On rank 0, prints "gradsync: " and the text to stderr; on other ranks, does nothing."""
+    """Prints "gradsync: " and the text to stderr; does nothing if the environment variable RANK is
+    set and is not 0."""
     if os.environ.get("RANK", "0") == "0":
         print(f"gradsync: {text}", file=sys.stderr, flush=True)
 
 
 def refuse(text: str, status: int = FAILED) -> NoReturn:
-    """Ends this process with one line of error and the exit status `status`, even if the script
-    catches all exceptions."""
+    """Prints one line of error, and ends this process with the exit status `status`, even if the
+    script catches all exceptions. Ranks other than 0 first sleep for 10 s."""
     end_rank(text, status)
 
 
@@ -52,8 +53,9 @@ class Options:
 
     `goes_on`: whether the script goes on training after enough steps are recorded (--continue).
     `number`: which of several models to record, counted from 1; None for the first that trains.
-    `out`: the file of the recording. `rounds`: how many rounds (each has steps of all kinds) to
-    run. `ddp`: whether to record also steps that DDP or fully_shard synchronises.
+    `out`: the path of the recording's file. `rounds`: how many rounds to run; a round has at least
+    one step of each kind, and the first round is warm-up. `ddp`: whether to record also steps that
+    DDP or fully_shard synchronises.
     """
 
     out: str
@@ -66,13 +68,13 @@ class Options:
 
 class Script(Listener):
     """Runs a script and finds the model to record. If the script wraps models in DDP, the recorded
-    model is the first wrapped one whose gradients an optimizer uses or, with --model=N, the Nth
-    that the script wraps. If the script uses no DDP, the recorded model is the outermost module
-    that the script calls and that has the parameters of the first optimizer that steps. With
-    --model=N, the module must have the parameters of the Nth optimizer that steps. If no called
-    module has all these parameters, a single process records all called modules that have some. If
-    a script without DDP runs in several processes, it must have called fully_shard with this
-    module; otherwise, the processes end with an error."""
+    model is the first that is updated (of several at once, the first wrapped). With --model=N, the
+    recorded model is the Nth that the script wraps. If the script uses no DDP, the first optimizer
+    that steps (with --model=N, the Nth) tells which module is recorded. The recorded module is the
+    first outermost module, called with gradients enabled, that has all of this optimizer's
+    parameters with gradients. If no called module has all these parameters, a single process
+    records all called modules that have some. In several processes without DDP, the script must
+    have called fully_shard with the recorded module; otherwise, the processes end with an error."""
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
         """`answer`: a function that rank 0 calls when the steps of several processes have been
@@ -97,7 +99,7 @@ class Script(Listener):
     def run(self) -> NoReturn:
         """Runs the script until the recording is written (with --continue, to the script's end),
         and then ends this process. If the script ends before the recording is written, the process
-        ends with an error."""
+        ends with an error; with --continue, the script's sys.exit(0) is no error."""
         command = self._options.command
         text = " ".join(command)
         self._patches.replace(DDP, "__init__", self._construct)
@@ -161,9 +163,9 @@ class Script(Listener):
     def on_update(
         self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Called before an optimizer's update. If no model is in DDP, the parameters of the first
-        optimizer that steps with gradients (with --model=N, of the Nth one) tell which model to
-        record."""
+        """Called before an optimizer's update. Without DDP, the first optimizer that steps with
+        gradients (with --model=N, the Nth) selects the model to record: the one with these
+        gradients."""
         trained = {
             id(param)
             for group in optimizer.param_groups
@@ -181,9 +183,9 @@ class Script(Listener):
             self._find(trained)
 
     def on_backward_end(self) -> None:
-        """Called when a backward pass has ended. If 20 (PATIENCE) passes have ended and no
-        optimizer of torch.optim has stepped, assumes that code other than these optimizers updates
-        the model, and looks for the model among the modules that the script has called."""
+        """Called when a backward pass has ended. After the 20th pass (PATIENCE), looks for the
+        model among the called modules, unless an optimizer of torch.optim has stepped with
+        gradients."""
         self._backwards += 1
         if self._backwards == PATIENCE and not self._optimizers:
             self._find(set().union(*map(_ids_with_gradients, self._called.values())))
@@ -272,8 +274,8 @@ class Script(Listener):
     def finished(self, recorder: Recorder) -> None:
         """Called after the recording has been written to its file. With several processes, rank 0
         calls the function `answer`, which prints what `gradsync what_if` predicts from this
-        recording; a single process prints a command line that asks for a prediction. Then all ranks
-        end or, with --continue, train on."""
+        recording; a single process prints a command line that asks for a prediction. All ranks wait
+        for rank 0, and end or, with --continue, train on."""
         out = self._options.out
         if not recorder.world.are_several:
             say(f"recorded; ask: gradsync what_if {out} --link=25Gbit,5us --world_size=8")

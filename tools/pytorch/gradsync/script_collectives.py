@@ -26,13 +26,14 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 
 
 class ScriptCollectives:
-    """Collects the sums over ranks that the script's own collectives compute in a step. Collectives
-    of tensors that PyTorch calls, such as those of DDP, are ignored. `on_reduced`: a function that
-    is called with each loss before the script calls torch.distributed.all_reduce() or reduce() for
-    it. A loss is one number that autograd has computed from tensors that need a gradient.
-    `in_forward`: NAME at FILE:LINE of the first call of torch.distributed's all_reduce, reduce or
-    all_gather within a forward with gradients enabled; empty if none. A collective on several
-    numbers that autograd has computed counts as within a forward, wherever it is called."""
+    """Collects sums over ranks that the script's own collectives compute in a step, such as the
+    number of all ranks' tokens. Collectives of tensors that PyTorch calls, such as those of DDP,
+    are ignored. `on_reduced`: a function that is called with each loss before the script calls
+    torch.distributed.all_reduce() or reduce() for it. A loss is one number that autograd has
+    computed from tensors that need a gradient. `in_forward`: NAME at FILE:LINE of the first call of
+    all_reduce, reduce, all_gather or all_gather_into_tensor within a forward with gradients
+    enabled; empty if none. A call that sends a tensor of several elements, which autograd has
+    computed, counts as within a forward wherever the script makes the call."""
 
     def __init__(self, on_reduced: Callable[[torch.Tensor], None]) -> None:
         self.in_forward = ""
@@ -63,8 +64,9 @@ class ScriptCollectives:
         self._unread.clear()
 
     def divides(self, roots: Any) -> bool:
-        """Returns whether each loss in `roots` was divided by a number above 1 that the script has
-        summed over ranks in this step."""
+        """Returns whether autograd's graph of each tensor in `roots` shows a division by a sum over
+        ranks of this step. Only sums whose absolute value is above 1 count. Returns False if
+        `roots` has no tensor."""
         sums = {abs(number) for number in self._read() if abs(number) > 1}
         found = [_divisors(root) for root in tensors_of(roots)]
         return bool(sums and found) and all(
@@ -116,17 +118,17 @@ class ScriptCollectives:
             self.in_forward = f"{name} at {place()}"
 
     def _keep(self, tensors: Any, is_gather: bool) -> None:
-        """Keeps the result of a collective for _read(), unless the result is complex or has more
-        than 16 numbers. `is_gather`: whether the result was all-gathered, so that _read() must add
-        up the ranks' numbers."""
+        """Keeps the result of a collective for _read(), unless the result is complex, empty or has
+        more than 16 numbers. `is_gather`: whether the result was all-gathered, so that _read() adds
+        up all its numbers."""
         made = [one.detach() for one in tensors_of(tensors)]
         numbers = sum(one.numel() for one in made)
         if 0 < numbers <= MOST_NUMBERS and not made[0].is_complex():
             self._unread.append((torch.cat([one.flatten() for one in made]), is_gather))
 
     def _read(self) -> list[float]:
-        """Returns the sums over ranks that the script's collectives have computed in this step,
-        except in tensors of more than 16 numbers."""
+        """Returns the sums over ranks that the script's collectives have computed so far in this
+        step, without results that _keep() leaves out."""
         unread, self._unread = self._unread, []
         for numbers, is_gather in unread:
             own = [float(number) for number in numbers.tolist()]
@@ -164,7 +166,8 @@ def _divisors(root: torch.Tensor) -> list[float]:
 
 def _factor_of(node: Any) -> float | None:
     """Returns the number by which the operation of `node`, a node of autograd's graph, multiplied
-    its input; None if unknown or 0. A division by a number x counts as a factor of 1 / x."""
+    its input; None if unknown or 0. A division of the input by a number x counts as a factor of 1 /
+    x, a division of x by the input as x."""
     name = type(node).__name__
     if name not in ("MulBackward0", "DivBackward0"):
         return None

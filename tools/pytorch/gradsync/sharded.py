@@ -1,8 +1,8 @@
 """Records training steps of a model under FSDP2 (torch.distributed.fsdp.fully_shard).
 
-In most recorded steps, all parameters are gathered before the step, and gradients are reduced after
-the last backward. The step's recorded time does not include these gathers and reductions. Each rank
-needs enough memory for the whole model.
+In UNSYNCHRONISED steps and probes, the recorder gathers all parameters before the step, and reduces
+gradients after the last backward. The step's recorded time does not include these gathers and
+reductions. Each rank needs enough memory for all whole parameters and gradients of the model.
 """
 
 from __future__ import annotations
@@ -130,8 +130,9 @@ class ShardedTarget(ModelTarget):
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
         """Returns a function to replace the method `call` of FSDP2's parameter group number `unit`.
-        The function records when it is first called in each pass, and then usually calls the
-        replaced method."""
+        The function marks the moment of its first call in each pass. The function calls the
+        replaced method, except post_backward in a pass after which deliver() reduces the
+        gradients."""
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if call == CALLS[0]:  # of another pass

@@ -1,8 +1,9 @@
 """Predicts steps under FSDP2 (torch.distributed.fsdp.fully_shard).
 
-A unit is a module for which fully_shard was called. A gather collects the unit's parameters before
-they are needed, and a reduction averages its gradients when they are ready. unit_schedule.py
-computes when ranks issue these collectives, and when computation needs the results.
+A unit is a module for which the script calls fully_shard. For a script without fully_shard,
+units_of() chooses the units. A gather collects the unit's parameters before they are needed, and a
+reduction averages its gradients when they are ready. unit_schedule.py computes when ranks issue
+these collectives, and when computation needs the results.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ SENT = (Operation.ALL_GATHER, Operation.REDUCE_SCATTER)  # what units do
 
 
 class Resharding(Enum):
-    """Tells which units free their parameters after forward, and gather them again for backward:
-    the same units as in the recorded script, all units except the first (the root), or none."""
+    """Tells which units free their parameters after forward, and gather them again for backward.
+    AS_RECORDED: the units whose field `reshards` is True. ALL: all units except the first (usually
+    the root). NONE: no unit."""
 
     AS_RECORDED = "as_recorded"
     ALL = "all"
@@ -45,7 +47,8 @@ class Resharding(Enum):
 
 def units_of(launch: Launch) -> list[Unit]:
     """Returns the units of the recorded script. If the script does not use fully_shard, returns the
-    repeated blocks of its model, which predictions assume to be the units."""
+    units that predictions assume: the root and the repeated blocks of its model (see
+    repeated_blocks)."""
     if launch.units:
         return list(launch.units)
     return repeated_blocks([parameter.name for parameter in launch.parameters])
@@ -172,8 +175,8 @@ def _events(launch: Launch, units: Sequence[Unit], step: Step) -> list[Event]:
 def _planned_round(
     launch: Launch, units: Sequence[Unit], order: Sequence[Event], steps: Sequence[Step]
 ) -> list[PlannedStep]:
-    """`order`: the calls of FSDP2's methods in rank 0's first step; the calls of every step are
-    assumed to have this order."""
+    """`order`: the calls of FSDP2's methods in rank 0's first step without synchronisation; the
+    calls of every step are assumed to have this order."""
     empty = {number for number, unit in enumerate(units) if not unit.parameters}
     overlaps = waits_of(launch) is Waits.COMPUTATION
     begins = [begin_of(launch, step) for step in steps]

@@ -1,16 +1,17 @@
 """A state machine that decides where in a training step a model is, and what the recorder does at
 each event.
 
-A step begins with a forward in training mode. It ends with the step() of the model's last
-optimizer, or with the next forward, which may be in an optimizer's closure:
+A step begins with a forward in training mode or, if the script trains in eval mode, in either mode.
+The step ends with the step() of the model's last optimizer, or with the next forward, which may be
+in an optimizer's closure:
 
     BETWEEN --forward--> OPEN --last backward--> SYNCED --step()--> UPDATED --last step()--> BETWEEN
     OPEN --a backward that does not synchronise--> PARTLY --last backward--> SYNCED
     BETWEEN --forward in eval mode--> EVALUATED --backward--> SKIPPED --end of step()--> BETWEEN
 
 A backward that computes gradients of the model after a forward in eval mode shows that the script
-trains in eval mode; from then on, a forward in eval mode also begins a step. A step whose update a
-GradScaler skips is not recorded.
+trains in eval mode; from then on, a forward in eval mode also begins a step. If a GradScaler skips
+the first update of a step, the step is not recorded.
 
 The dictionary `TABLES` has a table for DDP, one for fully_shard, and one for other modules. A table
 has, for every state and event, the next state and action, or the reason why the event cannot be

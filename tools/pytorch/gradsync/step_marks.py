@@ -78,7 +78,8 @@ class StepMarks:
     cpu_ns: int = 0  # of the whole step, without what only serves the recording
 
     def times(self, clock: Clock) -> Step:
-        """Returns the times of the step, whose last backward and update must have ended."""
+        """Returns the times of the step, whose last backward and update must have ended. Must not
+        be called for the script's first step."""
         assert self.mode is not None
         assert self.last_backward is not None
         assert self.rest is not None

@@ -27,10 +27,10 @@ class StepRecorder:
 
     `turn`: the kind of the current step, such as a probe (a step whose collectives are timed).
     `passes`: the number of backward passes so far in the step that have computed gradients.
-    `is_prepared`: whether the current backward pass synchronises gradients. `arrivals`: when
-    gradients became ready in the current or last backward pass. `buffer`: the flat buffer into
-    which a probe copies gradients, and from which it sends them; None before the first step has
-    ended, and after close().
+    `is_prepared`: whether gradients are synchronised in or after the current backward pass.
+    `arrivals`: when gradients became ready in the current or last backward pass. `buffer`: the flat
+    buffer into which a probe copies gradients, and from which it sends them; None before the first
+    step has ended, and after close().
     """
 
     def __init__(self, target: ModelTarget, world: World, clock: Clock) -> None:
@@ -69,8 +69,9 @@ class StepRecorder:
         self._prober = None
 
     def begin(self, turn: Turn, called: Mark) -> None:
-        """Called when a step begins, after ModelTarget.before_step(). `called`: the clock's mark (a
-        moment or a GPU event) of when the model's forward was called."""
+        """Called when a step begins; before this, ModelTarget.before_step() is called, except in
+        the script's first step. `called`: the clock's mark (a moment or a GPU event) of when the
+        model's forward was called."""
         self.turn = turn
         self.passes = 0
         self.is_prepared = False
@@ -106,8 +107,8 @@ class StepRecorder:
 
     def note_ready(self, i: int, is_in_step: bool) -> None:
         """Called whenever autograd has added to the gradient of parameter `i`. `is_in_step`:
-        whether the gradients of the current step are not yet synchronised, so that the gradient of
-        parameter `i` belongs to this step."""
+        whether a step runs whose gradients are not yet synchronised; the gradient of parameter `i`
+        belongs to this step."""
         gradient = self._target.params[i].grad
         assert gradient is not None
         is_last = self.arrivals.count(i)
@@ -130,9 +131,10 @@ class StepRecorder:
             self._target.params[i].grad = self.buffer.slots[i]
 
     def synchronise(self, end: Mark) -> None:
-        """Called when the last backward pass of a step has ended. If the step is a probe, runs its
-        collectives now, and measures their times. Then averages gradients over ranks for the
-        optimizer, unless the script's DDP or fully_shard averages them in this step."""
+        """Called when the last backward pass of a step has ended. If the step is a probe of several
+        ranks, runs its collectives now, and measures their times. Finally, averages gradients over
+        ranks for the optimizer, unless the script's DDP or fully_shard averages them in this
+        step."""
         self.passes += 1
         marks = self._step_marks()
         marks.last_backward = Span(self.arrivals.begin, end)
@@ -185,7 +187,8 @@ class StepRecorder:
 
     def forget_update(self) -> None:
         """Called if the script has trained another model since the last update of the recorded
-        model. The field `between_ns` of the recorded model's next Step is then 0 (unknown)."""
+        model. After this call, the field `between_ns` of the recorded model's next Step is 0
+        (unknown)."""
         self._updated = None
 
     def abandon(self) -> None:
@@ -209,8 +212,8 @@ class StepRecorder:
         return self._step_marks().last_backward is not None
 
     def times(self) -> Step:
-        """Returns the times of the step. The step must have ended, and is_synchronised() must
-        return True."""
+        """Returns the times of the step. The step must have ended, must not be the script's first,
+        and is_synchronised() must return True."""
         assert self._updated is not None
         self._clock.settle()
         marks = self._step_marks()

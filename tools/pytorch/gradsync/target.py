@@ -1,4 +1,5 @@
-"""Synchronises the gradients of a recorded model if neither DDP nor fully_shard does it."""
+"""Averages the gradients of a recorded model over ranks, in steps in which the script does not
+average them."""
 
 from __future__ import annotations
 
@@ -34,14 +35,15 @@ def other_gradient_dtype(name: str) -> str:
 
 
 class ModelTarget:
-    """A model whose gradients only the recorder synchronises, such as a model that one process
-    trains. The classes for models in DDP and under fully_shard are derived from ModelTarget.
+    """A recorded model. An object of ModelTarget itself is a model neither in DDP nor under
+    fully_shard, such as a model that one process trains. The classes for models in DDP and under
+    fully_shard are derived from ModelTarget.
 
-    `named`: the parameters that train, each with its name. `roots`: the modules whose call begins a
+    `named`: the recorded parameters, each with its name. `roots`: the modules whose call begins a
     step. `views`: whether a probe (a step that times collectives) replaces gradients by views of a
-    flat buffer, as DDP does with gradient_as_bucket_view. `units`: the modules with which the
-    script has called fully_shard; empty if it has not called it. `sharing_ranks`: under HSDP, the
-    number of ranks among which each copy of the parameters is divided; else 0.
+    flat buffer, as DDP does with gradient_as_bucket_view. `units`: a Unit for each group of
+    parameters that fully_shard gathers together; empty without fully_shard. `sharing_ranks`: under
+    HSDP, the number of ranks among which each copy of the parameters is divided; else 0.
     """
 
     kind = Target.PLAIN
@@ -59,9 +61,9 @@ class ModelTarget:
         views: bool = False,
     ) -> None:
         """`module`: the module that has the parameters: `model` itself or, in DDP, the module in
-        it. `named`: parameters with their names, of which those that require a gradient are
-        recorded. `only`: the ids (Python's id()) of the parameters to record among those in `named`
-        that require a gradient; by default, all of these are recorded."""
+        it. `named`: parameters with their names; those that require a gradient and are not empty
+        are recorded. `only`: the ids (Python's id()) of the parameters to record among those in
+        `named` that require a gradient; None for all of these."""
         self.module = module
         self.roots = list(roots) or [model]
         self.views = views
@@ -94,13 +96,13 @@ class ModelTarget:
 
     def dtypes(self) -> list[torch.dtype]:
         """Returns, for each parameter, the dtype in which DistributedDataParallel would send its
-        gradient.
+        gradient without a communication hook.
         """
         return [p.dtype for p in self.params]
 
     def optimized_ids(self) -> set[int]:
-        """Returns Python's id() of each parameter that optimizers have: the recorded parameter
-        itself or, under fully_shard, this rank's part of it."""
+        """Returns Python's id() of each recorded parameter or, under fully_shard, of this rank's
+        part of each."""
         return {id(param) for param in self.params}
 
     def can_try_units(self) -> bool:
@@ -122,13 +124,14 @@ class ModelTarget:
         return ""
 
     def is_joining(self) -> bool:
-        """Returns whether the model runs within DDP's join()."""
+        """Returns whether the script has passed the model, in DDP, to join() with enable=True. Also
+        returns True after such a join() has ended."""
         return False
 
     def before_step(self, turn: Turn) -> None:
-        """Called before a step of the kind `turn` begins, to prepare the model for it. The time
-        that before_step() takes is not counted in the step's time. All ranks must call
-        before_step(), but need not call it at the same moment."""
+        """Called before a step of the kind `turn` begins, except before the script's first step, to
+        prepare the model. The time that before_step() takes is not counted in the step's time. All
+        ranks must call before_step(), but need not call it at the same moment."""
 
     def after_call(self, turn: Turn) -> None:
         """Called in a step when the script has called the model, before forward runs. For a model
@@ -139,11 +142,11 @@ class ModelTarget:
         return False
 
     def before_backward(self, turn: Turn, passes: int, expected: int | None) -> bool | None:
-        """Called when a backward pass begins. Returns whether this pass synchronises gradients, or
-        None for DDP, which has decided this in forward.
+        """Called when a backward pass begins. Returns whether gradients are synchronised in or
+        after this pass, or None for DDP, which has decided this in forward.
 
         `passes`: the number of earlier backward passes in this step. `expected`: the number of
-        backward passes in a whole step; None if unknown.
+        backward passes in a whole step; None in the script's first step.
         """
         return passes + 1 == expected
 
@@ -154,8 +157,9 @@ class ModelTarget:
         """Called after the last backward of a step without synchronisation, or after the
         collectives of a probe. After a probe, copies the gradients from `buffer` back into the
         parameters' gradients, unless these are views of `buffer`; the time of these copies is
-        measured. In both cases, averages gradients over all ranks, so that the optimizer gets the
-        mean. The time of this averaging is no part of the step's time."""
+        measured. In both cases, if there are several ranks, averages gradients over all ranks, so
+        that the optimizer gets the mean. The time of this averaging is no part of the step's
+        time."""
         if turn.is_probe and not self.views:
             begin = self.clock.mark()
             buffer.copy_back()
@@ -174,8 +178,9 @@ class ModelTarget:
         return False
 
     def forget_used(self) -> None:
-        """Does nothing in this base class. The subclass for DDP makes DDP forget which parameters
-        were used in steps that DDP did not synchronise."""
+        """Does nothing in this base class. The subclass for DDP makes DDP with
+        find_unused_parameters forget which parameters were used in steps that DDP did not
+        synchronise."""
 
     def rows(self, passes: int) -> tuple[Row, ...]:
         """Returns the settings with which the script's DDP or fully_shard synchronises gradients,

@@ -92,8 +92,9 @@ def _slow_ranks(ranks: Sequence[RankTimes]) -> list[str]:
 
 
 def step_text(step: ScriptStep | Curve, units: int) -> str:
-    """Returns a text that names what synchronises gradients in the script's own steps, such as
-    DistributedDataParallel with its bucket sizes. `units`: the number of units of fully_shard."""
+    """Returns a text that names what synchronises gradients in the predicted step: fully_shard, or
+    DistributedDataParallel with its bucket sizes. `units`: the number of units of fully_shard;
+    ignored for DistributedDataParallel."""
     if step.is_sharded:
         return f"fully_shard with {units} units"
     cap = f"{step.bucket_bytes / MIB:.4g} MiB"
@@ -163,9 +164,9 @@ def _variation(answer: Answer) -> list[str]:
 
 
 def _assumed(answer: Answer) -> str:
-    """Returns a text that says that the speeds of the predicted ranks vary as they did in the
-    recording. If more ranks are predicted than were recorded, the text says that they are assumed
-    to vary like the recorded ranks."""
+    """Returns a text that says that the predicted ranks' speeds vary as they did in the recording.
+    If more ranks are predicted than were recorded, the text says that all predicted ranks are
+    assumed to vary like the recorded ones."""
     asked, recorded = ranks_text(answer.world_size), ranks_text(answer.recorded_world_size)
     if answer.world_size <= answer.recorded_world_size:
         return f"the {asked} vary as they did while recorded"
