@@ -57,8 +57,8 @@ class SizeReport:
     takes on a rank, which is an upper limit of the time without waiting. `pure_s` is None if
     `is_limit` is True and the size is unknown (`bytes` is None). `waiting_s`: a rank's mean wait
     for the last rank in the collectives of `pure_s` (the last waits 0 s); None if `is_limit` is
-    True. `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if
-    unknown."""
+    True. `bus_bytes_per_s`: the bus bandwidth from `pure_s` as nccl-tests define it, a lower limit
+    if `is_limit` is True; None if unknown."""
 
     kind: str
     group: str
