@@ -1,9 +1,8 @@
 """Gives access, with types, to private and untyped names of PyTorch.
 
 The names that this module uses were tried with PyTorch 2.3 to 2.15; its names of attributes and
-functions of fully_shard were tried only with 2.7 to 2.15. If a version of PyTorch lacks a name, a
-function that uses it returns a default value or raises an exception such as AttributeError.
-"""
+functions of fully_shard were tried only with 2.7 to 2.15. Where PyTorch lacks a name, importing
+this module fails, or functions that use this name raise an exception or return a default."""
 
 from __future__ import annotations
 
@@ -63,15 +62,17 @@ def whole_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def mesh_place(tensor: torch.Tensor) -> list[int]:
-    """Returns this rank's place in a DTensor's mesh: an index in each dimension."""
+    """Returns this rank's place in a DTensor's mesh: an index in each dimension. The rank must
+    belong to the mesh."""
     return cast("list[int]", cast("Any", tensor).device_mesh.get_coordinate())
 
 
 def is_computed(tensor: torch.Tensor) -> bool:
     """Returns whether autograd has computed the tensor from tensors that need a gradient.
 
-    Returns False for a view of a parameter. For a view, looks at the tensor of which it is a view,
-    because reading the view's own grad_fn may raise an error if that tensor was changed in place.
+    Returns False for a view of a leaf, such as a parameter. For a view, looks at the tensor of
+    which it is a view, because reading the view's own grad_fn may raise an error if that tensor was
+    changed in place.
     """
     origin = cast("Any", tensor)._base if tensor._is_view() else tensor
     return tensor.requires_grad and not origin.is_leaf
@@ -87,7 +88,8 @@ def register_hook(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) ->
 
 def untraced(function: _Function) -> _Function:
     """Returns a function that calls `function`, and that torch.compile does not trace. The first
-    call of untraced() in a process imports the compiler, which takes seconds."""
+    call of untraced() in a process imports torch._dynamo, unless the script has imported it; the
+    import takes seconds."""
     disable = cast("Callable[[_Function], _Function]", torch.compiler.disable)
     return disable(function)
 
@@ -176,7 +178,7 @@ COLLECTIVES = tuple(
 @contextlib.contextmanager
 def default_group(group: dist.ProcessGroup | None) -> Iterator[None]:
     """Returns a context in which this process group is the default group, which collectives use if
-    they get no group."""
+    they get no group. With None, there is no default group in the context."""
     world = dist.distributed_c10d._world
     before = world.default_pg
     world.default_pg = group
@@ -201,8 +203,9 @@ def meet_in_store(name: str, rank: int, world_size: int, timeout: timedelta) -> 
     """Waits until all ranks have called this function. Uses the default group's store, and no
     collective.
 
-    Raises RuntimeError if another rank does not call this function within about `timeout`. All
-    ranks must pass the same `name`, and a new `name` each time that they call this function.
+    Raises RuntimeError if a rank does not call this function within `timeout`; the error may come
+    about 10 s late. All ranks must pass the same `name`, and a new `name` each time that they call
+    this function.
     """
     store = dist.distributed_c10d._get_default_store()
     barrier = cast("Callable[..., None]", dist.distributed_c10d._store_based_barrier)
@@ -247,7 +250,9 @@ def is_joining(ddp: DDP) -> bool:
 
 
 def forget_used_parameters(ddp: DDP) -> None:
-    """Makes DDP forget which parameters were used since its last synchronisation."""
+    """Resets DDP's reducer: with find_unused_parameters, the reducer forgets which parameters were
+    used since its last synchronisation. The reducer also forgets that it has rebuilt its buckets,
+    and that a backward is unfinished."""
     ddp.reducer._reset_state()
 
 
@@ -259,7 +264,7 @@ def reduced_parameters(ddp: DDP) -> Sequence[torch.nn.Parameter]:
 
 
 def ignored_tensors(ddp: DDP) -> list[torch.Tensor]:
-    """Returns the parameters and buffers that the script tells DDP to ignore."""
+    """Returns the parameters and buffers whose names are in DDP's parameters_to_ignore."""
     module: torch.nn.Module = ddp.module
     named = [*module.named_parameters(), *module.named_buffers()]
     return [tensor for name, tensor in named if name in ddp.parameters_to_ignore]
@@ -344,10 +349,10 @@ def sharded_groups(module: torch.nn.Module) -> list[ShardedGroup]:
 
 
 def keeps_root_whole(root: torch.nn.Module) -> bool:
-    """Returns whether the root module's own parameters stay gathered after forward although other
-    units free theirs. In PyTorch 2.7, the root's own parameters always stay gathered; in later
-    versions, only if the script does not set reshard_after_forward for the root. The script must
-    have called fully_shard with `root`."""
+    """Returns whether FSDP2 by default keeps the root module's own parameters gathered after
+    forward, although other units free theirs. Always True in PyTorch 2.7; in later versions, False
+    if the script has set reshard_after_forward for the root, even to False. The script must have
+    called fully_shard with `root`."""
     return bool(getattr(sharded_state(root), "_auto_reshard_after_forward", True))
 
 
@@ -359,8 +364,9 @@ def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:
 
 
 def make_whole_parameters(module: torch.nn.Module) -> None:
-    """Gathers and frees the parameters of a module with which fully_shard was called, because
-    whole_parameter() returns None for a parameter that FSDP2 has never gathered."""
+    """Gathers and frees the module's groups of parameters, so that whole_parameter() does not
+    return None for these parameters. The script must have called fully_shard with the module. All
+    ranks that share the parameters must call this function together."""
     cast("Any", module).unshard()
     cast("Any", module).reshard()
 
@@ -376,8 +382,8 @@ def free_reduction_buffers(group: ShardedGroup) -> None:
 
 
 def initialise(module: torch.nn.Module) -> None:
-    """Makes FSDP2 initialise the module's sharding now, which it otherwise does at the module's
-    first forward. The script must have called fully_shard with the module."""
+    """Makes FSDP2 initialise the sharding of a root module now, instead of at the root's first
+    forward. The root is the outermost module with which fully_shard was called."""
     sharded_state(module)._lazy_init()
 
 
@@ -393,8 +399,8 @@ def gathered_dtype(parameter: ShardedParameter) -> torch.dtype:
 def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
     """Returns the dtype in which a parameter's gradient is reduced. If the mp_policy sets no
     reduce_dtype, PyTorch 2.15 takes the grad_dtype that the script has set for the parameter, or
-    else the parameter's own dtype; older versions take gathered_dtype(). Must be called after
-    initialise() or the first gather."""
+    else the parameter's own dtype; older versions take gathered_dtype(). reduced_dtype() must be
+    called after initialise() or the parameter's first gather."""
     since_2_15 = getattr(parameter, "unsharded_grad_dtype", None)
     if isinstance(since_2_15, torch.dtype):
         return since_2_15
@@ -414,6 +420,6 @@ def replicas(group: ShardedGroup) -> int:
 
 
 def whole_parameter(parameter: ShardedParameter) -> torch.nn.Parameter | None:
-    """Returns the whole parameter, with which modules compute; None before FSDP2 first gathers
-    it."""
+    """Returns the whole parameter, with which modules compute; None before FSDP2 first gathers it.
+    While FSDP2 has freed the whole parameter, the parameter's storage is empty."""
     return getattr(parameter, "_unsharded_param", None)

@@ -74,10 +74,11 @@ class Aligned:
 class Alignment:
     """The collectives that align() has found in several ranks' traces. `sure`: collectives that end
     at almost the same time on all ranks that took part. `unsure`: the number of collectives whose
-    ends lie too far apart. `unmatched`: the number of collectives that another rank of their
-    process group lacks, counted in each trace that has them. `is_usable`: whether at least half of
-    the matched collectives, and at least one, end at almost the same time on all ranks.
-    `offsets_s`: the seconds to add to each rank's times to get times of the first rank's clock."""
+    ends lie too far apart. `unmatched`: the number of collectives that another of align()'s ranks
+    in their process group lacks, counted in each trace that has them. Collectives outside of steps
+    are not counted. `is_usable`: whether at least half of the matched collectives, and at least
+    one, end at almost the same time on all ranks. `offsets_s`: the seconds to add to each rank's
+    times to get times of the clock of `ranks[0]`, align()'s first rank."""
 
     sure: list[Aligned]
     unsure: int
@@ -110,8 +111,9 @@ def step_of(called: float, windows: Sequence[Window]) -> int | None:
 
 
 def align(ranks: Sequence[RankCollectives]) -> Alignment:
-    """Matches the collectives in the traces of several ranks. Leaves out a collective that is in
-    one trace only, or that a rank of its process group lacks."""
+    """Matches the collectives in the traces of several ranks. Leaves out collectives outside of
+    steps, in one trace only, or missing on another of `ranks` that may belong to their process
+    group."""
     found: dict[Place, dict[int, Collective]] = {}
     for own in ranks:
         for place, part in _places(own, _are_numbered(ranks)).items():
@@ -173,7 +175,7 @@ def _places(own: RankCollectives, are_numbered: bool) -> dict[Place, Collective]
 def _offsets(
     ranks: Sequence[RankCollectives], found: Sequence[Mapping[int, Collective]]
 ) -> dict[int, float]:
-    """Returns the seconds to add to each rank's times, to get times of the first rank's clock."""
+    """Returns the seconds to add to each rank's times, to get times of the clock of `ranks[0]`."""
     first = ranks[0]
     offsets = {first.rank: 0.0}
     for own in ranks[1:]:

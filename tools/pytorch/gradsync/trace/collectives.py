@@ -67,9 +67,10 @@ class Group:
 class Collective:
     """One collective, such as an all-reduce, as one rank ran it. `called`: when the host called the
     collective or launched its kernel; when the collective began if the trace does not tell this.
-    `bytes`: the bytes of the collective's input or output, whichever is larger; None if unknown.
-    `sequence`: the number that the process group has given the collective; -1 if unknown. `dtype`:
-    the dtype's name in the trace; empty if unknown."""
+    `bytes`: the bytes of the collective's input or output, whichever is larger, as far as the trace
+    tells them; None if unknown. `sequence`: the number that the process group has given the
+    collective; -1 if unknown. `dtype`: the dtype's name in the trace; empty if unknown, and always
+    empty for collectives of gloo."""
 
     kind: str
     group: Group
@@ -139,7 +140,7 @@ def collectives_of(trace: Trace) -> list[Collective]:
 
 def unsent(trace: Trace) -> list[str]:
     """Returns, for each collective in the trace that sends nothing because its process group has
-    only one rank, the collective's kind."""
+    only one rank, the collective's kind. Leaves out the kind "other"."""
     alone = [record for record in trace.records if _whole(record.facts, "Group size") == 1]
     kinds = [kind_of(record.facts.get("Collective name")) for record in alone]
     return [kind for kind in kinds if kind != OTHER]  # such as the setting up of a group

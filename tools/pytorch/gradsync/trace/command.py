@@ -92,7 +92,7 @@ def _output(flags: argparse.Namespace) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Reads the traces that the arguments name, prints the report or an error, and returns the exit
-    status."""
+    status. With --out=FILE, also adds a recording to FILE."""
     flags = parse(arguments)
     try:
         output = _output(flags)

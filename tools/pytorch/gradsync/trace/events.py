@@ -69,10 +69,9 @@ class Host:
 @dataclass(slots=True)
 class Device:
     """An event in a stream of a GPU, such as a kernel. `correlation`: the number that the trace
-    gives the host's call that launched this work. `launched`: when the host launched this work; the
-    event's own beginning if the trace lacks the call. `launcher`: the thread that launched this
-    work; None if the trace lacks the call.
-    """
+    gives the host's call that launched this work; -1 if the trace has none. `launched`: when the
+    host launched this work; the event's own beginning if the trace lacks the call. `launcher`: the
+    thread that launched this work; None if the trace lacks the call."""
 
     work: Work
     name: str
@@ -313,8 +312,8 @@ class _Reader:
     def _join_launches(self) -> None:
         """Finds out for each event of the GPU when and by which thread it was launched, and for
         each kernel whether it belongs to a collective. Then sorts the GPU's events by the times of
-        their launches. Also sorts the lists of Host objects by their beginnings, except `forwards`
-        and `records`."""
+        their launches. Also sorts the trace's lists of Host objects, except `forwards` and
+        `records`, by when the Host objects begin."""
         trace = self.trace
         records = {one.external_id: one for one in trace.records if one.external_id >= 0}
         for one in trace.device:

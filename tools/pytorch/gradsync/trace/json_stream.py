@@ -98,8 +98,8 @@ class _Text:
         self._at += 1
 
     def value(self) -> Any:
-        """Reads one whole JSON value, and returns it. If the value is not valid JSON, raises
-        Refused, which names the place in the file."""
+        """Reads one whole JSON value, and returns it. Raises Refused, with the place in the file,
+        if the value is invalid, too deep or much longer than LONGEST_VALUE characters."""
         self.peek()
         while True:
             try:
@@ -149,7 +149,7 @@ def _events(text: _Text) -> Iterator[Event]:
 
 def _fields(text: _Text, facts: dict[str, Any]) -> Iterator[Event]:
     """Yields the events in the field traceEvents of a JSON object, and adds the object's other
-    fields to `facts`."""
+    fields to `facts`. Sets `facts["traceEvents"]` to True."""
     text.skip("{")
     while text.peek() != "}":
         name = text.value()
@@ -167,11 +167,13 @@ def _fields(text: _Text, facts: dict[str, Any]) -> Iterator[Event]:
 
 
 def read_events(path: str, facts: dict[str, Any]) -> Iterator[Event]:
-    """Yields the events of a trace's file, which may be compressed by gzip, whatever its name.
+    """Yields the events of a trace's file; recognises compression by gzip from the file's first
+    bytes, not from its name.
 
     `facts` gets the fields that the file has in addition to the events; when the iteration ends,
-    `facts` has all these fields. Raises Refused if the file cannot be read or is not a trace; if
-    its JSON is broken, the error names the line and the character.
+    `facts` has all these fields. Also sets `facts["traceEvents"]` to True. Raises Refused if the
+    file cannot be read, is no trace, or has the name of a Perfetto trace, such as *.pftrace. If the
+    file's JSON is broken, the error names the line and the character.
     """
     if path.removesuffix(".gz").endswith((".pftrace", ".perfetto-trace")):
         raise Refused(

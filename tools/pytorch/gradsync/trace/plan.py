@@ -85,7 +85,8 @@ def write_recording(rank: Rank, path: str) -> Plan:
 
 def launch_of(rank: Rank) -> tuple[Launch, Plan]:
     """Returns a launch (one line of a recording) made from one rank's trace, and the Plan (the
-    sizes and buckets of its gradients). Raises Refused if the trace does not suffice."""
+    sizes and buckets of its gradients). Raises Refused if no recording can be made from the trace,
+    as with FSDP, a comm hook or fewer than 3 whole steps."""
     trace = rank.trace
     _refuse_what_cannot_be_rebuilt(rank)
     steps = _whole_steps(rank)
@@ -184,10 +185,10 @@ def _refuse_what_cannot_be_rebuilt(rank: Rank) -> None:
 
 
 def _whole_steps(rank: Rank) -> list[StepEvents]:
-    """Returns the steps in which gradients were accumulated, nodes of backward ran and an optimizer
-    stepped. Leaves out the first of these steps, in which the profiler starts, if at least 3 others
-    remain. Raises Refused if fewer than 3 steps have an AccumulateGrad event, a node of backward
-    and an Optimizer.step."""
+    """Returns the profiler's steps (ProfilerStep#N) in which gradients were accumulated, nodes of
+    backward ran and an optimizer stepped. Leaves out the first of these steps if at least 3 others
+    remain. Raises Refused if fewer than 3 of the profiler's steps have an AccumulateGrad event, a
+    node of backward and an Optimizer.step."""
     trace = rank.trace
     steps = [_step_events(rank, window) for window in rank.windows if window.number is not None]
     whole = [one for one in steps if one.accumulations and one.nodes and one.optimizers]
@@ -219,8 +220,9 @@ def _step_events(rank: Rank, window: Window) -> StepEvents:
 
 def _plan_of(trace: Trace, events: StepEvents) -> Plan:
     """Returns the Plan of one step: the gradients of its last backward pass, and how many of them
-    each all-reduce sends. Raises Refused if backward has no all-reduce, if sizes of gradients are
-    unknown, or if they do not add up to the sizes of the all-reduces."""
+    each all-reduce sends. Raises Refused if backward has no all-reduce, or if sizes of gradients or
+    all-reduces are unknown. Also raises Refused if the gradients do not add up to the all-reduces,
+    or if passes differ in their number of gradients."""
     where = f"{trace.path}, step {events.window.number}"
     reductions = [one for one in events.collectives if one.kind == "all_reduce"]
     if not reductions:
@@ -243,9 +245,10 @@ def _plan_of(trace: Trace, events: StepEvents) -> Plan:
 
 def _gradients(trace: Trace, events: StepEvents) -> list[Gradient]:
     """Returns the gradients of all passes of a step in the order in which autograd accumulated
-    them, with their sizes in bytes, computed from the shapes in the trace. If the trace has no
-    shapes, returns a gradient for each copy that a GPU made out of DDP's buckets, in the order of
-    the copies. Returns an empty list if these copies do not tell the sizes either."""
+    them, with their sizes in bytes, computed from the shapes in the trace. If a shape or dtype is
+    missing, returns a gradient for each copy that a GPU made out of DDP's buckets, in the order of
+    the copies. Returns an empty list if the all-reduces have several dtypes, or if DDP's
+    copy_bucket_to_grad events and the GPU's copies differ in number."""
     by_shape = [(input_bytes(one.facts), _dtype(one)) for one in events.accumulations]
     if all(size is not None for size, _ in by_shape):
         return [Gradient(size or 0, dtype) for size, dtype in by_shape]

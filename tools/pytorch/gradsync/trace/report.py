@@ -30,10 +30,10 @@ SHARED = 0.05  # of communication: more overlaps with other communication
 
 @dataclass(frozen=True)
 class RankReport:
-    """The times of the steps in one rank's trace. `numbers`: the number that the profiler gives
-    each step. A trace without steps counts as one step, and `numbers` is then [None]. `steps`: for
-    each step, how long it and its parts, such as computation, take. `mean`: the means of these
-    times over the steps that are not skipped (see Report.skipped)."""
+    """The times of the steps in one rank's trace. `numbers`: the number N of each step, from the
+    profiler's event ProfilerStep#N. A trace without steps counts as one step, and `numbers` is then
+    [None]. `steps`: for each step, how long it and its parts, such as computation, take. `mean`:
+    the means of these times over the steps that are not skipped (see Report.skipped)."""
 
     rank: int
     path: str
@@ -51,12 +51,14 @@ class SizeReport:
     `count`: the number of these collectives, in all these steps together, on the rank that has most
     of them. `mean_s`: the mean time that such a collective takes on a rank, including the time for
     which the rank waits in it for the rank that begins it last. `pure_s`: the mean time without
-    this waiting. `is_limit`: whether none of these collectives is in Report.collectives. If
-    `is_limit` is True, `pure_s` is the shortest time that one of these collectives takes on a rank,
-    which is an upper limit of the time without waiting. `pure_s` is None if `is_limit` is True and
-    the size is unknown (`bytes` is None). `waiting_s`: the mean time for which a rank waits in a
-    collective for the rank that begins the collective last; None if `is_limit` is True.
-    `bus_bytes_per_s`: the bus bandwidth as nccl-tests define it, from `pure_s`; None if unknown."""
+    this waiting, over those collectives that are also in Report.collectives. `is_limit`: whether
+    none of these collectives is in Report.collectives; also True for kinds in alignment.UNEVEN of
+    known size. If `is_limit` is True, `pure_s` is the shortest time that one of these collectives
+    takes on a rank, which is an upper limit of the time without waiting. `pure_s` is None if
+    `is_limit` is True and the size is unknown (`bytes` is None). `waiting_s`: a rank's mean wait
+    for the last rank in the collectives of `pure_s` (the last waits 0 s); None if `is_limit` is
+    True. `bus_bytes_per_s`: the bus bandwidth from `pure_s` as nccl-tests define it, a lower limit
+    if `is_limit` is True; None if unknown."""
 
     kind: str
     group: str
@@ -89,13 +91,13 @@ class CollectiveReport:
 
 @dataclass(frozen=True)
 class WaitingReport:
-    """How long ranks wait for slower ranks, in the steps that are not skipped (see Report.skipped).
-    `by_rank_s`: for each rank, how long it waits in a step, as a mean over the steps that are not
-    skipped. `for_rank_s`: for each rank, how long all other ranks together wait for it in a step,
-    as a mean over the same steps as `by_rank_s`. `last_counts`: for each rank, the number of
-    collectives that it began later than all other ranks; ranks that began no collective last are
-    missing. `collectives`: the number of collectives that could be matched between ranks' traces,
-    in the steps that are not skipped."""
+    """How long ranks wait for slower ranks, in those of Report.collectives whose steps are not
+    skipped (see Report.skipped). `by_rank_s`: for each rank, how long it waits in a step, as a mean
+    over the steps that are not skipped. `for_rank_s`: for each rank, how long all other ranks
+    together wait for it in a step, as a mean over the same steps as `by_rank_s`. `last_counts`: for
+    each rank, the number of collectives that it began later than all other ranks; ranks that began
+    no collective last are missing. `collectives`: the number of those of Report.collectives whose
+    steps are not skipped."""
 
     by_rank_s: dict[int, float]
     for_rank_s: dict[int, float]
@@ -104,7 +106,7 @@ class WaitingReport:
 
     @property
     def awaited(self) -> int:
-        """Returns the rank for which the other ranks wait longest."""
+        """Returns the rank for which the other ranks wait longest in total."""
         return max(self.for_rank_s, key=self.for_rank_s.__getitem__)
 
     @property
@@ -122,12 +124,13 @@ class WaitingReport:
 @dataclass(frozen=True)
 class Report:
     """The result of `gradsync trace`. Times are in seconds. `skipped`: the number of the first step
-    that all ranks' traces have. Means over steps leave out this step and the steps before it. If
-    `skipped` is None, means use all steps. `collectives`: the collectives that were matched between
-    ranks' traces and end at almost the same time on all their ranks. `collectives` is empty if
-    there is only one rank, or if fewer than half of the matched collectives end so. `waiting`: how
-    long ranks wait in those of `collectives` that are in steps after `skipped`; None if there are
-    none. If `skipped` is None, `waiting` is for all steps."""
+    that all ranks' traces have. Means over steps leave out this step and the steps before it.
+    `skipped` is None if a trace has no numbered steps, or fewer than 2 after that first step; means
+    then use all steps. `collectives`: the collectives that were matched between ranks' traces and
+    end at almost the same time on all their ranks. `collectives` is empty if there is only one
+    rank, or if fewer than half of the matched collectives end so. `waiting`: how long ranks wait in
+    those of `collectives` that are in steps after `skipped`; None if there are none. If `skipped`
+    is None, `waiting` is for all steps."""
 
     ranks: list[RankReport]
     has_gpu: bool

@@ -29,8 +29,7 @@ def union(spans: Iterable[Span]) -> Spans:
 
 
 def clipped(spans: Spans, span: Span) -> Spans:
-    """Returns the parts of `spans`, a sorted set of moments, that are in `span`. Finds the first
-    and last of them by bisection, because `spans` may be long."""
+    """Returns the parts of `spans`, a sorted set of moments, that are in `span`."""
     first = bisect.bisect_right(spans, span[0], key=lambda one: one[1])
     last = bisect.bisect_left(spans, span[1], key=lambda one: one[0])
     return both(spans[first:last], [span])
@@ -77,6 +76,6 @@ def without(one: Spans, other: Spans) -> Spans:
 
 def hull(spans: Iterable[Span]) -> Spans:
     """Returns a set with one span, from the first beginning to the last end of these spans; an
-    empty set if there are no spans."""
+    empty set if there are no spans or if this span has no length."""
     own = list(spans)
     return union([(min(s[0] for s in own), max(s[1] for s in own))]) if own else []
