@@ -33,12 +33,12 @@ class Weights:
 
     def are_missed(self) -> bool:
         """Returns whether the parameter's weights after the optimizer's step differ from `expected`
-        by more than rounding explains; also True if the difference or `rounding` is NaN."""
+        by more than rounding explains. Also returns True if the difference or `rounding` is NaN."""
         return not bool((exact(self.p) - self.expected).norm() <= self.rounding)
 
     def distance(self) -> float:
         """Returns the norm of the error of the parameter's weights, as a fraction of the norm of
-        the expected weights; infinite or NaN if the latter is 0."""
+        the expected weights. Returns infinity or NaN if all expected weights are 0."""
         return float((exact(self.p) - self.expected).norm() / self.expected.norm())
 
 
@@ -67,7 +67,7 @@ def step_of_twin(
     """Returns, for each parameter, the weights after a copy of `optimizer` has stepped with the
     gradients' means over ranks.
 
-    `compared`: for each of the optimizer's parameters, in order, the Comparison that has its mean
+    `compared`: for each of the optimizer's parameters, in order, the Comparison with its mean
     gradient and the bound of its rounding error. `alone`: a process group that contains only this
     rank; None for no group. `alone` is the default group while copies of the optimizer step, so
     that the copies average nothing over ranks. Three copies of the optimizer call step(). The first

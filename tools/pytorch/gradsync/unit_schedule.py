@@ -91,8 +91,8 @@ class _Schedule:
         """Adds a gather of the event's unit to `planned`, unless the unit is gathered already. On a
         CPU, and for the first gather of a forward, the gather is issued when the forward of the
         unit begins. If the host runs ahead of a GPU, each later gather of a forward is issued when
-        the forward of an earlier unit begins. The earlier unit is the last but one of the units for
-        which a gather has been added in this forward so far, or the only one."""
+        the forward of an earlier unit begins. The earlier unit is the last but one of those for
+        which this forward has added a gather, or the only one."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s

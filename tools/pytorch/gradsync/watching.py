@@ -107,7 +107,7 @@ class Watch(Listener):
     def end_script(self, how: str) -> None:
         """Called when the script of this rank has ended without an error, and finish() was not
         called. Waits until the scripts of all ranks have ended, or another rank has ended the
-        check, and then calls finish(). If another rank trains on or does not end in time, ends this
+        check. Then calls finish(). If another rank trains on or does not end in time, ends this
         rank's process with an error instead. `how`: what other ranks print about this rank's end,
         such as "has ended"."""
         with self.own_work():
@@ -249,8 +249,8 @@ class Watch(Listener):
         return result
 
     def _keep_unclipped(self, params: Iterable[torch.nn.Parameter], where: str) -> None:
-        """Copies `p.grad` of each `p` in `params` whose gradient `check` compares now, unless
-        `p.grad` has not changed since the script last clipped `p.grad`."""
+        """Copies `p.grad` of each `p` in `params` whose gradient `check` compares now. Leaves out a
+        `p.grad` that has not changed since the script last clipped `p.grad`."""
         for p in params:
             if p.grad is None or id(p) not in self._step.gradients:
                 continue
@@ -374,8 +374,8 @@ class Watch(Listener):
         self._stepped.discard(id(optimizer))
 
     def _compare(self, update: Update) -> None:
-        """Compares the gradients of an update with their means over ranks, unless this update or
-        enough updates of the optimizer (see Turns) were already compared."""
+        """Compares the gradients of an update with their means over ranks. Does nothing if this
+        update, or enough updates of its optimizer (see Turns), were already compared."""
         if self._is_met or not self._turns.is_pending(update.updater):
             return
         if self._meet(update):

@@ -50,7 +50,8 @@ class PredictedWay:
 
     def fits(self, limit_bytes: float | None, batch: float = 1) -> bool:
         """Returns whether a rank needs at most `limit_bytes` of memory with `batch` times the
-        recorded batch size. True if `limit_bytes` is None; else False if the memory is unknown."""
+        recorded batch size. Returns True if `limit_bytes` is None, else False if the memory is
+        unknown."""
         if limit_bytes is None:
             return True
         needed = self.bytes_of_batch(batch)
@@ -255,8 +256,9 @@ def _unmeasured(name: str) -> UnknownWay:
 
 def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None) -> str:
     """Returns a sentence that names the fastest way to train, or several if undecided, or says why
-    none is named. Leaves out ways that cannot be predicted, whose weights differ from DDP's, or
-    that may need more than `limit_bytes` (None: no limit) of memory on a rank."""
+    none is named. Leaves out ways that cannot be predicted, and ways whose weights differ from
+    DDP's. Also leaves out ways that may need more than `limit_bytes` (None: no limit) of memory on
+    a rank."""
     same = [way for way in ways if isinstance(way, PredictedWay) and way.is_same]
     needs = {way.name: needed for way in same if (needed := way.bytes_of_batch()) is not None}
     if limit_bytes is not None and not needs:

@@ -19,7 +19,7 @@ class Window:
     """A step in one rank's trace. `number`: the number that the profiler gives the step; None for a
     trace without steps. `host`: when the step begins and ends on the host; of a trace without
     steps, the whole trace. `begin` and `end`: when the step begins and ends on the GPU, or on the
-    host if there is no GPU; for a trace without steps, see windows_of()."""
+    host if there is no GPU. For a trace without steps, windows_of() sets `begin` and `end`."""
 
     number: int | None
     host: Span
@@ -154,7 +154,7 @@ class Accountant:
         """Returns three parts of `gaps`, the spans of a step in which nothing is computed. The
         parts are waiting for communication, copying of gradients out of DDP's buckets, and idleness
         of the GPU. On a CPU, the second part also has copies into buckets and calls of collectives,
-        and the third is empty."""
+        and the third part is empty."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
         return self._gaps_of_cpu(window, gaps)
