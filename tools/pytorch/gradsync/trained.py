@@ -105,8 +105,8 @@ class Turns:
         return sum(id(p) in self._trainable and id(p) not in self._checked for p in params)
 
     def are_too_long(self) -> bool:
-        """Returns whether an optimizer has made at least 50 updates, and at least 2 for each of the
-        `groups` groups of parameters."""
+        """Returns whether any one optimizer or DeepSpeed engine has made at least max(50, 2 *
+        `groups`) updates, checked or not."""
         return max(self._taken.values(), default=0) >= max(LONGEST, STEPS * self.groups)
 
 
@@ -122,8 +122,8 @@ class Made:
 
 
 class Trained:
-    """The script's optimizers and DeepSpeed engines (`made`), called models (`models`) and DDP
-    models (`wrapped`)."""
+    """The script's optimizers and DeepSpeed engines (`made`), and DDP models (`wrapped`). `models`:
+    the modules that the script, not another module, has called with gradients enabled."""
 
     def __init__(self) -> None:
         self.made: dict[int, Made] = {}  # by id of the updater
@@ -132,14 +132,14 @@ class Trained:
 
     def add(self, updater: Updater, place: str) -> bool:
         """Records an optimizer or DeepSpeed engine, and the FILE:LINE `place` of the script.
-        Returns False if `updater` was recorded before."""
+        Returns False, and keeps the first `place`, if `updater` was recorded before."""
         is_new = id(updater) not in self.made
         self.made.setdefault(id(updater), Made(updater, place))
         return is_new
 
     def be_inner(self, updater: Updater) -> None:
         """Records that the optimizer `updater` is an inner one: another optimizer's step() calls
-        its step()."""
+        its step(). Does nothing if add() has not recorded `updater`."""
         if id(updater) in self.made:
             self.made[id(updater)].is_inner = True
 
@@ -152,8 +152,8 @@ class Trained:
         return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the name of `p` in the first called model that contains `p`; empty if no called
-        model contains `p`."""
+        """Returns the name of `p` in the first of `models` that contains `p`, without "_orig_mod."
+        and "module." at its start. The name is empty if no model contains `p`."""
         for model in self.models.values():
             for name, own in model.named_parameters():
                 if own is p:
@@ -165,8 +165,9 @@ class Trained:
         return {id(tensor) for ddp in self.wrapped for tensor in ignored_tensors(ddp)}
 
     def why_own(self, model: torch.nn.Module) -> str:
-        """Returns why DDP does not average the gradients of this call of `model`, such as ": the
-        last pass is within no_sync". The text is empty if no reason is known."""
+        """Returns why DDP may not average the gradients of this call of `model`, such as ": the
+        last pass is within no_sync". The text is empty if DDP averages them, or if no reason is
+        known."""
         if any(model is ddp.module for ddp in self.wrapped):
             return ": the model is called past DistributedDataParallel (model.module)"
         if any(not ddp.require_backward_grad_sync for ddp in self.wrapped):
@@ -175,7 +176,7 @@ class Trained:
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
         """Returns why no DDP model averages the gradient of `p`, as the end of a sentence. The text
-        is empty if no reason is known, or if there is no DDP model."""
+        is empty if a DDP model averages the gradient, or if there is no DDP model."""
         known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
         if not self.wrapped or id(p) in known:
             return ""

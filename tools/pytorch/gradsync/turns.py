@@ -15,8 +15,9 @@ PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)  # bytes
 @dataclass(frozen=True)
 class Probe:
     """Collectives that the recorder runs and times after a backward pass. `kind`: which collectives
-    they are, such as all-reduces. `piece_bytes`: the bytes of the piece of the gradients that one
-    all-reduce sends. `in_flight`: True if collectives run one at a time, False if all are issued at
+    they are, such as all-reduces. `piece_bytes`: of all-reduces, the bytes of each piece of the
+    gradients, before a cast to bf16; the last piece may be smaller. Other kinds do not use
+    `piece_bytes`. `in_flight`: True if collectives run one at a time, False if all are issued at
     once."""
 
     kind: CollectiveKind
@@ -64,7 +65,8 @@ def probes_of(total_bytes: int, with_units: bool = False) -> list[Probe]:
 def plan_of(probes: Sequence[Probe], with_own_steps: bool) -> list[Turn]:
     """Returns the kinds (Turns) of a sequence of training steps to record. Steps with timed
     collectives (`probes`) are divided into two halves; one UNSYNCHRONISED step comes before each
-    half. If `with_own_steps` is True, a last step is added, in which the script itself synchronises
+    half. If `probes` is empty, one PROBE step without timed collectives takes their place. If
+    `with_own_steps` is True, a last step is added, in which the script itself synchronises
     gradients."""
     turns = [Turn(StepMode.PROBE, probe) for probe in probes] or [Turn(StepMode.PROBE)]
     half = len(turns) // 2
@@ -90,9 +92,9 @@ class Rounds:
     `rounds` rounds, each with one step for each Turn in `plan`. The times of the first round are
     not kept.
 
-    `taken`: the number of steps of all rounds so far, without repeated steps; -1 in the script's
-    first step. `expected`: the number of backward passes of a step whose times are kept; None in
-    the script's first step."""
+    `taken`: the number of steps in all rounds so far, without steps that have to be repeated; -1
+    until the script's first step has ended. `expected`: the number of backward passes of a step
+    whose times are kept; None until the script's first step has ended."""
 
     def __init__(self, plan: Sequence[Turn], rounds: int) -> None:
         self.plan = list(plan)

@@ -33,12 +33,12 @@ class Weights:
 
     def are_missed(self) -> bool:
         """Returns whether the parameter's weights after the optimizer's step differ from `expected`
-        by more than rounding explains."""
+        by more than rounding explains. Also returns True if the difference or `rounding` is NaN."""
         return not bool((exact(self.p) - self.expected).norm() <= self.rounding)
 
     def distance(self) -> float:
         """Returns the norm of the error of the parameter's weights, as a fraction of the norm of
-        the expected weights."""
+        the expected weights. Returns infinity or NaN if all expected weights are 0."""
         return float((exact(self.p) - self.expected).norm() / self.expected.norm())
 
 
@@ -67,12 +67,13 @@ def step_of_twin(
     """Returns, for each parameter, the weights after a copy of `optimizer` has stepped with the
     gradients' means over ranks.
 
-    `compared`: for each parameter, the Comparison that has its mean gradient and the bound of its
-    rounding error. `alone`: a process group that contains only this rank. This group is the default
-    group while copies of the optimizer step, so that the copies average nothing over ranks. Three
-    copies of the optimizer step: one with the mean gradients, one with each of their elements
-    changed by the bound of its rounding error, up or down at random, and one with each element
-    changed in the opposite direction. The copies lack attributes that the script has added to the
+    `compared`: for each of the optimizer's parameters, in order, the Comparison with its mean
+    gradient and the bound of its rounding error. `alone`: a process group that contains only this
+    rank; None for no group. `alone` is the default group while copies of the optimizer step, so
+    that the copies average nothing over ranks. Three copies of the optimizer call step(). The first
+    has the mean gradients. In the gradients of the second, each element is changed by the bound of
+    its rounding error, up or down at random. In the gradients of the third, each element is changed
+    in the opposite direction. The copies lack attributes that the script has added to the
     optimizer, because only its defaults, state and param_groups are copied.
 
     Raises Refused if copying the optimizer or a copy's step raises an exception, because a copy may
@@ -97,8 +98,9 @@ def _step_of_copy(
 ) -> list[torch.Tensor]:
     """Copies the optimizer, calls the copy's step(), and returns the weights that step() computes,
     in f64. The copy's gradients are the means over ranks plus `direction` (0, 1 or -1) times the
-    bounds of their rounding errors. Each element of these bounds is multiplied by a random sign;
-    all calls of this function draw the same signs."""
+    bounds of their rounding errors. A parameter whose gradient is None on this rank and whose mean
+    is 0 gets no gradient. Each element of the bounds is multiplied by a random sign; all calls of
+    this function draw the same signs."""
     draw = torch.Generator().manual_seed(0)
     try:
         with default_group(alone):

@@ -88,11 +88,11 @@ class _Schedule:
         self._backward_ended = event.call in (Call.POST_BACKWARD, Call.ACCUMULATE)
 
     def _pre_forward(self, event: Event) -> None:
-        """Adds a gather of the event's unit to `planned`, unless the unit is gathered already. The
-        gather is issued when the forward of the unit begins. If the host runs ahead of a GPU, the
-        gather is issued earlier: when the forward of an earlier unit begins. The earlier unit is
-        the last but one of the units for which a gather has been added in this pass so far, or the
-        only one."""
+        """Adds a gather of the event's unit to `planned`, unless the unit is gathered already. On a
+        CPU, and for the first gather of a forward, the gather is issued when the forward of the
+        unit begins. If the host runs ahead of a GPU, each later gather of a forward is issued when
+        the forward of an earlier unit begins. The earlier unit is the last but one of those for
+        which this forward has added a gather, or the only one."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s
@@ -208,11 +208,12 @@ def _assumed_events(
     step: Step, units: Sequence[Unit], passes: int, ready: Sequence[float]
 ) -> list[Event]:
     """Returns the calls of FSDP2's methods in the last pass, at assumed moments, for a script that
-    does not use fully_shard. A unit's backward is assumed to end when the unit's last gradient is
-    ready, and the backward of the next unit to begin at this moment. The backward of the unit whose
-    gradients are ready first is assumed to begin when backward itself begins. A unit's part of the
-    time of forward is assumed to equal its part of the time of backward. The forward and backward
-    of the root (unit 0) contain those of all other units."""
+    does not use fully_shard. The backward of each unit except the root is assumed to end when the
+    unit's last gradient is ready. The backward of the next unit is assumed to begin at the same
+    moment. The backward of the unit whose gradients are ready first is assumed to begin when
+    backward itself begins. A unit's part of the time of forward is assumed to equal its part of the
+    time of backward. The forward and backward of the root (unit 0) contain those of all other
+    units."""
     before, backward = NS * step.before_ns, NS * step.backward_ns
     forward = max((before + backward) / passes - backward, 0)
     ends = sorted(

@@ -27,8 +27,9 @@ def gather(group: ShardedGroup) -> None:
 
 
 def reduce(group: ShardedGroup) -> None:
-    """Runs FSDP2's reduce-scatter of the gradients of a group of parameters, and frees the gathered
-    weights of the group. Later work on a GPU's current stream waits for the reduced gradients.
+    """Runs FSDP2's reduce-scatter (under HSDP, also the all-reduce) of a group's gradients, and
+    frees the group's gathered weights. Later work on a GPU's current stream waits for the reduced
+    gradients.
     """
     type(group).post_backward(group)  # the class's own, which is not watched
     if group.device.type == "cuda" and group._post_reduce_event:
@@ -39,8 +40,9 @@ def reduce(group: ShardedGroup) -> None:
 
 def can_be_tried(params: Sequence[torch.nn.Parameter]) -> bool:
     """Returns whether `gradsync record` may itself run FSDP2's collectives, to measure them, for
-    units of these parameters. Returns False before PyTorch 2.9. Also returns False unless all
-    parameters are on a CPU, have the same floating-point dtype, and are no scalars."""
+    units of these parameters. Returns False before PyTorch 2.9. Returns False if `params` is empty.
+    Also returns False unless all parameters are on a CPU, have the same floating-point dtype, and
+    are no scalars."""
     are_of_one_dtype = len({p.dtype for p in params}) == 1
     return (
         pytorch_version() >= TRIED

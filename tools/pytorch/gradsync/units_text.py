@@ -17,8 +17,8 @@ def ms_text(seconds: float) -> str:
 
 
 def _four_digits(value: float) -> str:
-    """Returns a number with up to four significant digits; from 9999.5 on, as a whole number. Only
-    nonzero numbers below 0.0001 have an exponent."""
+    """Returns a number with up to four significant digits; from a magnitude of 9999.5 on, as a
+    whole number. Only nonzero numbers of a magnitude below 0.0001 have an exponent."""
     return f"{value:.0f}" if abs(value) >= LARGE else f"{value:.4g}"
 
 
@@ -38,9 +38,9 @@ def estimate_text(step_s: Interval) -> str:
 
 
 def sum_texts(total_s: float, parts_s: Sequence[float]) -> list[str]:
-    """Returns the texts of a total and of its parts in ms, without the unit. All these texts have
-    as many decimals as the total needs for four significant digits. The printed parts add up to the
-    printed total, because the first part gets the rounding error."""
+    """Returns the texts of a total, which must be positive, and of its parts in ms, without the
+    unit. All these texts have as many decimals as the total needs for four significant digits. The
+    printed parts add up to the printed total, because the first part gets the rounding error."""
     total = 1e3 * total_s
     decimals = max(0, 3 - math.floor(math.log10(total)))
     _, *others = (round(1e3 * part, decimals) for part in parts_s)
@@ -69,7 +69,7 @@ def bytes_text(size: float | None) -> str:
 
 def sizes_text(sizes: Iterable[float]) -> str:
     """Returns the smallest and the largest of these sizes as a text in MiB or KiB, such as "1 MiB
-    to 25 MiB"; only one if they are equal. `sizes`: in bytes."""
+    to 25 MiB"; only one if they are equal. `sizes`: in bytes; must not be empty."""
     sizes = list(sizes)
     return " to ".join(_binary_text(size) for size in sorted({min(sizes), max(sizes)}))
 

@@ -106,8 +106,10 @@ class Watch(Listener):
 
     def end_script(self, how: str) -> None:
         """Called when the script of this rank has ended without an error, and finish() was not
-        called. Waits until the scripts of all ranks have ended, and then usually calls finish().
-        `how`: what other ranks print about this rank's end, such as "has ended"."""
+        called. Waits until the scripts of all ranks have ended, or another rank has ended the
+        check. Then calls finish(). If another rank trains on or does not end in time, ends this
+        rank's process with an error instead. `how`: what other ranks print about this rank's end,
+        such as "has ended"."""
         with self.own_work():
             self._meetings.end(how)
             absence = self._meetings.meet_at_end()
@@ -117,15 +119,16 @@ class Watch(Listener):
         self.finish()
 
     def fail_script(self, how: str) -> Status:
-        """Tells other ranks `how` the script of this rank has ended, and returns this rank's exit
-        status."""
+        """Tells other ranks `how` the script of this rank has ended. Returns this rank's exit
+        status: DIFFERS if `check` has found a difference, else UNKNOWN."""
         with self.own_work():
             self._meetings.end(how)
         return self.own_work.status(Status.UNKNOWN)
 
     def finish(self) -> None:
-        """Stops watching, prints the report of `check`, usually on one rank only, and calls
-        `on_end`."""
+        """Stops watching, prints the report of `check` on one rank (the speaker), and calls
+        `on_end`. Another rank prints the report too if the speaker has not printed the report
+        within about 60 s."""
         with self.own_work():
             self._stop()
             self._note_unchecked()
@@ -246,8 +249,8 @@ class Watch(Listener):
         return result
 
     def _keep_unclipped(self, params: Iterable[torch.nn.Parameter], where: str) -> None:
-        """Copies the delivered gradients of those `params` that `check` compares now, unless they
-        are unchanged since they were last clipped."""
+        """Copies `p.grad` of each `p` in `params` whose gradient `check` compares now. Leaves out a
+        `p.grad` that has not changed since the script last clipped `p.grad`."""
         for p in params:
             if p.grad is None or id(p) not in self._step.gradients:
                 continue
@@ -313,9 +316,9 @@ class Watch(Listener):
                         self._watch_leaf(whole_parameter(one), one.sharded_param)
 
     def _watch_leaf(self, leaf: torch.Tensor | None, p: Any) -> None:
-        """Registers one hook of `check` on `leaf`, if `leaf` is a parameter that requires a
-        gradient. `p`: the optimizer's parameter; under fully_shard, this rank's shard of `leaf`,
-        else `leaf` itself."""
+        """Registers a hook of `check` on `leaf`, if `leaf` is a parameter that requires a gradient,
+        unless an earlier call has registered one. `p`: the optimizer's parameter; under
+        fully_shard, this rank's shard of `leaf`, else `leaf` itself."""
         if not isinstance(leaf, torch.nn.Parameter) or not leaf.requires_grad:
             return
         if id(leaf) in self._leaves:
@@ -371,8 +374,8 @@ class Watch(Listener):
         self._stepped.discard(id(optimizer))
 
     def _compare(self, update: Update) -> None:
-        """Compares the gradients of an update with their means over ranks, unless enough updates of
-        the optimizer were already compared (see Turns)."""
+        """Compares the gradients of an update with their means over ranks. Does nothing if this
+        update, or enough updates of its optimizer (see Turns), were already compared."""
         if self._is_met or not self._turns.is_pending(update.updater):
             return
         if self._meet(update):
@@ -381,8 +384,9 @@ class Watch(Listener):
                 self._is_checked = self._comparer.before_update(update)
 
     def _meet(self, update: Update) -> bool:
-        """Waits until all ranks are about to make this update. If a rank does not come to this
-        update, ends the check and returns False."""
+        """Waits until all ranks are about to make this update. If a rank skips this update, goes on
+        without it or has ended the check, ends the check and returns False. If a rank's script has
+        ended, or if a rank is late, ends this rank's process with an error."""
         with self.own_work():
             self._ranks.find()
             absence = self._meetings.meet()
@@ -425,8 +429,8 @@ class Watch(Listener):
             self._give_up(update)
 
     def _end_checked(self, update: Update) -> bool:
-        """Returns whether the check ends after this update, usually because no rank needs further
-        updates to compare."""
+        """Returns whether the check ends after this update: if no rank needs further updates to
+        compare, or if ranks train different parameters."""
         is_last_of_its = self._comparer.after_update(update)
         if self._is_checked:
             self._turns.count(update.updater, is_last_of_its)
@@ -436,7 +440,8 @@ class Watch(Listener):
 
     def _give_up(self, update: Update) -> None:
         """Ends the check because an optimizer has made very many updates (see
-        Turns.are_too_long())."""
+        Turns.are_too_long()). If `check` has compared no update, ends this rank's process with an
+        error."""
         if not self._meet(update):
             return
         if not self.has_compared():
@@ -448,8 +453,9 @@ class Watch(Listener):
 
 
 def _full_gradients(engine: Any) -> dict[int, torch.Tensor | None]:
-    """Returns the whole gradient of each trained parameter of `engine`, by the parameter's id().
-    Raises Refused if DeepSpeed's safe_get_full_grad() raises an Exception."""
+    """Returns the whole gradient of each parameter of `engine` that requires one, by the
+    parameter's id(); None where DeepSpeed has none. Raises Refused if DeepSpeed's
+    safe_get_full_grad() raises an Exception."""
     full_gradient_of = sys.modules["deepspeed"].utils.safe_get_full_grad
     try:
         return {id(p): full_gradient_of(p) for p in parameters_of(engine) if p.requires_grad}

@@ -49,8 +49,9 @@ class PredictedWay:
         return peak.fixed + peak.moving
 
     def fits(self, limit_bytes: float | None, batch: float = 1) -> bool:
-        """Returns whether a rank is known to need at most `limit_bytes` (None: no limit) of memory
-        with `batch` times the recorded batch size."""
+        """Returns whether a rank needs at most `limit_bytes` of memory with `batch` times the
+        recorded batch size. Returns True if `limit_bytes` is None, else False if the memory is
+        unknown."""
         if limit_bytes is None:
             return True
         needed = self.bytes_of_batch(batch)
@@ -161,8 +162,9 @@ class Ways:
         return self._replicated(name, row, is_same=False, more_bytes=more_bytes)
 
     def _is_told(self, measured: object) -> bool:
-        """Returns whether the time of the collectives of one way to train is known. Over the
-        recorded link, the time is unknown if the measurement `measured` is None or 0."""
+        """Returns whether the time of the collectives of one way to train is known. The time is
+        unknown only over the recorded link, and only if their measurement `measured` is None or
+        0."""
         return bool(measured) or not isinstance(self._question.link, RecordedLink)
 
     def _sharded(self, name: str, resharding: Resharding) -> PredictedWay:
@@ -217,7 +219,7 @@ class Ways:
         parts: Mapping[Operation, float],
         sharing_ranks: int,
     ) -> PredictedWay:
-        """Returns the PredictedWay of FSDP2, which gathers the parameters of one unit together.
+        """Returns the PredictedWay of training with fully_shard (FSDP2 or HSDP) with these `units`.
         `parts`: for gathers and for reductions, the fraction of a unit's bytes that a rank
         sends."""
         sizes = {kind: unit_bytes(self._launch.parameters, units, kind) for kind in parts}
@@ -254,8 +256,9 @@ def _unmeasured(name: str) -> UnknownWay:
 
 def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None) -> str:
     """Returns a sentence that names the fastest way to train, or several if undecided, or says why
-    none is named. Leaves out ways whose weights differ from DDP's, or that may need more than
-    `limit_bytes` of memory on a rank."""
+    none is named. Leaves out ways that cannot be predicted, and ways whose weights differ from
+    DDP's. Also leaves out ways that may need more than `limit_bytes` (None: no limit) of memory on
+    a rank."""
     same = [way for way in ways if isinstance(way, PredictedWay) and way.is_same]
     needs = {way.name: needed for way in same if (needed := way.bytes_of_batch()) is not None}
     if limit_bytes is not None and not needs:
@@ -276,8 +279,9 @@ def advice(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float | None)
 
 def batches(ways: Sequence[PredictedWay | UnknownWay], limit_bytes: float) -> dict[str, float]:
     """Returns, by the ways' names, the largest multiple of the recorded batch size that fits into a
-    rank's memory. A multiple is at most 2**20, and may be 0.1 % too small. Leaves out ways whose
-    memory is unknown, or that do not fit with the recorded batch size."""
+    rank's memory. A multiple is at most 2**20, and may be up to 0.1 % too small. Leaves out ways
+    that cannot be predicted, whose memory is unknown, or that do not fit with the recorded batch
+    size."""
     found = {}
     for way in ways:
         if isinstance(way, PredictedWay) and way.fits(limit_bytes):

@@ -1,4 +1,5 @@
-"""Detects that code other than an optimizer of torch.optim has changed a model's parameters."""
+"""Detects changes of a model's parameters between backward passes, such as by an optimizer that is
+not of torch.optim."""
 
 from __future__ import annotations
 
@@ -16,8 +17,10 @@ class WeightWatch:
         self._kept: torch.Tensor | None = None
 
     def have_changed(self) -> bool:
-        """Returns whether the smallest parameter that has a gradient has changed since the last
-        call; False at the first call."""
+        """Returns whether the smallest parameter that has a gradient differs from the copy that the
+        last call made; NaN counts as a difference. Returns False if there is no copy, as at the
+        first call. Also returns False if no parameter has a gradient, or if the smallest one has
+        another shape than the copy."""
         trained = [p.detach() for p in self._params if p.grad is not None]
         smallest = min(trained, key=torch.numel, default=None)
         kept = self._kept

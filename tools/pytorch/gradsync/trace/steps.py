@@ -1,4 +1,4 @@
-"""Divides each step of one rank into computation, communication and other parts."""
+"""Computes the times of computation, communication and other parts of each step of one rank."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ SOON_S = 50e-6  # a kernel that waits for another stream begins so soon after it
 @dataclass(frozen=True)
 class Window:
     """A step in one rank's trace. `number`: the number that the profiler gives the step; None for a
-    trace without steps. `host`: when the step begins and ends on the host. `begin` and `end`: when
-    the step begins and ends on the GPU; on the host if there is no GPU."""
+    trace without steps. `host`: when the step begins and ends on the host; of a trace without
+    steps, the whole trace. `begin` and `end`: when the step begins and ends on the GPU, or on the
+    host if there is no GPU. For a trace without steps, windows_of() sets `begin` and `end`."""
 
     number: int | None
     host: Span
@@ -36,11 +37,12 @@ class StepTimes:
 
     `uncovered_s`: communication without concurrent computation. `lengthens_s`, `between_s`,
     `idle_s` and `rest_s` divide the time without computation. `lengthens_s`: communication for
-    which the next computation waits. `between_s`: on a GPU, the time from the first launch to the
-    last end of copies out of DDP's buckets. On a CPU, `between_s` is copies into or out of buckets,
-    and calls of collectives. `idle_s`: time in which the host has not launched the next computing
-    kernel of a GPU; 0 on a CPU. `rest_s`: time without computation that is in none of
-    `lengthens_s`, `between_s` and `idle_s`."""
+    which the next computation waits. `between_s`: on a GPU, other time without computation from the
+    first launch to the last end of copies out of DDP's buckets. On a CPU, `between_s` is the main
+    thread's copies into or out of buckets, and its calls of collectives. `idle_s`: other time
+    without computation in which the host has not launched the GPU's next computing kernel; 0 on a
+    CPU. `rest_s`: time without computation that is in none of `lengthens_s`, `between_s` and
+    `idle_s`."""
 
     step_s: float
     computation_s: float
@@ -73,8 +75,8 @@ class DeviceClock:
 
 
 def windows_of(trace: Trace) -> list[Window]:
-    """Returns when each step of a trace begins and ends. A trace without steps counts as one step
-    with all events of the GPU and all operators of the main thread."""
+    """Returns when each step of a trace's main thread begins and ends. A trace without steps counts
+    as one step with all events of the GPU and all operators of the main thread."""
     clock = DeviceClock(trace.device)
     main = trace.main_thread()
     result = []
@@ -150,15 +152,16 @@ class Accountant:
 
     def _shares(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
         """Returns three parts of `gaps`, the spans of a step in which nothing is computed. The
-        parts are waiting for communication, copying of gradients (on a CPU, also calling of
-        collectives), and idleness of the GPU."""
+        parts are waiting for communication, copying of gradients out of DDP's buckets, and idleness
+        of the GPU. On a CPU, the second part also has copies into buckets and calls of collectives,
+        and the third part is empty."""
         if self._trace.has_gpu:
             return self._gaps_of_gpu(window, gaps)
         return self._gaps_of_cpu(window, gaps)
 
     def _gaps_of_gpu(self, window: Window, gaps: Spans) -> tuple[Spans, Spans, Spans]:
-        """Returns three parts of `gaps`: waiting for communication, copying of gradients, and
-        idleness of the GPU."""
+        """Returns three parts of `gaps`: waiting for communication, copying of gradients out of
+        DDP's buckets, and idleness of the GPU."""
         last_gradient = self._last_gradient(window)
         held: Spans = []
         unlaunched: Spans = []
@@ -188,8 +191,8 @@ class Accountant:
 
     def _last_gradient(self, window: Window) -> float:
         """Returns when the last of the step's gradient computations and copies into buckets ends on
-        the host. Without either in the trace, returns when the optimizer begins or, without an
-        optimizer, when the step ends."""
+        the host. If the step has neither, returns when its first optimizer begins or, without an
+        optimizer, when the step ends on the host."""
         ends = [
             one.end
             for events in (self._trace.nodes, self._trace.accumulations, self._trace.into_buckets)
@@ -225,8 +228,8 @@ class Accountant:
 
 
 def within(events: Sequence[Host], span: Span) -> list[Host]:
-    """Returns those of the events that begin within the span. The events must be ordered by their
-    beginnings."""
+    """Returns those of the events that begin within the span, its end excluded. The events must be
+    ordered by their beginnings."""
     first = bisect.bisect_left(events, span[0], key=lambda one: one.begin)
     last = bisect.bisect_left(events, span[1], key=lambda one: one.begin)
     return list(events[first:last])

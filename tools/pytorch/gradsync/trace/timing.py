@@ -45,7 +45,7 @@ class Timing:
     def steps(self, events: StepEvents) -> list[Step]:
         """Returns two steps of a recording: one without and one with copies of gradients into and
         out of DDP's buckets. Both leave out the time before the update in which computation waits
-        for communication."""
+        for communication; on a CPU, also the calls of c10d."""
         moments = self._moments
         gradients = events.accumulations[-self._gradients :]
         earlier = events.accumulations[: -len(gradients)]
