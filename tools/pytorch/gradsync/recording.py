@@ -1,5 +1,5 @@
-"""Computes values, such as the trimmed mean seconds of a step, from a recording: a file of steps
-that `gradsync record` has measured.
+"""Computes values, such as the trimmed mean seconds of a step, from a recording: a file that
+`gradsync record` has written.
 
 The fields of a recording, whose times are in nanoseconds, are defined in schema.py.
 """
@@ -28,8 +28,8 @@ class RankTimes:
     `forward_s` covers everything before the step's last backward, including earlier passes.
     `backward_s` is the last backward. `between_s` is the time from the end of the previous step to
     the beginning of a step without synchronisation. Unknown times count as 0 in `between_s`.
-    `is_slow`: whether forward, backward and optimizer take over 5 % (NOTABLE) longer than on the
-    fastest rank in three quarters of the steps or more.
+    `is_slow`: whether `step_s` is over 5 % (NOTABLE) longer than the fastest rank's in at least
+    three quarters of the steps.
     """
 
     forward_s: float
@@ -84,10 +84,9 @@ class Recording:
     @cached_property
     def ready_order(self) -> list[int]:
         """The indices in Launch.parameters, in the order in which the parameters' gradients became
-        ready on rank 0 in the first launch. DDP is assumed to fill its buckets in this order. The
-        time at which a gradient became ready is the median over the probes, the steps that copy
-        gradients into a buffer as DDP does. Raises Refused if rank 0 has no probe in the first
-        launch."""
+        ready on rank 0 in the first launch. DDP is assumed to fill its buckets in this order. A
+        gradient's ready time is the median over the probes, the steps that copy gradients into a
+        buffer as DDP does. Raises Refused if rank 0 has no probe in the first launch."""
         ready = [ready_of(step) for step in self.first.ranks[0] if step.mode is StepMode.PROBE]
         if not ready:
             raise Refused(f'{self.path}, line 1: no steps of mode "probe"')

@@ -67,8 +67,8 @@ def _numbered(path: str | os.PathLike[str], number: int, line: str) -> Launch:
 
 def append_launch(path: str | os.PathLike[str], launch: Launch) -> None:
     """Adds the launch to a file as a line, either completely or, if writing fails, not at all. If
-    the file does not exist, makes it. The added line is compressed by gzip if the file's contents
-    are, or if a new or empty file's name ends in .gz.
+    the file does not exist, makes it. The line is compressed by gzip if the file's contents are, or
+    if a new or empty file's name ends in .gz.
 
     Raises OSError if the file cannot be read or written.
     """

@@ -1,8 +1,8 @@
 """Computes the mean of all ranks' gradients in f64, and bounds of rounding errors in gradients.
 
-If each summand is rounded at most n times, the sum's error is at most n u / (1 - n u) times the sum
-of absolute values. Here u is the dtype's unit roundoff, and n u must be below 1 (Higham, Accuracy
-and Stability of Numerical Algorithms, 4.2).
+If each summand is rounded at most n times, the sum's error is at most n u / (1 - n u) of the sum of
+absolute values. Here u is the dtype's unit roundoff, and n u must be below 1 (Higham, Accuracy and
+Stability of Numerical Algorithms, 4.2).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def exact(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def digest(tensor: torch.Tensor) -> str:
-    """Returns a text with the dtype, the shape and a hash of the contents of `tensor`; for a
-    DTensor, of this rank's shard. Raises Refused if PyTorch cannot copy the contents into one block
-    of memory, as for a sparse tensor."""
+    """Returns a text with the dtype, the shape and a hash of the contents of `tensor`, or of this
+    rank's shard of a DTensor. Raises Refused if PyTorch cannot copy the contents into one block of
+    memory, as for a sparse tensor."""
     try:
         data = part_of(tensor).detach().cpu().contiguous()
         address, size = data.data_ptr(), data.nbytes
@@ -129,8 +129,8 @@ class Comparison:
     `own` over all ranks, divided by the number of ranks. `bound`: for each element, the largest
     difference between `mean` and the optimizer's gradient (`handed`) that rounding can cause.
     `share`: the largest |handed - mean| / bound of all elements; above 1 or NaN if `handed` is
-    wrong, and 0 without elements. `narrow`: "torch.bfloat16" or "torch.float16" if a wrong gradient
-    was apparently rounded to this dtype; else empty.
+    wrong; 0 without elements. `narrow`: "torch.bfloat16" or "torch.float16" if a wrong gradient was
+    apparently rounded to this dtype; else empty.
     """
 
     def __init__(

@@ -94,7 +94,7 @@ class Scenario:
     random factors. `model_error`: the standard deviation of the logarithm of the factor that all
     settings of DDP, or all of FSDP2, share. `row_error`: the standard deviation of the logarithm of
     the factor that differs between settings. `copies_s`: how many seconds longer copies of
-    gradients make a step in `ranks`, which count as a cost of synchronisation; 0 under FSDP2.
+    gradients make a step in `ranks`; 0 under FSDP2. `copies_s` counts as a cost of synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -164,9 +164,8 @@ class Schedule:
     as if each collective took no time.
 
     `issued_s`: when the last rank issues each collective, in the order of Scenario.collectives.
-    `backward_s`: when the last rank's backward ends. `needed_s`: for each collective, the moment at
-    which the last rank's computation needs its result; empty if only the optimizer needs the
-    results."""
+    `backward_s`: when the last rank's backward ends. `needed_s`: when the last rank's computation
+    needs the result of each collective; empty if only the optimizer needs the results."""
 
     issued_s: Sequence[float]
     backward_s: float
@@ -175,10 +174,9 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of the simulation of one step. `backward_s` and `done_s`: when backward and the
-    last collective were done on all ranks, in seconds after the earliest rank began the step.
-    `computed_s`: the moment of the Schedule that computation has reached at `done_s`; at most
-    Schedule.backward_s."""
+    """The result of the simulation of one step. `backward_s` and `done_s`: when backward and all
+    collectives were done on all ranks, in seconds after the earliest rank began. `computed_s`: the
+    moment of the Schedule that computation has reached at `done_s`; at most Schedule.backward_s."""
 
     backward_s: float
     done_s: float
@@ -338,8 +336,7 @@ def _replay_round(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> RoundTimes:
     """Simulates one step of all ranks; `ranks` has the recorded step of each rank. The simulated
-    step lasts from the moment at which all ranks have begun it to the moment at which all ranks
-    have ended it."""
+    step lasts from the last rank's beginning to the last rank's end."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     replay = _pacer(scenario, transfers, ranks)
@@ -445,9 +442,9 @@ def _floor_s(
 ) -> float:
     """Returns the largest of three estimated lower limits of the step's time, in seconds. The first
     limit is `slowest_s`, the slowest rank's time without collectives. The second limit is
-    `first_s`, the time until the first gradient is ready, plus the time of all collectives one
-    after the other. Under DDP, the second and the third limit count one all-reduce of all gradients
-    in place of the collectives. The third limit is one rank's CPU time for computation and
+    `first_s`, the time until the first gradient is ready, plus the sum of the times of all
+    collectives. Under DDP, the second and the third limit count one all-reduce of all gradients in
+    place of the collectives. The third limit is one rank's CPU time for computation and
     collectives, divided by the number of the rank's processors."""
     if scenario.waits is Waits.OPTIMIZER:  # at the pace of one large collective
         total = sum(one.bytes for one in scenario.collectives)

@@ -108,9 +108,9 @@ class Parameter:
 @dataclass(frozen=True)
 class Unit:
     """A module that the script passes to fully_shard: its name, and the indices in
-    Launch.parameters of the parameters that are gathered together. In predictions for a script
-    without fully_shard, a Unit is a repeated block of the model, or the root with all other
-    parameters. The first unit in Launch.units is the root module, unless all of the root's
+    Launch.parameters of the parameters that are gathered together. For a script without
+    fully_shard, predictions take as Units the repeated blocks of the model, and the root with all
+    other parameters. The first unit in Launch.units is the root module, unless all of the root's
     parameters are in other units.
 
     `reshards`: whether the unit's parameters are freed after forward, and gathered again for
@@ -267,11 +267,11 @@ class Collectives:
     `bytes`: the bytes of each collective; in a FULLY_SHARD probe, the bytes of each unit's
     parameters. `ns`: the time of each collective; empty if all are issued at once. In a FULLY_SHARD
     probe, `ns` instead has the time between each unit's gather and its reduction. `in_ns` and
-    `out_ns`: in a BF16 probe, the durations of the casts before and after each collective; empty in
-    ALL_REDUCE and ZERO1 probes. In a FULLY_SHARD probe, `in_ns` has the duration of each unit's
-    gather, and `out_ns` that of its reduction. `wall_ns`: the time from the beginning of the first
-    collective, or its cast, to the end of the last. `cpu_ns`: the process's CPU time during
-    `wall_ns`.
+    `out_ns` are empty in ALL_REDUCE and ZERO1 probes. In a BF16 probe, they are the durations of
+    the casts before and after each collective. In a FULLY_SHARD probe, `in_ns` has the duration of
+    each unit's gather, and `out_ns` that of its reduction. `wall_ns`: the time from the beginning
+    of the first collective, or its cast, to the end of the last. `cpu_ns`: the process's CPU time
+    during `wall_ns`.
     """
 
     kind: CollectiveKind
