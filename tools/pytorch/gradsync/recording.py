@@ -28,8 +28,9 @@ class RankTimes:
     `forward_s` covers everything before the step's last backward, including earlier passes.
     `backward_s` is the last backward. `between_s` is the time from the end of the previous step to
     the beginning of a step without synchronisation. Unknown times count as 0 in `between_s`.
-    `is_slow`: whether `step_s` is over 5 % (NOTABLE) longer than the fastest rank's in at least
-    three quarters of the steps.
+    `is_slow`: whether the rank is slow in at least three quarters of the steps. A rank is slow in a
+    step if its forward, backward and optimizer take over 5 % (NOTABLE) longer than the fastest
+    rank's.
     """
 
     forward_s: float
@@ -48,9 +49,9 @@ class Recording:
     machines."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Reads a recording from a file. Raises Refused if read_launches() does. Also raises
-        Refused if launches differ in the bytes of gradients or in a field of AGREEING_FIELDS, such
-        as `command`."""
+        """Reads a recording from a file. Raises Refused if read_launches() refuses the file. Also
+        raises Refused if launches differ in the bytes of gradients or in a field of
+        AGREEING_FIELDS, such as `command`."""
         self.path = os.fspath(path)
         self.launches = read_launches(path)
         for number, launch in enumerate(self.launches, 1):
@@ -180,8 +181,8 @@ class Recording:
         middle one is in the second half. `row`: the name of the settings (schema.Row) of these
         steps.
 
-        Launches without such steps are left out. Returns None if fewer than two launches have steps
-        with the settings `row`.
+        Launches without SCRIPT steps of the settings `row` are left out. Returns None if fewer than
+        two launches have steps with the settings `row`.
         """
         launches = self.steps(StepMode.SCRIPT, row)
         half = len(launches) // 2
@@ -235,7 +236,8 @@ def begin_of(launch: Launch, step: Step) -> float:
 
 def step_seconds(launch: Launch, i: int) -> float:
     """Returns how many seconds step `i` of the launch takes, from the last rank's beginning to the
-    last rank's end. On several hosts, returns the longest rank's time."""
+    last rank's end. If the launch ran on several hosts, returns the longest of the ranks' step
+    times."""
     steps = [own[i] for own in launch.ranks]
     begins = [begin_of(launch, step) for step in steps]
     ends = [begin + NS * step.step_ns for begin, step in zip(begins, steps, strict=True)]

@@ -33,9 +33,9 @@ def exact(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def digest(tensor: torch.Tensor) -> str:
-    """Returns a text with the dtype, the shape and a hash of the contents of `tensor`, or of this
-    rank's shard of a DTensor. Raises Refused if PyTorch cannot copy the contents into one block of
-    memory, as for a sparse tensor."""
+    """Returns a text with the dtype, the shape and a hash of the contents of `tensor`. For a
+    DTensor, the text is that of this rank's shard. Raises Refused if PyTorch cannot copy the
+    contents into one block of memory, as for a sparse tensor."""
     try:
         data = part_of(tensor).detach().cpu().contiguous()
         address, size = data.data_ptr(), data.nbytes

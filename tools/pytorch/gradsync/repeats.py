@@ -17,7 +17,7 @@ MOST_RATIO = 1.5  # of two measurements that count as one
 @dataclass(frozen=True)
 class Spread:
     """The shortest and the longest measured time, in seconds, of collectives with the same
-    operation, size (`bytes`) and number in flight."""
+    operation, size (`bytes`) and number running at a time."""
 
     bytes: float
     least_s: float
@@ -35,7 +35,7 @@ class Spread:
 
 
 def differing(costs: Iterable[Cost]) -> Spread | None:
-    """Groups `costs` by operation, size and number in flight, and returns the Spread of the group
+    """Groups `costs` by operation, size and Cost.in_flight, and returns the Spread of the group
     with the largest ratio of times. Returns None if no ratio is above 1.5 (MOST_RATIO). Costs whose
     `seconds` are not above 0 are ignored."""
     taken: dict[tuple[Operation, int, float], list[float]] = defaultdict(list)
@@ -48,7 +48,7 @@ def differing(costs: Iterable[Cost]) -> Spread | None:
 
 
 def refuse_differing(costs: Iterable[Cost]) -> None:
-    """Raises Refused if differing(costs) returns a Spread: if equal collectives differ in time by a
+    """Raises Refused if differing(costs) is not None: if times of equal collectives differ by a
     factor above 1.5 (MOST_RATIO)."""
     spread = differing(costs)
     if spread:

@@ -89,12 +89,13 @@ class Scenario:
     and are called a round. `collectives`: the simulated collectives of a step, in the order in
     which ranks issue them. `costs`: computes how long a collective of a given size takes between
     `world_size` ranks. `log_error`: the assumed standard deviation of the logarithm of a
-    collective's time around its predicted time. The cost of synchronisation is how much longer a
-    step takes with synchronisation than without. The simulated cost is assumed to be wrong by two
-    random factors. `model_error`: the standard deviation of the logarithm of the factor that all
-    settings of DDP, or all of FSDP2, share. `row_error`: the standard deviation of the logarithm of
-    the factor that differs between settings. `copies_s`: how many seconds longer copies of
-    gradients make a step in `ranks`; 0 under FSDP2. `copies_s` counts as a cost of synchronisation.
+    collective's real time divided by its predicted time. The cost of synchronisation is how much
+    longer a step takes with synchronisation than without. The simulated cost is assumed to be wrong
+    by two random factors. `model_error`: the standard deviation of the logarithm of the factor that
+    all settings of DDP, or all of FSDP2, share. `row_error`: the standard deviation of the
+    logarithm of the factor that differs between settings. `copies_s`: how many seconds longer
+    copies of gradients make a step in `ranks`; 0 under FSDP2. `copies_s` counts as a cost of
+    synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -191,10 +192,10 @@ def replay_step(
     ranks have issued it. At most as many collectives run at one time as Transfer.paces has
     elements. `link_pace`: a factor by which the time of each collective is multiplied.
 
-    The moments of `schedule` count the seconds that computation takes without communication. While
-    a rank's computation and communication need more processors than Processors.available, both
-    become slower by the ratio of these numbers. While computation waits for a collective, and after
-    the end of backward, computation does not advance.
+    The moments of `schedule` count seconds of computation that no communication slows down or
+    interrupts. While a rank's computation and communication need more processors than
+    Processors.available, both become slower by the ratio of these numbers. While computation waits
+    for a collective, and after the end of backward, computation does not advance.
     """
     backward = schedule.backward_s
     issued = [min(moment, backward) for moment in schedule.issued_s]
@@ -247,8 +248,8 @@ def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
     all recorded rounds of the first `world_size` ranks. If more ranks are simulated than were
     recorded, each round also gets a recorded step for each further rank. This step is drawn at
     random from all recorded ranks and rounds, the same in every run. If several ranks get the same
-    step, the round's list has this step only once. With further ranks, MOST_RANK_ACTIONS limits the
-    number of rounds, but at least 12 (FEWEST_DRAWS) or all are returned."""
+    step, the round's list has this step only once. If more ranks are simulated than were recorded,
+    MOST_RANK_ACTIONS limits the number of rounds, but not below 12 (FEWEST_DRAWS)."""
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
     if world_size <= measured:
@@ -285,10 +286,10 @@ def predict(scenario: Scenario) -> Prediction:
 
 def equal_rounds(scenario: Scenario) -> list[list[tuple[float, float]]]:
     """Simulates each recorded step of the first `world_size` ranks as if every rank took this step.
-    Simulates only the first rounds, which have at most 500 steps (MOST_EQUAL_STEPS) together. But
-    at least 12 rounds (FEWEST_DRAWS) are simulated if as many were recorded. Returns, for each
-    round and rank, the seconds of the simulated step, and the step's seconds without
-    collectives."""
+    Simulates only so many of the first rounds as have at most 500 steps (MOST_EQUAL_STEPS)
+    together. At least 12 rounds (FEWEST_DRAWS), or all if there are fewer, are simulated in any
+    case. Returns, for each round and rank, the seconds of the simulated step, and the step's
+    seconds without collectives."""
     transfers = _transfers(scenario)
     ranks = scenario.ranks[: scenario.world_size]
     count = min(len(ranks[0]), max(FEWEST_DRAWS, MOST_EQUAL_STEPS // len(ranks)))

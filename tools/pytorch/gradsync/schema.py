@@ -200,14 +200,14 @@ class Memory:
 
     Weights, the model's buffers and the optimizer's state exist during the whole step. Under
     fully_shard, a rank holds only shards, but `weight_bytes` has the bytes of the whole weights.
-    `keeps_gradients`: whether at least one parameter still has a gradient when the step begins. All
-    other tensors, such as activations, need together at most `forward_bytes` in forward, and at
-    most `optimizer_bytes` in the update. Under fully_shard, `state_bytes` (the optimizer's state)
-    and `optimizer_bytes` are one rank's bytes times the number of ranks that share the parameters.
-    From when the previous gradient is ready until that of parameter p is, the other tensors need
-    together at most `ready_bytes[p]`. When the gradient of p is ready, the other tensors need
-    `held_bytes[p]`. `order`: the indices in Launch.parameters, in the order in which gradients
-    became ready; parameters without a gradient are left out."""
+    `keeps_gradients`: whether at least one parameter still has a gradient when the step begins.
+    Activations and temporary tensors need together at most `forward_bytes` in forward, and at most
+    `optimizer_bytes` in the update. Under fully_shard, `state_bytes` (the optimizer's state) and
+    `optimizer_bytes` are one rank's bytes times the number of ranks that share the parameters.
+    While backward computes the gradient of parameter p, activations and temporary tensors need
+    together at most `ready_bytes[p]`. When the gradient of p is ready, activations and temporary
+    tensors need `held_bytes[p]`. `order`: the indices in Launch.parameters, in the order in which
+    gradients became ready; parameters without a gradient are left out."""
 
     weight_bytes: int
     buffer_bytes: int
@@ -270,8 +270,8 @@ class Collectives:
     `out_ns` are empty in ALL_REDUCE and ZERO1 probes. In a BF16 probe, they are the durations of
     the casts before and after each collective. In a FULLY_SHARD probe, `in_ns` has the duration of
     each unit's gather, and `out_ns` that of its reduction. `wall_ns`: the time from the beginning
-    of the first collective, or its cast, to the end of the last. `cpu_ns`: the process's CPU time
-    during `wall_ns`.
+    of the first collective to the end of the last, with a BF16 probe's casts. `cpu_ns`: the
+    process's CPU time during `wall_ns`.
     """
 
     kind: CollectiveKind
@@ -312,8 +312,8 @@ class Step:
     `cpu_ns`: the process's CPU time in the step, plus the time for which its main thread waited for
     a CPU. `cpu_ns` is 0 on a GPU, and unless the mode is UNSYNCHRONISED. `between_ns`: the time
     from the end of the previous step to the beginning of this step; 0 if unknown. `ready_ns`: for
-    each parameter, the time from the last backward's beginning until its gradient is ready; -1 if
-    it gets none.
+    each parameter, the time from the last backward's beginning until its gradient is ready; -1
+    without a gradient.
 
     If the script uses fully_shard, steps of the modes UNSYNCHRONISED and PROBE also have the times
     of each of its units. For each unit, `units_ns` has four times in the last pass, counted from
@@ -410,7 +410,7 @@ class Launch:
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Launch:
-        """Makes a Launch from a value that to_json() has returned in any version of gradsync with
+        """Makes a Launch from a value that to_json() has returned in this or an older gradsync with
         the same VERSION.
 
         Raises Refused if the value is not a launch. Does not look for contradictions between
