@@ -29,8 +29,7 @@ class RankTimes:
     `backward_s` is the last backward. `between_s` is the time from the end of the previous step to
     the beginning of a step without synchronisation. Unknown times count as 0 in `between_s`.
     `is_slow`: whether the rank is slow in at least three quarters of the steps. A rank is slow in a
-    step if its forward, backward and optimizer take over 5 % (NOTABLE) longer than the fastest
-    rank's.
+    step if forward, backward and optimizer take over 5 % (NOTABLE) longer than the fastest rank's.
     """
 
     forward_s: float

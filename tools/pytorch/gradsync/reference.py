@@ -1,6 +1,6 @@
 """Computes the mean of all ranks' gradients in f64, and bounds of rounding errors in gradients.
 
-If each summand is rounded at most n times, the sum's error is at most n u / (1 - n u) of the sum of
+At most n roundings of each summand change a sum by at most n u / (1 - n u) of the summands'
 absolute values. Here u is the dtype's unit roundoff, and n u must be below 1 (Higham, Accuracy and
 Stability of Numerical Algorithms, 4.2).
 """

@@ -16,8 +16,8 @@ MOST_RATIO = 1.5  # of two measurements that count as one
 
 @dataclass(frozen=True)
 class Spread:
-    """The shortest and the longest measured time, in seconds, of collectives with the same
-    operation, size (`bytes`) and number running at a time."""
+    """The shortest and longest measured time, in seconds, of collectives with the same operation,
+    size (`bytes`) and number running at a time."""
 
     bytes: float
     least_s: float
