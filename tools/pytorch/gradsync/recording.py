@@ -1,8 +1,7 @@
-"""Reads a recording (a file of measured steps that `gradsync record` writes), and computes what its
-launches measured, such as the mean time of a step in seconds.
+"""Computes values, such as the trimmed mean seconds of a step, from a recording: a file that
+`gradsync record` has written.
 
-recording_file.py reads the file, and schema.py defines its fields, in which times are in
-nanoseconds.
+The fields of a recording, whose times are in nanoseconds, are defined in schema.py.
 """
 
 from __future__ import annotations
@@ -26,10 +25,11 @@ class RankTimes:
     """The trimmed mean times, in seconds, of one rank's forward, backward and optimizer in steps
     without synchronisation.
 
-    `forward_s` includes earlier backward passes of the step. `between_s` is the time from the end
-    of the previous step to the beginning of such a step, mostly for loading data. `is_slow`:
-    whether forward, backward and optimizer take the rank more than 5 % (NOTABLE) longer than the
-    fastest rank in at least three quarters of the steps without synchronisation.
+    `forward_s` covers everything before the step's last backward, including earlier passes.
+    `backward_s` is the last backward. `between_s` is the time from the end of the previous step to
+    the beginning of a step without synchronisation. Unknown times count as 0 in `between_s`.
+    `is_slow`: whether the rank is slow in at least three quarters of the steps. A rank is slow in a
+    step if forward, backward and optimizer take over 5 % (NOTABLE) longer than the fastest rank's.
     """
 
     forward_s: float
@@ -48,9 +48,9 @@ class Recording:
     machines."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Reads a recording from a file. Raises Refused if the file is not a recording, or if its
-        launches differ in the bytes of gradients or in a field of AGREEING_FIELDS, such as the
-        command line, the processor or the version of PyTorch."""
+        """Reads a recording from a file. Raises Refused if read_launches() refuses the file. Also
+        raises Refused if launches differ in the bytes of gradients or in a field of
+        AGREEING_FIELDS, such as `command`."""
         self.path = os.fspath(path)
         self.launches = read_launches(path)
         for number, launch in enumerate(self.launches, 1):
@@ -66,28 +66,27 @@ class Recording:
 
     @property
     def first(self) -> Launch:
-        """The recording's first launch. All launches of the recording have gradients of the same
-        sizes, and the same values of the fields in AGREEING_FIELDS, such as `optimizer`; their host
-        names may differ."""
+        """The recording's first launch. All launches agree in the bytes of each gradient and in
+        AGREEING_FIELDS, such as `optimizer`. Host names may differ between launches, but not which
+        ranks have the same host."""
         return self.launches[0]
 
     @cached_property
     def gradient_bytes(self) -> list[int]:
-        """For each parameter, the number of bytes of its gradient."""
+        """For each parameter, the number of bytes of its gradient in the parameter's dtype."""
         return [parameter.bytes for parameter in self.first.parameters]
 
     @cached_property
     def total_bytes(self) -> int:
-        """The bytes of the gradients of all parameters together."""
+        """The sum of `gradient_bytes`."""
         return sum(self.gradient_bytes)
 
     @cached_property
     def ready_order(self) -> list[int]:
-        """The numbers of the parameters in the order in which their gradients became ready on rank
-        0 in the first launch. After its first step, DDP fills its buckets in this order. The time
-        at which a gradient became ready is the median over the probes, the steps that copy
-        gradients into a buffer as DDP does. Raises Refused if rank 0 has no probe in the first
-        launch."""
+        """The indices in Launch.parameters, in the order in which the parameters' gradients became
+        ready on rank 0 in the first launch. DDP is assumed to fill its buckets in this order. A
+        gradient's ready time is the median over the probes, the steps that copy gradients into a
+        buffer as DDP does. Raises Refused if rank 0 has no probe in the first launch."""
         ready = [ready_of(step) for step in self.first.ranks[0] if step.mode is StepMode.PROBE]
         if not ready:
             raise Refused(f'{self.path}, line 1: no steps of mode "probe"')
@@ -95,12 +94,12 @@ class Recording:
         return sorted(range(len(medians)), key=medians.__getitem__)
 
     def buckets(self, row: Row) -> tuple[tuple[int, ...], ...]:
-        """Returns the indices in Launch.parameters of the parameters in each bucket of a DDP with
-        the settings `row`, in the order in which DDP sends the buckets.
+        """Returns, for each bucket of a DDP with the settings `row`, its parameters' indices in
+        Launch.parameters. The buckets are in the order in which DDP sends them.
 
         When a parameter's gradient becomes ready, the parameter is added to the bucket of its dtype
-        that is not yet full. The first bucket of a dtype is full when it holds
-        row.first_bucket_bytes or more, a later bucket when it holds row.bucket_bytes or more
+        that is not yet full. The first bucket of a dtype is full at row.first_bucket_bytes or more,
+        each later one at row.bucket_bytes or more. These are DDP's rules
         (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). Buckets that
         are not full when all gradients are ready come last in the result."""
         closed: list[list[int]] = []
@@ -117,16 +116,16 @@ class Recording:
         return tuple(tuple(bucket) for bucket in [*closed, *open_buckets.values()])
 
     def bucket_bytes(self, row: Row) -> list[int]:
-        """Returns the bytes of each of the buckets of a DDP with the settings `row`, in the order
-        in which they are sent."""
+        """Returns, for each of buckets(row), the bytes of its gradients in the parameters' dtypes,
+        even if row.bf16 is True."""
         return [sum(self.gradient_bytes[p] for p in bucket) for bucket in self.buckets(row)]
 
     def steps(self, mode: StepMode, row: str = "") -> list[list[float]]:
-        """Returns, for each launch, the seconds of each of its steps of this mode (from the last
-        rank's beginning to the last rank's end). The result has no list for a launch without steps
-        of this mode.
+        """Returns, for each launch, the times (step_seconds()) of its steps of this mode. The
+        result has no list for a launch without a matching step.
 
-        For the mode SCRIPT, returns only steps whose settings (schema.Row) have the name `row`.
+        For the mode SCRIPT, only steps match whose settings (schema.Row) have the name `row`. Other
+        modes ignore `row`.
         """
         launches = []
         for launch in self.launches:
@@ -162,8 +161,9 @@ class Recording:
 
     @cached_property
     def own_collectives(self) -> tuple[float, float]:
-        """Two means over rank 0's steps without synchronisation: how many collectives the script
-        itself issues in a step, and how many bytes these collectives have together."""
+        """The plain means of Step.own_collectives and of Step.own_bytes over rank 0's steps without
+        synchronisation; 0 and 0 if there are none. These fields count the collectives that the
+        script itself calls in a step."""
         steps = [
             step
             for launch in self.launches
@@ -175,12 +175,13 @@ class Recording:
         return fmean(s.own_collectives for s in steps), fmean(s.own_bytes for s in steps)
 
     def second_run_error(self, row: str) -> float | None:
-        """Returns how much longer, as a fraction, the script's own steps took in the second half of
-        launches than in the first. Both times are trimmed means. `row`: the name of the settings
-        (schema.Row) of these steps.
+        """Returns the time of SCRIPT steps in the second half of the launches, divided by that in
+        the first half, minus 1. Both times are trimmed means. Of an odd number of launches, the
+        middle one is in the second half. `row`: the name of the settings (schema.Row) of these
+        steps.
 
-        The result is the relative error of a prediction that just repeats an earlier measurement.
-        Returns None if fewer than two launches have steps with the settings `row`.
+        Launches without SCRIPT steps of the settings `row` are left out. Returns None if fewer than
+        two launches have steps with the settings `row`.
         """
         launches = self.steps(StepMode.SCRIPT, row)
         half = len(launches) // 2
@@ -193,7 +194,7 @@ class Recording:
 
 def _rank_times(rounds: list[tuple[Step, ...]], rank: int) -> RankTimes:
     """Returns the trimmed mean times of the parts of a step, such as forward, on the rank `rank`.
-    `rounds`: for each step without synchronisation, the Step of every rank."""
+    `rounds`: for each step without synchronisation, the Step of every rank; at least one."""
     own = [steps[rank] for steps in rounds]
     slow_rounds = sum(
         _alone_ns(steps[rank]) > (1 + NOTABLE) * min(map(_alone_ns, steps)) for steps in rounds
@@ -224,8 +225,8 @@ def begin_of(launch: Launch, step: Step) -> float:
     """Returns when a step begins, in seconds after the beginning of rank 0's first recorded step of
     the launch.
 
-    Clocks of several hosts cannot be compared, so ranks of several hosts are assumed to begin
-    together, at 0.
+    Returns 0 for every step if the launch ran on several hosts, because their clocks cannot be
+    compared.
     """
     if len(set(launch.hosts)) > 1:
         return 0
@@ -234,7 +235,8 @@ def begin_of(launch: Launch, step: Step) -> float:
 
 def step_seconds(launch: Launch, i: int) -> float:
     """Returns how many seconds step `i` of the launch takes, from the last rank's beginning to the
-    last rank's end."""
+    last rank's end. If the launch ran on several hosts, returns the longest of the ranks' step
+    times."""
     steps = [own[i] for own in launch.ranks]
     begins = [begin_of(launch, step) for step in steps]
     ends = [begin + NS * step.step_ns for begin, step in zip(begins, steps, strict=True)]

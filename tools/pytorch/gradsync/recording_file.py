@@ -34,7 +34,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 def parse_launch(line: str) -> Launch:
     """Returns the launch in one line of a recording. Raises Refused if the line is not a launch, or
-    if the launch's fields contradict each other. The error's text does not name the file."""
+    if check_launch() refuses it. The error's text does not name the file."""
     try:
         # NaN and Infinity are no JSON, and become texts, which are no numbers.
         launch = Launch.from_json(json.loads(line, parse_constant=str))
@@ -48,8 +48,8 @@ def parse_launch(line: str) -> Launch:
 
 
 def read_launches(path: str | os.PathLike[str]) -> list[Launch]:
-    """Returns the launches of a recording. Raises Refused if the file cannot be read or has no
-    launch. If a line is not a launch, the text of Refused names the file, the line and the reason.
+    """Returns the launches of a recording. Raises Refused if the file cannot be read or is empty.
+    Raises Refused, naming the file and the line, if parse_launch() refuses a line.
     """
     text = read_bytes(path).decode("utf-8-sig", errors="replace")
     launches = [_numbered(path, number, line) for number, line in enumerate(text.splitlines(), 1)]
@@ -67,8 +67,8 @@ def _numbered(path: str | os.PathLike[str], number: int, line: str) -> Launch:
 
 def append_launch(path: str | os.PathLike[str], launch: Launch) -> None:
     """Adds the launch to a file as a line, either completely or, if writing fails, not at all. If
-    the file does not exist, makes it. The added line is compressed by gzip if the existing file is
-    compressed, or if the name of a new file ends in .gz.
+    the file does not exist, makes it. The line is compressed by gzip if the file's contents are, or
+    if a new or empty file's name ends in .gz.
 
     Raises OSError if the file cannot be read or written.
     """

@@ -1,7 +1,8 @@
 """Computes the mean of all ranks' gradients in f64, and bounds of rounding errors in gradients.
 
-By Higham (Accuracy and Stability of Numerical Algorithms, 4.2), n roundings change a sum by at most
-n u / (1 - n u) times the sum of the summands' absolute values. Here u is the dtype's unit roundoff.
+At most n roundings of each summand change a sum by at most n u / (1 - n u) of the summands'
+absolute values. Here u is the dtype's unit roundoff, and n u must be below 1 (Higham, Accuracy and
+Stability of Numerical Algorithms, 4.2).
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ NARROW_DTYPES = (torch.bfloat16, torch.float16)  # to which gradients may be rou
 
 def exact(tensor: torch.Tensor) -> torch.Tensor:
     """Returns a copy of the whole `tensor` in f64 on the CPU, with complex numbers as pairs of real
-    ones. If `tensor` is a DTensor, all ranks with a shard must call this function together."""
+    ones. If `tensor` is a DTensor, all ranks of its mesh must call this function together. Raises
+    Refused if they do not meet in time."""
     with refusing_late_ranks():
         whole = whole_of(tensor)
     return flat_of(whole.detach()).to("cpu", torch.float64, copy=True)
 
 
 def digest(tensor: torch.Tensor) -> str:
-    """Returns a text with the dtype, the shape and a hash of the contents of `tensor`; for a
-    DTensor, of this rank's shard. Raises Refused if PyTorch cannot copy the contents into one block
-    of memory, as for a sparse tensor."""
+    """Returns a text with the dtype, the shape and a hash of the contents of `tensor`. For a
+    DTensor, the text is that of this rank's shard. Raises Refused if PyTorch cannot copy the
+    contents into one block of memory, as for a sparse tensor."""
     try:
         data = part_of(tensor).detach().cpu().contiguous()
         address, size = data.data_ptr(), data.nbytes
@@ -49,8 +51,9 @@ def bound_of(
     magnitude: torch.Tensor, dtypes: Collection[torch.dtype], roundings: int
 ) -> torch.Tensor:
     """Returns, for each element of a sum of tensors, an upper bound of the element's rounding
-    error. `magnitude`: the sum of the summands' absolute values. `roundings`: one limit for two
-    counts: how often an element is rounded to the coarsest of `dtypes`, and how often to f64."""
+    error. `magnitude`: for each element, the sum of the summands' absolute values. `roundings`: the
+    most times that an element is rounded to the coarsest of `dtypes`, and also the most times to
+    f64."""
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
     for unit in (coarsest.eps / 2, F64_UNIT):
@@ -64,9 +67,9 @@ class Gradients:
     last update or zero_grad().
 
     `sums`: an f64 tensor of shape (2, *shape): the sum of the gradients, and the sum of their
-    absolute values. `aside`: as `sums`, but for gradients that the script has set to None or zero;
-    None if there are none. `roundings`: at most how many times an element of the gradients has been
-    rounded to `dtype`.
+    absolute values. `aside`: as `sums`, for gradients delivered before the script last set the
+    parameter's gradient to None or zero; None without any. `roundings`: at most how many times an
+    element of the gradients has been rounded to `dtype`.
     """
 
     def __init__(self, like: torch.Tensor) -> None:
@@ -78,20 +81,20 @@ class Gradients:
 
     def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
         """Adds gradient / scale to sums[0], and abs(gradient / scale) to sums[1]. `scale`: the loss
-        scale of a GradScaler; 1 without one. If `scale` is not 1, adds 3 to `roundings` instead of
-        1, because the GradScaler's own division by `scale` rounds too."""
+        scale of a GradScaler; 1 without one. Adds 1 to `roundings` if `scale` is 1, else 3."""
         unscaled = exact(gradient) / scale
         self.sums += torch.stack([unscaled, unscaled.abs()])
         self.roundings += 1 if scale == 1 else 3
 
     def set_aside(self) -> None:
         """Called when a backward begins, if the script has set the parameter's gradient to None or
-        zero. Moves `sums` to `aside`."""
+        zero. Adds `sums` to `aside`, and sets `sums` to 0."""
         self.aside = self.sums if self.aside is None else self.aside + self.sums
         self.sums = torch.zeros_like(self.sums)
 
     def with_aside(self) -> Gradients:
-        """Returns a copy of this object in which `aside` is added to `sums`."""
+        """Returns a copy of this object in which `aside` is added to `sums`, and `aside` is
+        None."""
         whole = copy.copy(self)
         whole.sums = self.sums if self.aside is None else self.sums + self.aside
         whole.aside = None
@@ -102,10 +105,10 @@ class Gradients:
 
 
 def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
-    """Returns whether the script's hooks multiply each element of a gradient by a factor that is
-    equal on all ranks, except for rounding. `before` and `after`: this rank's gradients of one
-    parameter before and after the script's hooks. All ranks must call this function together, and
-    get the same result."""
+    """Returns whether the script's hooks multiply each element of a gradient by the same factor on
+    all ranks, except for rounding. `before` and `after`: this rank's gradients of one parameter
+    before and after the script's hooks. All ranks must call this function together, and get the
+    same result."""
     total_before, total_after = (ranks.total(one.sums.clone()) for one in (before, after))
     # of each element, (own after) / (own before) = (sum after) / (sum before)
     distance = abs(after.sums[0] * total_before[0] - before.sums[0] * total_after[0])
@@ -119,14 +122,15 @@ class Comparison:
     """Compares the gradient that an optimizer gets for one parameter with the mean of all ranks'
     gradients. All ranks must construct the object together.
 
-    `gradient`: the gradient that the optimizer gets for the parameter `p`; None if there is none.
-    `held`: the gradients that autograd delivered for `p` on this rank since the last update or
-    zero_grad(); None if there are none. `handed`: `gradient` in f64. `own`: the sum of the
-    gradients in `held`, in f64. `mean`: the sum of all ranks' gradients, divided by the number of
-    ranks. `bound`: for each element, the largest difference between `mean` and the optimizer's
-    gradient (`handed`) that rounding can cause. `share`: the largest |handed - mean| / bound of all
-    elements; above 1 or NaN if `handed` is wrong. `narrow`: "torch.bfloat16" or "torch.float16" if
-    a wrong gradient was apparently rounded to this dtype; else empty.
+    Argument `gradient`: the gradient that the optimizer gets for the parameter `p`; None if there
+    is none. Argument `held`: the gradients that autograd delivered for `p` on this rank since the
+    last update or zero_grad(); None without any. `handed`: `gradient` in f64; zeros for None.
+    `own`: held.sums[0], the sum of this rank's gradients in f64; zeros for None. `mean`: the sum of
+    `own` over all ranks, divided by the number of ranks. `bound`: for each element, the largest
+    difference between `mean` and the optimizer's gradient (`handed`) that rounding can cause.
+    `share`: the largest |handed - mean| / bound of all elements; above 1 or NaN if `handed` is
+    wrong; 0 without elements. `narrow`: "torch.bfloat16" or "torch.float16" if a wrong gradient was
+    apparently rounded to this dtype; else empty.
     """
 
     def __init__(
@@ -153,8 +157,8 @@ class Comparison:
             self.narrow = self._narrow_dtype(distance, magnitude, roundings)
 
     def is_right(self) -> bool:
-        """Returns whether no element of `handed` differs from `mean` by more than rounding can
-        explain."""
+        """Returns whether |handed - mean| is at most `bound` in every element; False if an element
+        is NaN."""
         return self.share <= 1
 
     def is_own(self) -> bool:
@@ -171,8 +175,8 @@ class Comparison:
         return ""
 
     def _has_only_numbers_of(self, dtype: torch.dtype) -> bool:
-        """Returns whether `dtype` can represent exactly all elements of `handed`, or all elements
-        times the number of ranks."""
+        """Returns whether `dtype` represents exactly every element of `handed`, or every element of
+        `handed` times the number of ranks."""
         return any(
             torch.equal(numbers.to(dtype).double(), numbers)
             for numbers in (self.handed, self.handed * self._ranks.size)

@@ -16,8 +16,8 @@ MOST_RATIO = 1.5  # of two measurements that count as one
 
 @dataclass(frozen=True)
 class Spread:
-    """The shortest and the longest measured time of collectives that have the same operation, the
-    same size, and the same number in flight at a time."""
+    """The shortest and longest measured time, in seconds, of collectives with the same operation,
+    size (`bytes`) and number running at a time."""
 
     bytes: float
     least_s: float
@@ -35,9 +35,9 @@ class Spread:
 
 
 def differing(costs: Iterable[Cost]) -> Spread | None:
-    """Groups measured collectives by operation, size and number in flight (how many run at a time),
-    and returns the Spread of the group whose times differ by the largest ratio; None if no ratio is
-    above 1.5 (MOST_RATIO)."""
+    """Groups `costs` by operation, size and Cost.in_flight, and returns the Spread of the group
+    with the largest ratio of times. Returns None if no ratio is above 1.5 (MOST_RATIO). Costs whose
+    `seconds` are not above 0 are ignored."""
     taken: dict[tuple[Operation, int, float], list[float]] = defaultdict(list)
     for cost in costs:
         if cost.seconds > 0:  # others are refused elsewhere
@@ -48,9 +48,8 @@ def differing(costs: Iterable[Cost]) -> Spread | None:
 
 
 def refuse_differing(costs: Iterable[Cost]) -> None:
-    """Raises Refused if two measured times of collectives with the same operation, size and number
-    in flight (how many run at a time) differ by a factor of more than 1.5 (MOST_RATIO). Times that
-    differ so much cannot all describe the same link."""
+    """Raises Refused if differing(costs) is not None: if times of equal collectives differ by a
+    factor above 1.5 (MOST_RATIO)."""
     spread = differing(costs)
     if spread:
         raise Refused(f"{spread.text()}; keep one of them in the file")

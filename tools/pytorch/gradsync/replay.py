@@ -1,13 +1,11 @@
 """Predicts the time of a training step by simulating it: the recorded computation of each rank runs
 together with simulated collectives.
 
-replay_step() simulates one step. In the simulated step, computation and collectives can run at the
-same time, and both become slower if together they need more processors than a rank has. predict()
-simulates the recorded rounds (a round is one step of each rank), or fewer of them if simulating so
-many ranks would take too long. predict() resamples the simulated rounds to compute a 95 % interval
-of the time of a step. Measured steps in which ranks exchange gradients are used to fit only
-standard deviations of prediction errors, such as REPLICATED_ERROR, not predicted times. All times
-in this module are in seconds.
+replay_step() simulates one step. Computation and collectives can run at the same time, and both
+become slower if together they need more processors than a rank has. predict() simulates the rounds
+that draw_rounds() returns; a round is one step of each rank. predict() resamples the simulated
+rounds to compute a 95 % interval of the time of a step. No prediction uses the times of recorded
+SCRIPT steps. All times in this module are in seconds.
 """
 
 from __future__ import annotations
@@ -43,12 +41,12 @@ INSTANT = 1e-12  # seconds that rounding may leave of a collective
 class RankStep:
     """The times of one rank's work in one recorded step; the time of collectives is left out.
 
-    `begin_s`: the beginning of the step in seconds, on a clock that all ranks of the round (the
-    steps that ranks take together) share. The other moments are seconds after this beginning:
-    `first_s`, when the first gradient is ready (0 under FSDP2); `ready_s`, when each collective can
-    be issued; `backward_s`, the end of backward; `needed_s`, when computation begins to wait for
-    each collective. `after_s`: the seconds of the rank's work after backward, such as the
-    optimizer's.
+    `begin_s`: the beginning of the step in seconds, on a clock that all ranks share in one round.
+    `first_s`: the seconds from `begin_s` until the first gradient is ready; 0 under FSDP2.
+    `ready_s`: the seconds from `begin_s` until the rank can issue each collective. `backward_s`:
+    the seconds from `begin_s` to the end of backward. `needed_s`: the seconds from `begin_s` until
+    computation begins to wait for each collective; empty under DDP. `after_s`: the seconds of the
+    rank's work after backward, such as the optimizer's.
     """
 
     begin_s: float
@@ -65,7 +63,7 @@ class Waits(Enum):
     OPTIMIZER: the optimizer waits for all collectives, as with DistributedDataParallel.
     COMPUTATION: the computation that needs the result waits, as with FSDP2 on a GPU. ALL_RANKS:
     every rank waits, from when it issues the collective until the collective is done, as with FSDP2
-    over gloo.
+    on a CPU.
     """
 
     OPTIMIZER = "optimizer"
@@ -75,8 +73,8 @@ class Waits(Enum):
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective that all ranks take part in: its operation, and the bytes of its whole
-    vector."""
+    """A collective that all ranks take part in: its operation, and the bytes of the whole vector
+    that it reduces or gathers."""
 
     bytes: float
     operation: Operation = Operation.ALL_REDUCE
@@ -86,17 +84,17 @@ class Collective:
 class Scenario:
     """The inputs of a simulation of training steps.
 
-    `ranks`: for each recorded rank, a list of its recorded steps, whose times do not include
-    collectives. Steps of different ranks that have the same index in their ranks' lists were taken
-    at the same time; together they are called a round. `collectives`: the simulated collectives of
-    a step, in the order in which ranks issue them. `costs`: computes how long a collective of a
-    given size takes between `world_size` ranks. `log_error`: the standard deviation, over launches,
-    of the logarithm of the time of a collective. The cost of synchronisation is how much longer a
-    step takes with synchronisation than without. The simulated cost is wrong by a product of two
-    factors: the first is the same for all settings of DistributedDataParallel (or for all of
-    FSDP2), and the second differs between settings. `model_error` and `row_error`: the standard
-    deviations of the logarithms of these two factors. `copies_s`: the seconds that a step in
-    `ranks` takes on average for copies of gradients; 0 under FSDP2. These seconds are a cost of
+    `ranks`: for each recorded rank, a list of recorded steps, whose times do not include
+    collectives. Steps of different ranks with the same index in these lists were taken together,
+    and are called a round. `collectives`: the simulated collectives of a step, in the order in
+    which ranks issue them. `costs`: computes how long a collective of a given size takes between
+    `world_size` ranks. `log_error`: the assumed standard deviation of the logarithm of a
+    collective's real time divided by its predicted time. The cost of synchronisation is how much
+    longer a step takes with synchronisation than without. The simulated cost is assumed to be wrong
+    by two random factors. `model_error`: the standard deviation of the logarithm of the factor that
+    all settings of DDP, or all of FSDP2, share. `row_error`: the standard deviation of the
+    logarithm of the factor that differs between settings. `copies_s`: how many seconds longer
+    copies of gradients make a step in `ranks`; 0 under FSDP2. `copies_s` counts as a cost of
     synchronisation.
     """
 
@@ -123,17 +121,20 @@ class Replay:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted times of a step, in seconds: trimmed means over simulated rounds.
+    """The predicted times of a step, in seconds; for several recorded launches, the means of their
+    predictions.
 
-    `step_s`: the time of the step, with a 95 % interval. `slowest_s`: how long the slowest rank's
-    step would take if ranks exchanged no gradients. `exposed_s`: by how much waiting for
-    collectives makes the step longer. `slowed_s`: how much longer backward takes because of
-    concurrent communication; 0 under `fully_shard`. `floor_s`: a lower limit of the step's time
-    that holds for every order of the collectives. `copies_s`: how many seconds of the step are
-    spent on copying gradients into and out of DDP's buckets, casting them, and adding them to
-    gradients of earlier passes; 0 under `fully_shard`. `broadcasts_s`: how many seconds of the step
-    ZeroRedundancyOptimizer's broadcasts take; 0 without them. `replays`: for each recorded launch,
-    a Replay with the times of its simulated rounds.
+    `step_s`: the trimmed mean time of the step, with a 95 % interval. `slowest_s`: the trimmed mean
+    of RoundTimes.alone_s, the slowest rank's time without Scenario.collectives. `exposed_s`: the
+    mean of RoundTimes.exposed_s, the time of waiting for collectives, over kept_rounds().
+    `slowed_s`: how much longer backward takes because of concurrent communication; 0 under
+    `fully_shard`. `floor_s`: an estimated lower limit of the step's time for any order of the
+    collectives (see _floor_s()). `copies_s`: the seconds of copying gradients into and out of DDP's
+    buckets, casting them, and adding them to earlier passes' gradients. Of casts back from bf16,
+    `copies_s` counts only the last bucket's, and none with a RecordedLink. `copies_s` is 0 under
+    `fully_shard`. `broadcasts_s`: how many seconds of the step ZeroRedundancyOptimizer's broadcasts
+    take; 0 without them. `slowest_s` includes `copies_s` and `broadcasts_s`. `replays`: for each
+    recorded launch, a Replay with the times of its simulated rounds.
     """
 
     step_s: Interval
@@ -161,11 +162,11 @@ class Transfer:
 class Schedule:
     """The moments of a simulated round (a step of all ranks) at which its collectives are issued
     and their results are needed. Each moment is in seconds after the earliest rank begins the step,
-    as if communication neither delayed nor slowed down computation.
+    as if each collective took no time.
 
     `issued_s`: when the last rank issues each collective, in the order of Scenario.collectives.
-    `backward_s`: when the last rank's backward ends. `needed_s`: for each collective, the moment at
-    which computation needs its result; empty if only the optimizer needs the results."""
+    `backward_s`: when the last rank's backward ends. `needed_s`: when the last rank's computation
+    needs the result of each collective; empty if only the optimizer needs the results."""
 
     issued_s: Sequence[float]
     backward_s: float
@@ -174,10 +175,9 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of the simulation of one step. `backward_s` and `done_s`: when backward and the
-    last collective were done on all ranks, in seconds after the earliest rank began the step.
-    `computed_s`: how many seconds the computation done until `done_s` would have taken without
-    communication."""
+    """The result of the simulation of one step. `backward_s` and `done_s`: when backward and all
+    collectives were done on all ranks, in seconds after the earliest rank began. `computed_s`: the
+    moment of the Schedule that computation has reached at `done_s`; at most Schedule.backward_s."""
 
     backward_s: float
     done_s: float
@@ -187,17 +187,15 @@ class Outcome:
 def replay_step(
     schedule: Schedule, transfers: Sequence[Transfer], processors: Processors, link_pace: float = 1
 ) -> Outcome:
-    """Simulates a step, and returns when its backward and its collectives are done. Begins the
-    collectives in the order of `schedule`, each only after all ranks have issued it. At most as
-    many collectives run at one time as Transfer.paces has elements. `link_pace`: a factor by which
-    the time of each collective is multiplied.
+    """Simulates a step of at least one collective, and returns when its backward and its
+    collectives are done. Begins the collectives in the order of `schedule`, each only after all
+    ranks have issued it. At most as many collectives run at one time as Transfer.paces has
+    elements. `link_pace`: a factor by which the time of each collective is multiplied.
 
-    The simulation has two clocks. The first counts the time of the simulated step. The second, the
-    clock of computation, counts the seconds that the computation done so far would have taken
-    without communication. The moments of `schedule` are times of the second clock. While the
-    compute threads of a rank and its communication together need more processors than the rank has,
-    both become slower by the ratio of these two numbers. While computation waits for a collective,
-    and after the end of backward, the clock of computation stands still.
+    The moments of `schedule` count seconds of computation that no communication slows down or
+    interrupts. While a rank's computation and communication need more processors than
+    Processors.available, both become slower by the ratio of these numbers. While computation waits
+    for a collective, and after the end of backward, computation does not advance.
     """
     backward = schedule.backward_s
     issued = [min(moment, backward) for moment in schedule.issued_s]
@@ -247,11 +245,11 @@ def replay_step(
 def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
     """Returns the rounds to simulate. A round is the list of the recorded steps that all simulated
     ranks take at the same time. If at most as many ranks are simulated as were recorded, returns
-    the recorded rounds of the first `world_size` ranks. If more ranks are simulated than were
+    all recorded rounds of the first `world_size` ranks. If more ranks are simulated than were
     recorded, each round also gets a recorded step for each further rank. This step is drawn at
-    random from all recorded ranks and rounds. If several ranks get the same step, the round's list
-    has this step only once. If simulating all ranks of all rounds would take seconds, fewer rounds
-    are returned, but at least 12 (FEWEST_DRAWS) if as many were recorded."""
+    random from all recorded ranks and rounds, the same in every run. If several ranks get the same
+    step, the round's list has this step only once. If more ranks are simulated than were recorded,
+    MOST_RANK_ACTIONS limits the number of rounds, but not below 12 (FEWEST_DRAWS)."""
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
     if world_size <= measured:
@@ -288,10 +286,10 @@ def predict(scenario: Scenario) -> Prediction:
 
 def equal_rounds(scenario: Scenario) -> list[list[tuple[float, float]]]:
     """Simulates each recorded step of the first `world_size` ranks as if every rank took this step.
-    If these ranks recorded more than 500 steps (MOST_EQUAL_STEPS), simulates only as many of the
-    first rounds as have at most 500 steps together, but at least 12 rounds (FEWEST_DRAWS) if as
-    many were recorded. Returns, for each round and rank, the simulated seconds of the step, and the
-    seconds that it would take without collectives."""
+    Simulates only so many of the first rounds as have at most 500 steps (MOST_EQUAL_STEPS)
+    together. At least 12 rounds (FEWEST_DRAWS), or all if there are fewer, are simulated in any
+    case. Returns, for each round and rank, the seconds of the simulated step, and the step's
+    seconds without collectives."""
     transfers = _transfers(scenario)
     ranks = scenario.ranks[: scenario.world_size]
     count = min(len(ranks[0]), max(FEWEST_DRAWS, MOST_EQUAL_STEPS // len(ranks)))
@@ -311,8 +309,8 @@ def _equal_step(
 
 def _transfers(scenario: Scenario) -> list[Transfer]:
     """Returns, for each collective of the scenario, a Transfer, which tells how long it takes. If
-    computation waits for collectives, as in FSDP2, each runs alone; else as many run at a time as
-    LinkCosts.channels says."""
+    computation waits for collectives, as in FSDP2, each runs alone; else at most LinkCosts.channels
+    run at a time."""
     costs = scenario.costs
     channels = costs.channels if scenario.waits is Waits.OPTIMIZER else 1
     return [
@@ -328,9 +326,7 @@ def _transfers(scenario: Scenario) -> list[Transfer]:
 @dataclass(frozen=True)
 class _Paced:
     """The times of a round that was simulated with the times of all collectives multiplied by one
-    factor. `step_s`: the whole step. `exposed_s`: how much longer the step takes because ranks wait
-    for collectives. `slowed_s`: how much longer backward takes because of concurrent communication;
-    0 if computation waits for collectives."""
+    factor. `step_s`: the whole step. `exposed_s` and `slowed_s`: as in RoundTimes."""
 
     step_s: float
     exposed_s: float
@@ -341,8 +337,7 @@ def _replay_round(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> RoundTimes:
     """Simulates one step of all ranks; `ranks` has the recorded step of each rank. The simulated
-    step lasts from the moment at which all ranks have begun it to the moment at which all ranks
-    have ended it."""
+    step lasts from the last rank's beginning to the last rank's end."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     replay = _pacer(scenario, transfers, ranks)
@@ -391,9 +386,9 @@ def _pacer(
 
 
 def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
-    """Returns the Schedule (when collectives are issued and needed) of a round in which a
-    collective can begin when the last rank issues it. Ranks that issued the collective earlier go
-    on computing."""
+    """Returns the Schedule of a round in which a collective can begin when the last rank issues it.
+    Ranks that issued the collective earlier go on computing. `begin`: the earliest rank's
+    RankStep.begin_s."""
 
     def latest(moments: Sequence[Sequence[float]]) -> list[float]:
         from_begin = [
@@ -410,9 +405,9 @@ def _schedule(ranks: Sequence[RankStep], begin: float) -> Schedule:
 
 
 def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
-    """Returns the Schedule (when collectives are issued and needed) of a simulated step in which
-    every rank waits at each collective until the slowest rank has issued it, too. `late`: how many
-    seconds after the earliest rank the last rank begins the step."""
+    """Returns the Schedule of a step in which every rank waits at each collective until the slowest
+    rank has issued it, too. `late`: how many seconds after the earliest rank the last rank begins
+    the step."""
     parts = [
         [
             end - start
@@ -426,9 +421,9 @@ def _blocking_schedule(ranks: Sequence[RankStep], late: float) -> Schedule:
 
 
 def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float) -> Interval:
-    """Returns the 95 % interval of the step's time, by a bootstrap over the simulated `rounds`. In
-    each repetition of the bootstrap, the link's speed and the simulated cost of synchronisation are
-    changed by errors that are drawn at random."""
+    """Returns the 95 % interval of the step's time, by a bootstrap over the simulated `rounds`.
+    Each repetition of the bootstrap changes the times of collectives and the simulated cost of
+    synchronisation by random errors."""
     value = trimmed_mean([one.step_s for one in rounds])
     cost_s = max(0, value - slowest_s + scenario.copies_s)
     means = []
@@ -446,12 +441,12 @@ def _interval(scenario: Scenario, rounds: Sequence[RoundTimes], slowest_s: float
 def _floor_s(
     scenario: Scenario, transfers: Sequence[Transfer], slowest_s: float, first_s: float
 ) -> float:
-    """Returns the largest of three lower limits of the step's time, in seconds. The first limit is
-    the time of the slowest rank's step without synchronisation. The second limit is the time until
-    the first gradient is ready, plus the time of all collectives one after the other. For
-    DistributedDataParallel, one all-reduce of all gradients replaces these collectives. The third
-    limit of the step's time is the CPU time that computation and collectives take on one rank,
-    divided by the number of the rank's processors."""
+    """Returns the largest of three estimated lower limits of the step's time, in seconds. The first
+    limit is `slowest_s`, the slowest rank's time without collectives. The second limit is
+    `first_s`, the time until the first gradient is ready, plus the sum of the times of all
+    collectives. Under DDP, the second and the third limit count one all-reduce of all gradients in
+    place of the collectives. The third limit is one rank's CPU time for computation and
+    collectives, divided by the number of the rank's processors."""
     if scenario.waits is Waits.OPTIMIZER:  # at the pace of one large collective
         total = sum(one.bytes for one in scenario.collectives)
         link_s = scenario.costs.seconds(total)

@@ -12,17 +12,17 @@ from gradsync.estimates import TRIMMED
 class RoundTimes:
     """The times, in seconds, of a simulated round: a step that all ranks take together.
 
-    `step_s`: the whole step. `faster_link_s` and `slower_link_s`: the whole step if the times of
-    all collectives are divided (faster) or multiplied (slower) by exp(Scenario.log_error), which is
-    one standard deviation of their error. `exposed_s`: the time from the end of the last rank's
-    backward until the results of all collectives have arrived; at least 0. If computation waits for
-    collectives, as with FSDP2, `exposed_s` is instead how much longer the round takes because of
-    collectives. `faster_exposed_s` and `slower_exposed_s`: the values of `exposed_s` if the times
-    of all collectives are divided (faster) or multiplied (slower) by exp(Scenario.log_error).
-    `slowed_s`: how much longer backward takes because communication uses processors at the same
-    time; 0 if computation waits for collectives. `alone_s`: how long the slowest rank's step would
-    take if ranks exchanged no gradients. `first_s`: the longest time, over ranks, from the moment
-    at which a rank begins the step until its first gradient is ready; 0 under FSDP2."""
+    `step_s`: the whole step, from the last rank's beginning to the last rank's end. `faster_link_s`
+    and `slower_link_s`: the whole step if the times of all collectives are divided (faster) or
+    multiplied (slower) by exp(Scenario.log_error). `exposed_s`: the time from the end of the last
+    rank's backward until the results of all collectives have arrived; at least 0. If computation
+    waits for collectives, as with FSDP2, `exposed_s` is instead how much longer the round takes
+    because of collectives. `faster_exposed_s` and `slower_exposed_s`: the values of `exposed_s`
+    with the collectives' times of `faster_link_s` and of `slower_link_s`. `slowed_s`: how much
+    longer backward takes because communication uses processors at the same time; 0 if computation
+    waits for collectives. `alone_s`: the round's time without Scenario.collectives, from the last
+    rank's beginning to the last rank's end. `first_s`: the longest time, over ranks, from a rank's
+    beginning of the step until its first gradient is ready; 0 under FSDP2."""
 
     step_s: float
     faster_link_s: float
@@ -35,29 +35,30 @@ class RoundTimes:
     first_s: float
 
     def at(self, deviations: float) -> float:
-        """Returns the seconds of the step if collectives are slower by `deviations` standard
-        deviations (faster if the number is negative), computed linearly from `faster_link_s`,
-        `step_s` and `slower_link_s`."""
+        """Returns the seconds of the step if the logarithm of collectives' times is larger by
+        `deviations` times Scenario.log_error. The result is interpolated linearly between
+        `faster_link_s` (-1), `step_s` (0) and `slower_link_s` (1), and extrapolated beyond."""
         return _between(self.faster_link_s, self.step_s, self.slower_link_s, deviations)
 
     def exposed_at(self, deviations: float) -> float:
-        """Returns `exposed_s`, at least 0, if collectives are slower by `deviations` standard
-        deviations (faster if the number is negative), computed linearly from `faster_exposed_s`,
-        `exposed_s` and `slower_exposed_s`."""
+        """Returns `exposed_s`, at least 0, if the logarithm of collectives' times is larger by
+        `deviations` times Scenario.log_error. The result is interpolated linearly between
+        `faster_exposed_s` (-1), `exposed_s` (0) and `slower_exposed_s` (1), and extrapolated
+        beyond."""
         values = (self.faster_exposed_s, self.exposed_s, self.slower_exposed_s)
         return max(0, _between(*values, deviations))
 
 
 def _between(low: float, middle: float, high: float, deviations: float) -> float:
     """Returns the value of a piecewise linear function at `deviations`. The function has the values
-    `low` at -1, `middle` at 0 and `high` at 1; its two straight lines continue beyond -1 and 1."""
+    `low` at -1, `middle` at 0 and `high` at 1, and is extrapolated linearly beyond."""
     slope = middle - low if deviations < 0 else high - middle
     return middle + deviations * slope
 
 
 def kept_rounds(rounds: Sequence[RoundTimes]) -> Sequence[RoundTimes]:
-    """Returns the rounds without the 20 % with the longest step times (`step_s`) and the 20 % with
-    the shortest. The returned rounds are those whose `step_s` trimmed_mean() averages. So the means
-    of the parts of a step over the returned rounds add up to the trimmed mean of the step."""
+    """Returns the rounds, in the order of `step_s`, without the fifth with the longest `step_s` and
+    the fifth with the shortest. A fifth is rounded down to whole rounds. The returned rounds are
+    those whose `step_s` trimmed_mean() averages."""
     cut = int(TRIMMED * len(rounds))
     return sorted(rounds, key=lambda one: one.step_s)[cut : len(rounds) - cut]

@@ -4,9 +4,10 @@
 A recording is a file of JSON lines. Each line has one `Launch`: the data of one start of the
 script. All launches of a file have the same command line, and ran on machines with the same
 processors and GPUs. A recording that is created under a name ending in .gz is compressed by gzip.
-In the JSON, fields have the same names as in the classes below. Times are in nanoseconds: of the
-host's monotonic clock or, if the model is on a GPU, between events of the GPU; but `begin_ns` and
-`cpu_ns` are always the host's. Sizes are in bytes.
+In the JSON, fields have the same names as in the classes below; a Launch also has `gradsync_torch`,
+which is VERSION. Times are in nanoseconds, of the host's monotonic clock or, if the model is on a
+GPU, between events of the GPU. `begin_ns` is always of the host's clock, and `cpu_ns` is always CPU
+time of the host. Sizes are in bytes.
 
 A field with a default value may be missing in a file: it is not written if it has this value. If
 you change a field such that older versions of gradsync would misread it, increase VERSION. You need
@@ -39,10 +40,10 @@ MOST_RANKS = 16384
 class StepMode(str, Enum):
     """The kind of a recorded step: what happens to its gradients.
 
-    UNSYNCHRONISED: ranks average gradients between backward and the optimizer; the time of this
-    averaging is no part of the step's time. PROBE: gradients are copied to a buffer as by
-    DistributedDataParallel; after backward, while nothing is computed, the ranks, if there are
-    several, run the collectives that the probe's CollectiveKind names. SCRIPT: the script itself
+    UNSYNCHRONISED: the recorder averages gradients over ranks between backward and the optimizer;
+    the step's time excludes this averaging. PROBE: gradients are copied to a buffer as by
+    DistributedDataParallel. After a probe's backward, while nothing is computed, ranks run the
+    collectives of one CollectiveKind, unless there is only one rank. SCRIPT: the script itself
     synchronises gradients, by DistributedDataParallel or fully_shard.
     """
 
@@ -55,11 +56,11 @@ class CollectiveKind(str, Enum):
     """Which collectives ranks run in a probe, a step in which the recorder times collectives after
     backward, while nothing is computed.
 
-    ALL_REDUCE: all-reduces of up to 128 pieces of the gradients; all but the last have the same
-    size. BF16: the same all-reduces, with a cast of each piece to bf16 before its all-reduce and
-    back after it. ZERO1: one broadcast for each parameter, as ZeroRedundancyOptimizer sends updated
-    parameters to all ranks. FULLY_SHARD: a gather and a reduction for each block of the model, and
-    for its other parameters together, as FSDP2 would run them if the blocks were its units.
+    ALL_REDUCE: all-reduces of up to 128 pieces of the gradients; all but possibly the last have the
+    same size. BF16: the same all-reduces, with a cast of each piece to bf16 before its all-reduce
+    and back after it. ZERO1: one broadcast for each parameter, as ZeroRedundancyOptimizer sends
+    updated parameters to all ranks. FULLY_SHARD: FSDP2's all-gather and reduce-scatter for each
+    repeated block of the model, and for its other parameters together.
     """
 
     ALL_REDUCE = "all_reduce"
@@ -69,17 +70,19 @@ class CollectiveKind(str, Enum):
 
     @property
     def has_parts(self) -> bool:
-        """Returns whether Collectives of this kind store times of casts or gathers in `in_ns`."""
+        """Returns whether Collectives of this kind have times in `in_ns` and `out_ns`: True for
+        BF16 and FULLY_SHARD."""
         return self in (CollectiveKind.BF16, CollectiveKind.FULLY_SHARD)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter that requires a gradient: its number of elements (`numel`), the dtype, such as
-    "float32", in which optimizers hold it, and its bytes in this dtype.
+    """One parameter that requires a gradient. `numel`: its number of elements. `dtype`: the dtype,
+    such as "float32", in which optimizers hold it. `bytes`: the bytes of the whole parameter in
+    `dtype`.
 
-    `gathered_bytes` and `reduced_bytes`: the bytes that fully_shard gathers and reduces for the
-    parameter if an mp_policy makes them other than `bytes`; else 0.
+    `gathered_bytes` and `reduced_bytes`: the bytes of the whole parameter and gradient that
+    fully_shard gathers and reduces; 0 if equal to `bytes`.
     """
 
     name: str
@@ -105,10 +108,10 @@ class Parameter:
 @dataclass(frozen=True)
 class Unit:
     """A module that the script passes to fully_shard: its name, and the indices in
-    Launch.parameters of the parameters that are gathered together. In predictions for a script that
-    does not call fully_shard, a Unit is a module that the script would pass to fully_shard. The
-    first unit in Launch.units is the root module, unless all of the root's parameters are in other
-    units.
+    Launch.parameters of the parameters that are gathered together. For a script without
+    fully_shard, predictions take as Units the repeated blocks of the model, and the root with all
+    other parameters. The first unit in Launch.units is the root module, unless all of the root's
+    parameters are in other units.
 
     `reshards`: whether the unit's parameters are freed after forward, and gathered again for
     backward.
@@ -130,15 +133,17 @@ class Unit:
 
 @dataclass(frozen=True)
 class Row:
-    """The settings (a row of Launch.rows) with which DDP or fully_shard synchronises gradients.
+    """Settings with which DDP or fully_shard synchronises gradients, recorded (Launch.rows) or to
+    be predicted.
 
     `bucket_bytes`: the size in bytes from which on DistributedDataParallel adds no more parameters
-    to a bucket. `first_bucket_bytes`: the size in bytes from which on it adds no more parameters to
-    the first bucket of a dtype. `bf16`: whether DistributedDataParallel uses bf16_compress_hook.
-    `zero1`: whether the optimizer is a ZeroRedundancyOptimizer. `fsdp`: whether the script uses
-    fully_shard. `whole`: whether fully_shard keeps the gathered parameters of all units after
-    forward. `passes`: the number of backward passes in a step. `rebuilt_bucket_bytes`: the sizes of
-    the buckets that DistributedDataParallel made after its first step; empty if unknown.
+    to a bucket. `first_bucket_bytes`: the same size for the first bucket of each dtype. `bf16`:
+    whether DistributedDataParallel uses bf16_compress_hook. `zero1`: whether the optimizer is a
+    ZeroRedundancyOptimizer. `fsdp`: whether the script uses fully_shard. `whole`: whether
+    fully_shard is predicted to keep the gathered parameters of all units after forward; False: as
+    recorded. `passes`: the number of backward passes in a step. `rebuilt_bucket_bytes`: the sizes
+    in bytes of the buckets that DistributedDataParallel made after its first step; empty if
+    unknown.
     """
 
     name: str
@@ -191,19 +196,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of one rank's tensors in one step without synchronisation, in bytes.
+    """The memory of rank 0's tensors in one step without synchronisation, in bytes.
 
     Weights, the model's buffers and the optimizer's state exist during the whole step. Under
     fully_shard, a rank holds only shards, but `weight_bytes` has the bytes of the whole weights.
-    `keeps_gradients`: whether parameters still have gradients when the step begins. Tensors other
-    than weights, buffers, gradients and the optimizer's state, such as activations, need together
-    at most `forward_bytes` in forward, and at most `optimizer_bytes` in the update. Under
-    fully_shard, `state_bytes` (the optimizer's state) and `optimizer_bytes` are one rank's bytes
-    times the number of ranks that share the parameters. While backward computes the gradient of
-    parameter p, tensors such as activations need together at most `ready_bytes[p]`. When the
-    gradient of p is ready, the tensors other than weights, buffers, gradients and the optimizer's
-    state need `held_bytes[p]`. `order`: the numbers of the parameters in the order in which their
-    gradients became ready."""
+    `keeps_gradients`: whether at least one parameter still has a gradient when the step begins.
+    Activations and temporary tensors need together at most `forward_bytes` in forward, and at most
+    `optimizer_bytes` in the update. Under fully_shard, `state_bytes` (the optimizer's state) and
+    `optimizer_bytes` are one rank's bytes times the number of ranks that share the parameters.
+    While backward computes the gradient of parameter p, activations and temporary tensors need
+    together at most `ready_bytes[p]`. When the gradient of p is ready, activations and temporary
+    tensors need `held_bytes[p]`. `order`: the indices in Launch.parameters, in the order in which
+    gradients became ready; parameters without a gradient are left out."""
 
     weight_bytes: int
     buffer_bytes: int
@@ -262,11 +266,12 @@ class Collectives:
     `in_flight`: 1 if each collective ends before the next begins, 0 if all are issued at once.
     `bytes`: the bytes of each collective; in a FULLY_SHARD probe, the bytes of each unit's
     parameters. `ns`: the time of each collective; empty if all are issued at once. In a FULLY_SHARD
-    probe, which gathers and then reduces one unit after the other, `ns` has the time between each
-    unit's gather and its reduction. `in_ns` and `out_ns`: in a BF16 probe, the durations of the
-    casts before and after each collective. In a FULLY_SHARD probe, `in_ns` has the duration of each
-    unit's gather, and `out_ns` that of its reduction. `wall_ns`: the time from the beginning of the
-    first collective to the end of the last. `cpu_ns`: the process's CPU time during `wall_ns`.
+    probe, `ns` instead has the time between each unit's gather and its reduction. `in_ns` and
+    `out_ns` are empty in ALL_REDUCE and ZERO1 probes. In a BF16 probe, they are the durations of
+    the casts before and after each collective. In a FULLY_SHARD probe, `in_ns` has the duration of
+    each unit's gather, and `out_ns` that of its reduction. `wall_ns`: the time from the beginning
+    of the first collective to the end of the last, with a BF16 probe's casts. `cpu_ns`: the
+    process's CPU time during `wall_ns`.
     """
 
     kind: CollectiveKind
@@ -297,25 +302,25 @@ class Collectives:
 class Step:
     """The measured times of one step of one rank.
 
-    `row`: in a step that DDP or fully_shard synchronises (mode SCRIPT), the index of its settings
-    in Launch.rows. `begin_ns`: when the step begins, on the host's monotonic clock. The parts of a
-    step are described in the order in which they run, from `before_ns` to `optimizer_ns`.
-    `before_ns`: everything before the last backward, such as forward. `backward_ns`: the last
-    backward. Collectives.wall_ns: the collectives of a probe. `copy_back_ns`: copying gradients
-    back out of a probe's buffer. `rest_ns`: the script's own work between backward and the
-    optimizer, such as clipping. `optimizer_ns`: the optimizer's update. `step_ns`: the whole step,
-    without the time in which the recorder averages gradients. `cpu_ns`: of a step without
-    synchronisation on a CPU, the sum of the process's CPU time and of the time for which its main
-    thread waited for a CPU; else 0. `between_ns`: the time from the end of the previous step to the
-    beginning of this step; 0 if unknown. `ready_ns`: for each parameter the time from the beginning
-    of the last backward until its gradient is ready; -1 if the parameter gets no gradient.
+    `row`: in a step of the mode SCRIPT, the index of its settings in Launch.rows; else 0.
+    `begin_ns`: when the step begins, on the host's monotonic clock. `before_ns`: everything before
+    the last backward, such as forward. `backward_ns`: the last backward. After the last backward, a
+    probe runs its collectives (Collectives.wall_ns). `copy_back_ns`: copying gradients back out of
+    a probe's buffer; 0 for views of the buffer and under fully_shard. `rest_ns`: the script's own
+    work between backward and the optimizer, such as clipping. `optimizer_ns`: the optimizer's
+    update. `step_ns`: the whole step, without the time in which the recorder averages gradients.
+    `cpu_ns`: the process's CPU time in the step, plus the time for which its main thread waited for
+    a CPU. `cpu_ns` is 0 on a GPU, and unless the mode is UNSYNCHRONISED. `between_ns`: the time
+    from the end of the previous step to the beginning of this step; 0 if unknown. `ready_ns`: for
+    each parameter, the time from the last backward's beginning until its gradient is ready; -1
+    without a gradient.
 
     If the script uses fully_shard, steps of the modes UNSYNCHRONISED and PROBE also have the times
     of each of its units. For each unit, `units_ns` has four times in the last pass, counted from
-    the step's beginning: when the unit's forward begins and ends, and when its backward begins and
-    ends. `gather_ns`: the duration of each unit's gather, which the recorder runs before the step.
-    `reduce_ns`: the duration of each unit's reduction, which the recorder runs before the
-    optimizer.
+    the step's beginning. These times are the beginning and end of the unit's forward, and the
+    beginning and end of its backward. `gather_ns`: the duration of each unit's gather, which the
+    recorder runs before the step. `reduce_ns`: the duration of each unit's reduction, which the
+    recorder runs before the optimizer.
     """
 
     mode: StepMode
@@ -366,19 +371,19 @@ class Step:
 class Launch:
     """One start of a script, with the recorded steps of all ranks.
 
-    `device`: "cpu", or the GPU's name. `backend`: the backend of the process group; "none" with one
-    rank. `hosts`: the name of each rank's host. `threads`: the number of rank 0's compute threads.
-    `cores`: the number of logical CPUs that rank 0 may use. `passes`: the number of backward passes
-    in a recorded step. `views`: whether a probe replaces the parameters' gradients by views of its
-    buffer, as DDP does with gradient_as_bucket_view. `link_rate`: the rate of the link between
-    hosts in bits per second, from the environment variable GRADSYNC_LINK_RATE; 0 without it.
-    `memory`: how many bytes rank 0's tensors of different kinds need at different times of a step;
-    None if this was not measured. `units`: the units of fully_shard; empty if the script does not
-    use it. `sharing_ranks`: under HSDP, the number of ranks among which each copy of the parameters
-    is divided; else 0. `loads`: how busy the CPUs of each rank's host were; empty if unknown.
-    `rows`: the settings of the steps that the script itself synchronises. The first row has the
-    settings of the unchanged script; each later row has changed ones. `ranks`: for each rank, a
-    list of its steps. All ranks took steps with the same index in these lists together.
+    `device`: "cpu", or the name of rank 0's GPU. `backend`: the backend of the process group;
+    "none" with one rank. `hosts`: the name of each rank's host. `threads`: torch.get_num_threads()
+    on rank 0. `cores`: the number of logical CPUs that rank 0 may use. `passes`: the number of
+    backward passes in a recorded step. `views`: whether a probe replaces the parameters' gradients
+    by views of its buffer, as DDP does with gradient_as_bucket_view. `link_rate`: the link's rate
+    between hosts in bits per second, from rank 0's environment variable GRADSYNC_LINK_RATE; 0
+    without it. `memory`: the bytes of rank 0's tensors in a step; None if not measured. `units`:
+    the units of fully_shard; empty if the script does not use it. `sharing_ranks`: under HSDP, the
+    number of ranks among which each copy of the parameters is divided; else 0. `loads`: a HostLoad
+    for each rank; empty if a rank's is unknown. `rows`: the settings of the steps that the script
+    itself synchronises; empty without DDP and fully_shard. The first row has the settings of the
+    unchanged script; each later row has changed ones. `ranks`: for each rank, a list of its steps.
+    All ranks took steps with the same index in these lists together.
     """
 
     device: str
@@ -405,8 +410,8 @@ class Launch:
 
     @classmethod
     def from_json(cls, value: object, place: str = "") -> Launch:
-        """Makes a Launch from a value that to_json() has returned in this version of gradsync or in
-        an older one.
+        """Makes a Launch from a value that to_json() has returned in this or an older gradsync with
+        the same VERSION.
 
         Raises Refused if the value is not a launch. Does not look for contradictions between
         fields, which check_launch() finds.
@@ -444,8 +449,8 @@ class Launch:
 
 
 def json_of(value: Any) -> Any:
-    """Returns the value that json.dumps() is to write for an object of one of this module's
-    dataclasses: a dictionary without the fields that have their default value."""
+    """Returns an object of one of this module's dataclasses as a dictionary for json.dumps(),
+    without the fields that have their default value."""
     if dataclasses.is_dataclass(value):
         return {
             field.name: json_of(getattr(value, field.name))
@@ -471,8 +476,8 @@ def _steps(value: object, place: str) -> tuple[Step, ...]:
 
 def _memory(value: object, place: str) -> Memory | None:
     """Makes a Memory from `value`, the field `memory` of a launch in JSON. Returns None if the
-    lists `ready_bytes` and `held_bytes` in `value` are empty because the recorder could not measure
-    memory. Raises Refused if these two lists have different lengths."""
+    lists `ready_bytes` and `held_bytes` in `value` are empty or missing. Raises Refused if these
+    two lists have different lengths, or if `value` is no Memory."""
     memory = Memory.from_json(value, place)
     if len(memory.ready_bytes) != len(memory.held_bytes):
         raise Refused("memory lacks parameters")
