@@ -270,6 +270,15 @@ SYNCHRONISATION = (
         + loop(loss="(model(batch()) * net.extra).square().mean() / passes"),
         "gradient of extra \\(and 0 of 4 others\\) .* made after the model was wrapped",
     ),
+    Script(
+        "a parameter that DDP ignores, clipped with the others",
+        "DDP._set_params_and_buffers_to_ignore_for_model(net, ['0.bias'])\n"
+        + DDP_OF_NET
+        + loop(before_step=CLIP),
+        "gradient of 0.bias \\(and 0 of 3 others\\) that clip_grad_norm_ at .* is each rank's own, "
+        "which nothing has averaged: DistributedDataParallel ignores it, "
+        "so ranks clip by different norms$",
+    ),
 )
 RANKS_THAT_DIFFER = (
     Script(

@@ -281,6 +281,14 @@ class PredictionTest(unittest.TestCase):
         self.assert_step(67 + 120, flags={"link": written(other)})
         self.assert_step(67 + 80, flags={"link": written(launch(), other)})  # their mean
 
+    def test_broadcasts_over_another_recordings_link_are_those_of_its_ranks(self):
+        four = launch()
+        four.update(world_size=4, hosts=4 * ["a"], cores=4, ranks=2 * four["ranks"])
+        link = written(four)
+        self.assert_step(64 + 40 + 30, flags={"link": link, "world_size": 4}, zero1=True)
+        # Of 2 ranks nothing was measured: a third of the 4 ranks' hops, each of twice the bytes.
+        self.assert_step(64 + 2 * 80 / 3, flags={"link": link}, zero1=True)
+
     def test_a_link_is_a_ring(self):
         # Between 2 ranks the bytes of an all-reduce travel once: 100 ms, and two latencies. A data
         # sheet tells it to 10 %.

@@ -361,6 +361,13 @@ CALLED = (
         "not checked, because DistributedDataParallel ignores it: 0.weight",
     ),
     Script(
+        "parameters that DDP ignores, clipped alone",
+        "DDP._set_params_and_buffers_to_ignore_for_model(net, ['0.bias'])\n"
+        + DDP_OF_NET
+        + loop(before_step="nn.utils.clip_grad_norm_([net[0].bias], .01)"),
+        "not checked, because DistributedDataParallel ignores it: 0.bias",
+    ),
+    Script(
         "a call before all ranks have the same",
         "net.append(nn.BatchNorm1d(8)); net.register_buffer('scale', torch.rand(1) + rank)\n"
         "net(batch() + rank)\n" + DDP_OF_NET + loop(),

@@ -224,6 +224,8 @@ class Comparer:
         if is_own or explanation.factor is None:
             reason = ": it is clipped before the sum" if question.is_of_clip else ""
             text += self._trained.why_not_reduced(wrong.p) or self._step.why_own or reason
+        if question.is_of_clip and id(wrong.p) in self._trained.ignored():
+            text += ", so ranks clip by different norms"
         if not (is_own and question.may_average):
             if self.findings.has_difference(Topic.GRADIENTS) and text.endswith(BY_PASS):
                 self.findings.note(Topic.PASSES, self._text(wrong, where, text))
@@ -240,11 +242,14 @@ class Comparer:
 
     def _judge_clipped(self, params: Sequence[torch.nn.Parameter]) -> None:
         """Compares gradients from before clipping with the mean over ranks, if any rank has clipped
-        them."""
-        kept = self._step.unclipped
-        clipped = self._anywhere([id(p) in kept for p in params], params)
-        places = [kept[id(p)].where for p in clipped if id(p) in kept]
-        texts = [text for rank in self._ranks.gather(places[:1]) for text in rank]
+        them. Gradients of parameters that DDP ignores are compared only if they were clipped with
+        those of other parameters, for which they change the norm."""
+        kept, ignored = self._step.unclipped, self._trained.ignored()
+        places = {kept[id(p)].where for p in params if id(p) in kept and id(p) not in ignored}
+        here = [id(p) in kept and kept[id(p)].where in places for p in params]
+        clipped = self._anywhere(here, params)
+        first = [kept[id(p)].where for p in clipped if id(p) in kept][:1]
+        texts = [text for rank in self._ranks.gather(first) for text in rank]
         self._is_clipped = bool(texts)
         if not texts:
             return

@@ -329,12 +329,13 @@ class Predictor:
     ) -> float:
         """Returns the seconds that ZeroRedundancyOptimizer's broadcasts of weights take in a step.
 
-        The measured time is used if the question has a RecordedLink and as many ranks as `launch`.
+        The measured time is used if the question has a RecordedLink, measured between as many ranks.
         Otherwise, the time of an all-gather of all weights is multiplied by world_size /
         (world_size - 1). Over gloo, the product is also multiplied by ceil(log2(world_size)),
         because a broadcast's root sends all bytes so often (gloo's broadcast.cc)."""
         total, world_size = self.recording.total_bytes, self.question.world_size
-        is_known = isinstance(self.question.link, RecordedLink) and world_size == launch.world_size
+        is_recorded = isinstance(self.question.link, RecordedLink)
+        is_known = is_recorded and self.question.measured_ranks == world_size
         if is_known:
             return settings.link_pace * communication.zero1_s_per_byte * total
         gather_s = costs.seconds(total, Operation.ALL_GATHER)
