@@ -329,7 +329,7 @@ class Predictor:
     ) -> float:
         """Returns the seconds that ZeroRedundancyOptimizer's broadcasts of weights take in a step.
 
-        The measured time is used if the question has a RecordedLink, measured between as many ranks.
+        The measured time is used if the question has a RecordedLink between as many ranks.
         Otherwise, the time of an all-gather of all weights is multiplied by world_size /
         (world_size - 1). Over gloo, the product is also multiplied by ceil(log2(world_size)),
         because a broadcast's root sends all bytes so often (gloo's broadcast.cc)."""
