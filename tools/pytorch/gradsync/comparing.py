@@ -222,15 +222,20 @@ class Comparer:
             return False
         text = "each rank's own, which nothing has averaged" if is_own else explanation.text
         if is_own or explanation.factor is None:
-            reason = ": it is clipped before the sum" if question.is_of_clip else ""
-            text += self._trained.why_not_reduced(wrong.p) or self._step.why_own or reason
-        if question.is_of_clip and id(wrong.p) in self._trained.ignored():
-            text += ", so ranks clip by different norms"
+            text += self._reason(wrong.p, question.is_of_clip)
         if not (is_own and question.may_average):
             if self.findings.has_difference(Topic.GRADIENTS) and text.endswith(BY_PASS):
                 self.findings.note(Topic.PASSES, self._text(wrong, where, text))
             self.findings.differs(Topic.GRADIENTS, self._text(wrong, where, text))
         return is_own and question.may_average
+
+    def _reason(self, p: torch.nn.Parameter, is_of_clip: bool) -> str:
+        """Returns why a wrong gradient of `p` is not the mean over ranks, as the end of a sentence;
+        "" if no reason is known."""
+        if is_of_clip and id(p) in self._trained.ignored():
+            return ": DistributedDataParallel ignores it, so ranks clip by different norms"
+        reason = ": it is clipped before the sum" if is_of_clip else ""
+        return self._trained.why_not_reduced(p) or self._step.why_own or reason
 
     def _means_by_pass(self, p: torch.nn.Parameter) -> list[torch.Tensor]:
         """Returns the mean over ranks of each gradient that Step.by_pass has for `p`, usually one

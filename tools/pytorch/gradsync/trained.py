@@ -180,8 +180,6 @@ class Trained:
         known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
         if not self.wrapped or id(p) in known:
             return ""
-        if id(p) in self.ignored():
-            return ": DistributedDataParallel ignores it"
         if any(p is own for ddp in self.wrapped for own in ddp.parameters()):
             return ": it was made after the model was wrapped in DistributedDataParallel"
         return ": it is in no model that is wrapped in DistributedDataParallel"
