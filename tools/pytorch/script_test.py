@@ -333,12 +333,32 @@ class ScriptTest(unittest.TestCase):
             self.assertEqual(len(self.said(printed)), 1, printed)
             self.assertIn(said, printed)
         for text, said in (
+            (MODEL + LOOP + "sys.exit(0)", "took 5 steps, which are too few"),
+            (MODEL + LOOP + "raise KeyboardInterrupt", "was interrupted; nothing was recorded"),
+        ):
+            status, printed = self.record(text, "--continue", steps=5)
+            self.assertEqual((status, len(self.said(printed))), (1, 1), printed)
+            self.assertIn(said, printed)
+        for text, said in (
             (MODEL + "1 / 0", "ZeroDivisionError"),
             ("sys.exit('my own words')", "my own words"),
         ):
             status, printed = self.record(text)
             self.assertEqual((status, self.said(printed)), (1, []))
             self.assertIn(said, printed)
+
+    def test_how_a_script_ends_behind_its_recording_is_its_own(self):
+        for end, expected in (
+            ("sys.exit(0)", 0),
+            ("sys.exit('my own words')", 1),
+            ("raise KeyboardInterrupt", 1),
+        ):
+            with self.subTest(end):
+                self.out.unlink(missing_ok=True)
+                status, printed = self.record(MODEL + LOOP + end, "--continue", steps=70)
+                self.assertEqual(status, expected, printed)
+                self.assertTrue(self.out.exists())
+                self.assertNotIn("nothing was recorded", printed)
 
     def test_ranks_that_are_not_recorded_are_noticed(self):
         def alone(rank):

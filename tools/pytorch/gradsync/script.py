@@ -99,7 +99,7 @@ class Script(Listener):
     def run(self) -> NoReturn:
         """Runs the script until the recording is written (with --continue, to the script's end),
         and then ends this process. If the script ends before the recording is written, the process
-        ends with an error; with --continue, the script's sys.exit(0) is no error."""
+        ends with an error."""
         command = self._options.command
         text = " ".join(command)
         self._patches.replace(DDP, "__init__", self._construct)
@@ -110,11 +110,13 @@ class Script(Listener):
         listen(self)
         try:
             _execute(command)
-        except KeyboardInterrupt:
-            refuse(f"{text} was interrupted; nothing was recorded")
         except BaseException as end:
+            if self._has_ended and self._options.goes_on:
+                raise
+            if isinstance(end, KeyboardInterrupt) and not self._has_ended:
+                refuse(f"{text} was interrupted; nothing was recorded")
             is_good = isinstance(end, SystemExit) and end.code in (None, 0)
-            if self._options.goes_on or not (self._has_ended or is_good):
+            if not (self._has_ended or is_good):
                 raise
         if self._has_ended:
             sys.exit(0)
