@@ -266,6 +266,14 @@ class RanksTest(unittest.TestCase):
         for text in (paths[1], *expected):
             self.assertIn(text, str(caught.exception))
 
+    def test_a_trace_in_which_nothing_takes_time_is_refused(self):
+        for empty in (
+            Sample(rank=1).operator("aten::mm", 5, 0),
+            # The optimizer's thread has no operator.
+            Sample(rank=1).annotation("Optimizer.step#SGD.step", 5, 9).operator("aten::mm", 5, 9, 7),
+        ):
+            self.assert_refused([two_ranks()[0], empty], "takes any time")
+
     def test_a_rank_twice_is_refused(self):
         self.assert_refused([two_ranks()[1], two_ranks()[1]], "rank 1 again")
 

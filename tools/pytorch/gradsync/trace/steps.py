@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from gradsync import Refused
 from gradsync.trace.collectives import Collective
 from gradsync.trace.events import STEP, Device, Host, Trace, Work
 from gradsync.trace.spans import Span, Spans, both, clipped, hull, length, union, without
@@ -76,7 +77,8 @@ class DeviceClock:
 
 def windows_of(trace: Trace) -> list[Window]:
     """Returns when each step of a trace's main thread begins and ends. A trace without steps counts
-    as one step with all events of the GPU and all operators of the main thread."""
+    as one step with all events of the GPU and all operators of the main thread. Raises Refused if
+    there is no step, and these events take no time."""
     clock = DeviceClock(trace.device)
     main = trace.main_thread()
     result = []
@@ -90,8 +92,12 @@ def windows_of(trace: Trace) -> list[Window]:
         return result
     # Profiling goes on before and behind what is trained.
     spans = [*(one.span for one in trace.device), *trace.operators.get(main, [])]
-    span = hull(spans)[0]
-    return [Window(None, (trace.first_s, trace.last_s), *span)]
+    whole = hull(spans)
+    if not whole:
+        raise Refused(
+            f"{trace.path}: no step, no kernel and no operator of the main thread takes any time"
+        )
+    return [Window(None, (trace.first_s, trace.last_s), *whole[0])]
 
 
 def computation_of(trace: Trace) -> Spans:
