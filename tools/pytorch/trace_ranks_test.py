@@ -270,7 +270,9 @@ class RanksTest(unittest.TestCase):
         for empty in (
             Sample(rank=1).operator("aten::mm", 5, 0),
             # The optimizer's thread has no operator.
-            Sample(rank=1).annotation("Optimizer.step#SGD.step", 5, 9).operator("aten::mm", 5, 9, 7),
+            Sample(rank=1)
+            .annotation("Optimizer.step#SGD.step", 5, 9)
+            .operator("aten::mm", 5, 9, 7),
         ):
             self.assert_refused([two_ranks()[0], empty], "takes any time")
 
