@@ -336,6 +336,13 @@ class CheckTest(CheckTestCase):
         self.assertEqual(status, 0, printed)
         self.assertIn("4 of 4 parameters get the mean of 1 ranks' gradients", printed)
 
+        # As NCCL does, this group of one rank sends no tensors of the CPU.
+        group = "dist.init_process_group('cuda:gloo', store=dist.HashStore(), rank=0, world_size=1)"
+        text = f"{group}\npasses = 2\n{NO_DDP}{plain_loop()}"
+        status, printed = self.check(text, ranks=1)
+        self.assertEqual(status, 0, printed)
+        self.assertIn("4 of 4 parameters get the mean of 1 ranks' gradients", printed)
+
         halved = plain_loop(before_step="net[0].bias.grad /= 2")
         status, printed = self.check("passes = 2\n" + NO_DDP + halved, ranks=1)
         self.assertIn("0.5 times the mean: divided by the number of passes, 2", printed)
