@@ -38,8 +38,8 @@ void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 struct BackendTraits {
   // If the member reduces_in_rank_order is true, the backend's collectives add the ranks' values of an
   // element in the order of the ranks. If it is true, they also compute sums of bf16 elements in f32, and
-  // round the sums to bf16. If reduces_in_rank_order is true, a mean is the unrounded sum divided by the
-  // number of ranks, and then rounded. If reduces_in_rank_order is true, means of f32 elements are computed
+  // round the sums to bf16. If reduces_in_rank_order is true, a mean of f32 or bf16 elements is rounded to
+  // this type only after the division. If reduces_in_rank_order is true, means of f32 elements are computed
   // in f64. For a sum, backend hierarchical first adds the elements of each host's ranks, and then adds the
   // hosts' sums. For a mean, it first computes the mean over each host's ranks, and then the mean of these
   // means.

@@ -31,9 +31,10 @@ struct GroupOptions {
   // to other ranks. Backends shm, mpi and nccl do not use interface_or_address. If interface_or_address is
   // empty and all ranks are on one host, gloo uses loopback. If interface_or_address is empty and ranks are
   // on several hosts, gloo's choice depends on World::rendezvous. With a rendezvous of the form tcp://, gloo
-  // uses the address from which this host sends packets to the rendezvous. If that is loopback, gloo uses
-  // the address from which this host sends packets to one of the job's other hosts. With a rendezvous of the
-  // form file://, gloo uses the address that OwnAddress (comm/rendezvous/network.h) returns.
+  // uses the address from which this host sends packets to the rendezvous. If that is loopback, gloo uses the
+  // address from which this host sends packets to one of the job's other hosts. If interface_or_address is
+  // empty, ranks are on several hosts, and the rendezvous is file://, gloo uses the address that OwnAddress()
+  // returns.
   std::string interface_or_address{};
 };
 

@@ -66,8 +66,8 @@ class Scratch {
 // sequence number, a hash of the properties that must be equal on all ranks, such as kind and bytes
 // (Signature), and, in its three low bits, the number of one of the collective's streams of messages. If
 // ranks issue different collectives with the same sequence number, their hashes, and so their slots, almost
-// always differ. If the slots differ, gloo delivers no message between the two collectives, and both fail, at
-// the latest when the timeout has passed.
+// always differ. If the slots differ, gloo delivers no message of one collective to the other. A collective
+// that waits for such a message fails, at the latest when the timeout has passed.
 uint64_t BaseSlot(const Request& request);
 
 // Runs the collective of `request` on the calling thread. Several threads may run collectives with different

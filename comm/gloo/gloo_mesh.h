@@ -137,7 +137,7 @@ class GlooMesh {
 //
 // If a connection breaks within a message, gloo does not report this to the sender, nor to a receiver that
 // expects no message after this one. Both would wait until the timeout has passed. So an algorithm that sends
-// long messages follows two rules:
+// a vector in several segments follows two rules:
 // - The algorithm ends every stream with an empty message, for which the receiver calls Incoming::Expect
 //   before all data have arrived.
 // - Before the algorithm calls Outgoing::Wait, which blocks until all messages are sent, it waits for a

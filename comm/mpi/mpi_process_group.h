@@ -38,10 +38,10 @@ inline constexpr char kWithoutMpi[] =
 // options.num_threads communication threads, which calls MPI_Test until the collective ends.
 //
 // The comment of GroupMaker (comm/group_options.h) describes the argument `first_cause` and the usual
-// exceptions. MakeMpiGroup also throws InvalidInput in a build without Open MPI, and if MPI lacks
-// MPI_THREAD_MULTIPLE. With several ranks, MakeMpiGroup throws InvalidInput if MPI_COMM_WORLD gives this
-// process another rank than the job does, or lacks ranks. For example, MPI_COMM_WORLD lacks ranks if neither
-// mpirun nor srun has started them.
+// exceptions. MakeMpiGroup also throws InvalidInput in a build without Open MPI. With several ranks,
+// MakeMpiGroup throws InvalidInput if MPI lacks MPI_THREAD_MULTIPLE. With several ranks, MakeMpiGroup also
+// throws InvalidInput if MPI_COMM_WORLD gives this process another rank than the job does, or lacks ranks.
+// For example, MPI_COMM_WORLD lacks ranks if neither mpirun nor srun has started them.
 std::unique_ptr<ProcessGroup> MakeMpiGroup(const GroupOptions& options, const model::DevicePtr& device,
                                            std::shared_ptr<FirstCause> first_cause);
 

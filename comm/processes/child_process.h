@@ -84,7 +84,7 @@ class ChildProcess {
   // Waits until the process ends, and returns how it ended; returns nullopt if it still runs at `deadline`.
   std::optional<ProcessEnd> Wait(Clock::time_point deadline);
   // Sends a signal to the process, or to its process group if own_group is true. If the process has ended,
-  // Signal only does what end() does.
+  // Signal sends no signal and only calls end().
   void Signal(int signal);
   // Kills the process, or its whole process group if own_group is true, waits for its end, and returns how it
   // ended.

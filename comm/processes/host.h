@@ -12,7 +12,7 @@ std::string BootIdentity();
 
 // Returns one word that identifies this boot of the kernel (BootIdentity) and this process's network
 // namespace. Without /proc, HostIdentity returns only the host's name. With /proc, two processes have equal
-// words if they can reach each other over loopback, and different words if they cannot.
+// words if and only if they run on one kernel and in one network namespace.
 std::string HostIdentity();
 
 }  // namespace gradsync::comm

@@ -42,10 +42,10 @@ class PeerClosed : public PeerError {
 // Finds the rank that failed first when several ranks fail, and the cause of its failure.
 //
 // A rank on which a collective fails usually closes its connections, so that collectives of other ranks fail
-// later. In every backend except nccl, each rank whose collective fails writes a note into the store of its
-// job (World::job), unless the rank had aborted the group. The note says which rank the writer blames for the
-// failure, if any, and why. Read goes from this rank's note to the note of the blamed rank, and so on. The
-// last of these notes usually tells which rank failed first, and why.
+// later. In every backend except nccl, a rank on which a collective fails writes a note into the store of the
+// job. A rank writes no note if World::job is null, or if this rank had aborted the group. The note says
+// which rank the writer blames for the failure, if any, and why. Read goes from this rank's note to the note
+// of the blamed rank, and so on. The last of these notes usually tells which rank failed first, and why.
 //
 // Thread-safe. If backend hierarchical makes an inner and an outer process group, these and the hierarchical
 // group share one FirstCause object.
@@ -77,15 +77,15 @@ class FirstCause {
     std::string cause;
   };
   // Reads the note of the rank that this rank blames, then the note of the rank which that note blames, and
-  // so on. The cause in the last note becomes first_, with "rank N failed: " before it if rank N wrote this
-  // note, N is another rank, and the note blames no rank. Returns false if ranks blame each other in a
+  // so on. If another rank, N, wrote the last note, first_ becomes the cause in this note. If this note
+  // blames no rank, first_ is "rank N failed: " and the cause. Returns false if ranks blame each other in a
   // circle; first_ is then the cause in this rank's own note.
   bool Follow(Deadline deadline);
-  // Reads the notes of all other ranks; Follow calls FindSilent if own_->suspect is kSomebody. If the note of
-  // a rank N blames no rank, first_ (the result of Read) becomes "rank N failed: " and the cause in the note.
-  // If every note blames a rank, and N is the lowest rank without a note, FindSilent changes first_ only if
-  // own_->cause begins with kAnotherRank. In that case, first_ becomes own_->cause with "rank N" in place of
-  // kAnotherRank.
+  // Follow calls FindSilent if own_->suspect is kSomebody. FindSilent reads the notes of the other ranks,
+  // from the lowest rank on, until a note blames no rank. If the note of rank N blames no rank, first_
+  // becomes "rank N failed: " and the cause in the note. If every note blames a rank, FindSilent looks for
+  // the lowest rank N without a note. If such a rank N exists, and own_->cause begins with kAnotherRank,
+  // first_ becomes own_->cause with "rank N" in place of kAnotherRank.
   void FindSilent(Deadline deadline);
   std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 

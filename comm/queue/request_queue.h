@@ -67,7 +67,7 @@ struct RequestQueueOptions {
 // Returns options for the queue of a backend; the caller must still set the functions `run` and `abort`, and
 // may set `begin`. `first_cause` is the object that finds the rank that failed first. If `first_cause` is
 // null, the options get a new FirstCause, and RequestQueueOptions::is_part is false. If `first_cause` is not
-// null, is_part is true.
+// null, the options get `first_cause`, and RequestQueueOptions::is_part is true.
 RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
                                      std::shared_ptr<FirstCause> first_cause);
 

@@ -52,9 +52,9 @@ class Store {
                       Deadline deadline) = 0;
   // Makes the job fail with `cause`. Rank 0 sends `cause` to each rank that is still connected, as the answer
   // to that rank's current or next Set, Get or Meet. A Meet that all `size` ranks have called still returns
-  // its values. The destructor of rank 0's StoreServer also sends `cause` to each rank that is still
-  // connected. Fail has no effect if rank 0 cannot be reached, or if the job has already failed when rank 0
-  // receives `cause`.
+  // its values. If the job has failed, the destructor of rank 0's StoreServer also sends the cause to each
+  // connected rank. Fail has no effect if rank 0 cannot be reached, or if the job has already failed when
+  // rank 0 receives `cause`.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
   // Returns the `cause` of the job's failure if this rank knows that a call of Fail with kBadArgument has
   // made the job fail, because a rank had a bad argument. Otherwise returns nullopt.

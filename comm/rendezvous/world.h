@@ -60,9 +60,8 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 
 // Returns the World that the launcher of this process has described in environment variables; nullopt for a
 // process without a launcher. world.cc lists the variables of each launcher. The function looks for the
-// variables of LaunchSelf first, then for those of torchrun, mpirun (of Open MPI or MPICH) and srun. Without
-// variables of LaunchSelf, torchrun or Open MPI, a Slurm batch script or step of one task counts as having no
-// launcher.
+// variables of LaunchSelf first, then for those of torchrun, mpirun (of Open MPI or MPICH) and srun. If only
+// variables of Slurm are set, a batch script or a step of one task counts as having no launcher.
 //
 // A launcher need not set the variables from which local_rank and local_size are read, such as torchrun's
 // LOCAL_RANK and LOCAL_WORLD_SIZE. If the variable for local_size is not set, local_size is 0, or 1 in a

@@ -68,8 +68,9 @@ class ShmCollectives {
   // all ranks, Run on one rank does not wait for Run on other ranks.
   bool Begin(const Request& request);
   // Runs the collective `request`, and returns when this rank has its result. A call of Begin before Run is
-  // optional. Throws PeerError if Run must wait longer than the timeout, or for a rank that has ended or
-  // called ShmMesh::Abort. Throws std::runtime_error if ranks issue different collectives.
+  // optional. Throws PeerError if a single wait of Run for another rank takes longer than the timeout. Also
+  // throws PeerError if Run waits for a rank that has ended or called ShmMesh::Abort. Throws
+  // std::runtime_error if ranks issue different collectives.
   void Run(const Request& request);
 
  private:

@@ -19,10 +19,10 @@ namespace gradsync::comm {
 // ones fail on the waiting rank. On the other ranks, the next collective fails at the latest. A rank that
 // waits in a collective notices the death of another rank within about 50 ms. The system frees the shared
 // memory when no process has it mapped any more. If ProcessGroup::Allocate or AllocateShared throws
-// CollectiveError on one rank, its unfinished collectives, and all later collectives on all ranks, fail. If a
-// rank destroys its process group while collectives are unfinished, these collectives fail on this rank, and
-// on each other rank that waits for this rank. The process group's destructor does not wait for other ranks
-// to reach a collective.
+// CollectiveError on one rank, all unfinished collectives of this rank fail. After this error, all later
+// collectives of the process group fail on all ranks. If a rank destroys its process group while collectives
+// are unfinished, these collectives fail on this rank, and on each other rank that waits for this rank. The
+// process group's destructor does not wait for other ranks to reach a collective.
 //
 // MakeShmGroup returns when all ranks of options.world are connected. Throws CollectiveError if ranks are
 // missing or memory cannot be shared, and InvalidInput for bad options or ranks of several hosts.

@@ -91,9 +91,10 @@ BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLim
 BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
 
 // Returns a plan of PlanBuckets in which each gradient starts on a cache line of its bucket, because kernels
-// that write gradients into the buckets store whole SIMD vectors. With `small_first` the limit of the plan's
-// first bucket is 1 MiB. With `small_last` the limit of a bucket is max(1 MiB, bytes of the gradients in the
-// buckets after it in the plan). All other limits are `bucket_bytes`, and no limit exceeds `bucket_bytes`.
+// that write gradients into the buckets store whole SIMD vectors. The limit of each bucket is `bucket_bytes`,
+// unless `small_first` or `small_last` gives a lower limit. If `small_first` is true, the plan's first bucket
+// is limited to 1 MiB. If `small_last` is true, each bucket is limited to max(1 MiB, bytes of the gradients
+// in the buckets after it in the plan).
 BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes, bool small_first,
                       bool small_last);
 
@@ -123,8 +124,9 @@ void KeepValue(model::Parameter& param);
 void TakeBackValues(const BucketPlan& plan, bool keeps);
 
 // MakeBuffers, MakeLargestBuffer, MakeStorage and PlaceInTurns allocate memory by ProcessGroup::Allocate, so
-// all ranks must call them in the same order with equal plans. MakeLargestBuffer and MakeStorage need a plan
-// with at least one bucket. MakeBuffers returns a zeroed buffer for each bucket.
+// all ranks must call them in the same order, with equal plans. For PlaceInTurns, `window` must be equal on
+// all ranks too. MakeLargestBuffer and MakeStorage need a plan with at least one bucket. MakeBuffers returns
+// a zeroed buffer for each bucket.
 std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 // Returns one uninitialised tensor of dtype u8 with the size of the plan's largest bucket, for a caller that
 // sends the buckets one after the other.
