@@ -1,8 +1,8 @@
 """Computes the mean of all ranks' gradients in f64, and bounds of rounding errors in gradients.
 
 Without underflow, at most n roundings of each summand change a sum by at most S n u / (1 - n u). S
-is the sum of the summands' absolute values, u the dtype's unit roundoff, and n u must be below 1
-(Higham, Accuracy and Stability of Numerical Algorithms, 4.2).
+is the sum of the summands' absolute values, and u is the dtype's unit roundoff. The product n u
+must be below 1 (Higham, Accuracy and Stability of Numerical Algorithms, 4.2).
 """
 
 from __future__ import annotations

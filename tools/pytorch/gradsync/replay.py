@@ -123,7 +123,8 @@ class Replay:
 @dataclass(frozen=True)
 class Prediction:
     """The predicted times of a step, in seconds. With several recorded launches, each time is the
-    mean of one prediction per launch, and the 95 % interval spans those of all launches.
+    mean of one prediction per launch. The interval of `step_s` reaches from the lowest to the
+    highest limit of the launches' 95 % intervals.
 
     `step_s`: the trimmed mean time of the step, with a 95 % interval. `slowest_s`: the trimmed mean
     of RoundTimes.alone_s, the time of a round without Scenario.collectives. `exposed_s`: the mean
@@ -197,9 +198,9 @@ def replay_step(
     elements. `link_pace`: a factor by which the time of each collective is multiplied.
 
     The moments of `schedule` count seconds of computation that no communication slows down or
-    interrupts. If a rank needs n processors for computation and communication, and n is above
-    Processors.available, both take n / Processors.available times as long. While computation waits
-    for a collective, and after the end of backward, computation does not advance.
+    interrupts. If computation and communication together need n processors of a rank, both take
+    max(1, n / Processors.available) times as long. While computation waits for a collective, and
+    after the end of backward, computation does not advance.
     """
     backward = schedule.backward_s
     issued = [min(moment, backward) for moment in schedule.issued_s]
