@@ -49,8 +49,8 @@ class Recording:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Reads a recording from a file. Raises Refused if read_launches() refuses the file. Also
-        raises Refused if launches differ in the bytes of gradients, or in a field that
-        differing_field() compares, such as `command`."""
+        raises Refused if launches differ in the bytes of gradients, or if differing_field() returns
+        a field, such as `command`."""
         self.path = os.fspath(path)
         self.launches = read_launches(path)
         for number, launch in enumerate(self.launches, 1):
