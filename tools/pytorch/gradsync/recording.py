@@ -26,10 +26,10 @@ class RankTimes:
     without synchronisation.
 
     `forward_s` covers everything before the step's last backward, including earlier passes.
-    `backward_s` is the last backward. `between_s` is the time from the end of the previous step to
-    the beginning of a step without synchronisation. Unknown times count as 0 in `between_s`.
-    `is_slow`: whether the rank is slow in at least three quarters of the steps. A rank is slow in a
-    step if forward, backward and optimizer take over 5 % (NOTABLE) longer than the fastest rank's.
+    `backward_s` is the time of the last backward. `between_s` is the trimmed mean time from the
+    previous step's end to the step's beginning; unknown times count as 0. `is_slow`: whether the
+    rank is slow in at least three quarters of the steps. A rank is slow in a step if its forward,
+    backward and optimizer together take over 5 % (NOTABLE) longer than the fastest rank's.
     """
 
     forward_s: float
@@ -49,8 +49,8 @@ class Recording:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Reads a recording from a file. Raises Refused if read_launches() refuses the file. Also
-        raises Refused if launches differ in the bytes of gradients or in a field of
-        AGREEING_FIELDS, such as `command`."""
+        raises Refused if launches differ in the bytes of gradients, or if differing_field() returns
+        a field, such as `command`."""
         self.path = os.fspath(path)
         self.launches = read_launches(path)
         for number, launch in enumerate(self.launches, 1):
@@ -67,8 +67,8 @@ class Recording:
     @property
     def first(self) -> Launch:
         """The recording's first launch. All launches agree in the bytes of each gradient and in
-        AGREEING_FIELDS, such as `optimizer`. Host names may differ between launches, but not which
-        ranks have the same host."""
+        AGREEING_FIELDS, except that names of hosts may differ. Which ranks share a host is equal in
+        all launches."""
         return self.launches[0]
 
     @cached_property
@@ -162,8 +162,8 @@ class Recording:
     @cached_property
     def own_collectives(self) -> tuple[float, float]:
         """The plain means of Step.own_collectives and of Step.own_bytes over rank 0's steps without
-        synchronisation; 0 and 0 if there are none. These fields count the collectives that the
-        script itself calls in a step."""
+        synchronisation; 0 and 0 if there are none. Step.own_collectives counts the collectives that
+        the script itself calls in a step; Step.own_bytes is the sum of their bytes."""
         steps = [
             step
             for launch in self.launches

@@ -1,8 +1,8 @@
 """Computes the mean of all ranks' gradients in f64, and bounds of rounding errors in gradients.
 
-At most n roundings of each summand change a sum by at most n u / (1 - n u) of the summands'
-absolute values. Here u is the dtype's unit roundoff, and n u must be below 1 (Higham, Accuracy and
-Stability of Numerical Algorithms, 4.2).
+Without underflow, at most n roundings of each summand change a sum by at most S n u / (1 - n u). S
+is the sum of the summands' absolute values, and u is the dtype's unit roundoff. The product n u
+must be below 1 (Higham, Accuracy and Stability of Numerical Algorithms, 4.2).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NARROW_DTYPES = (torch.bfloat16, torch.float16)  # to which gradients may be rou
 def exact(tensor: torch.Tensor) -> torch.Tensor:
     """Returns a copy of the whole `tensor` in f64 on the CPU, with complex numbers as pairs of real
     ones. If `tensor` is a DTensor, all ranks of its mesh must call this function together. Raises
-    Refused if they do not meet in time."""
+    Refused if a rank does not call exact() within the process group's timeout."""
     with refusing_late_ranks():
         whole = whole_of(tensor)
     return flat_of(whole.detach()).to("cpu", torch.float64, copy=True)
@@ -51,9 +51,8 @@ def bound_of(
     magnitude: torch.Tensor, dtypes: Collection[torch.dtype], roundings: int
 ) -> torch.Tensor:
     """Returns, for each element of a sum of tensors, an upper bound of the element's rounding
-    error. `magnitude`: for each element, the sum of the summands' absolute values. `roundings`: the
-    most times that an element is rounded to the coarsest of `dtypes`, and also the most times to
-    f64."""
+    error. `magnitude`: for each element, the sum of the summands' absolute values. The bound holds
+    for at most `roundings` roundings of each summand to `dtypes`, and as many to f64."""
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
     for unit in (coarsest.eps / 2, F64_UNIT):
@@ -67,9 +66,9 @@ class Gradients:
     last update or zero_grad().
 
     `sums`: an f64 tensor of shape (2, *shape): the sum of the gradients, and the sum of their
-    absolute values. `aside`: as `sums`, for gradients delivered before the script last set the
-    parameter's gradient to None or zero; None without any. `roundings`: at most how many times an
-    element of the gradients has been rounded to `dtype`.
+    absolute values. `aside`: as `sums`, for the gradients that set_aside() has moved out of `sums`;
+    None before the first set_aside(). `roundings`: at most how many times an element of the
+    gradients has been rounded to `dtype`.
     """
 
     def __init__(self, like: torch.Tensor) -> None:
@@ -81,7 +80,7 @@ class Gradients:
 
     def add(self, gradient: torch.Tensor, scale: float = 1) -> None:
         """Adds gradient / scale to sums[0], and abs(gradient / scale) to sums[1]. `scale`: the loss
-        scale of a GradScaler; 1 without one. Adds 1 to `roundings` if `scale` is 1, else 3."""
+        scale of a GradScaler; 1 without one."""
         unscaled = exact(gradient) / scale
         self.sums += torch.stack([unscaled, unscaled.abs()])
         self.roundings += 1 if scale == 1 else 3
@@ -105,10 +104,10 @@ class Gradients:
 
 
 def are_scaled_alike(before: Gradients, after: Gradients, ranks: Ranks) -> bool:
-    """Returns whether the script's hooks multiply each element of a gradient by the same factor on
-    all ranks, except for rounding. `before` and `after`: this rank's gradients of one parameter
-    before and after the script's hooks. All ranks must call this function together, and get the
-    same result."""
+    """Returns whether the script's hooks multiply each element of a gradient by a factor that is
+    equal on all ranks, except for rounding. The factors of different elements may differ. `before`
+    and `after`: this rank's gradients of one parameter before and after the script's hooks. All
+    ranks must call this function together, and get the same result."""
     total_before, total_after = (ranks.total(one.sums.clone()) for one in (before, after))
     # of each element, (own after) / (own before) = (sum after) / (sum before)
     distance = abs(after.sums[0] * total_before[0] - before.sums[0] * total_after[0])
@@ -124,13 +123,13 @@ class Comparison:
 
     Argument `gradient`: the gradient that the optimizer gets for the parameter `p`; None if there
     is none. Argument `held`: the gradients that autograd delivered for `p` on this rank since the
-    last update or zero_grad(); None without any. `handed`: `gradient` in f64; zeros for None.
-    `own`: held.sums[0], the sum of this rank's gradients in f64; zeros for None. `mean`: the sum of
-    `own` over all ranks, divided by the number of ranks. `bound`: for each element, the largest
-    difference between `mean` and the optimizer's gradient (`handed`) that rounding can cause.
-    `share`: the largest |handed - mean| / bound of all elements; above 1 or NaN if `handed` is
-    wrong; 0 without elements. `narrow`: "torch.bfloat16" or "torch.float16" if a wrong gradient was
-    apparently rounded to this dtype; else empty.
+    last update or zero_grad(); None without any. `handed`: `gradient` in f64; zeros if `gradient`
+    is None. `own`: held.sums[0], the sum of this rank's gradients in f64; zeros if `held` is None.
+    `mean`: the sum of `own` over all ranks, divided by the number of ranks. `bound`: for each
+    element, the largest difference between `mean` and the optimizer's gradient (`handed`) that
+    rounding can cause. `share`: the largest |handed - mean| / bound of all elements; above 1 or NaN
+    if `handed` is wrong; 0 without elements. `narrow`: "torch.bfloat16" or "torch.float16" if a
+    wrong gradient was apparently rounded to this dtype; else empty.
     """
 
     def __init__(

@@ -4,8 +4,9 @@ together with simulated collectives.
 replay_step() simulates one step. Computation and collectives can run at the same time, and both
 become slower if together they need more processors than a rank has. predict() simulates the rounds
 that draw_rounds() returns; a round is one step of each rank. predict() resamples the simulated
-rounds to compute a 95 % interval of the time of a step. No prediction uses the times of recorded
-SCRIPT steps. All times in this module are in seconds.
+rounds to compute a 95 % interval of the time of a step. Predictions do not use the times of
+recorded SCRIPT steps, in which the script itself synchronises gradients. All times in this module
+are in seconds.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ INSTANT = 1e-12  # seconds that rounding may leave of a collective
 
 @dataclass(frozen=True)
 class RankStep:
-    """The times of one rank's work in one recorded step; the time of collectives is left out.
+    """The times of one rank's work in one step, without Scenario.collectives.
 
     `begin_s`: the beginning of the step in seconds, on a clock that all ranks share in one round.
     `first_s`: the seconds from `begin_s` until the first gradient is ready; 0 under FSDP2.
     `ready_s`: the seconds from `begin_s` until the rank can issue each collective. `backward_s`:
     the seconds from `begin_s` to the end of backward. `needed_s`: the seconds from `begin_s` until
-    computation begins to wait for each collective; empty under DDP. `after_s`: the seconds of the
-    rank's work after backward, such as the optimizer's.
+    computation begins to wait for each collective; empty under DDP. `after_s`: the seconds after
+    backward, such as the optimizer's and those of ZeroRedundancyOptimizer's broadcasts.
     """
 
     begin_s: float
@@ -84,18 +85,18 @@ class Collective:
 class Scenario:
     """The inputs of a simulation of training steps.
 
-    `ranks`: for each recorded rank, a list of recorded steps, whose times do not include
-    collectives. Steps of different ranks with the same index in these lists were taken together,
-    and are called a round. `collectives`: the simulated collectives of a step, in the order in
-    which ranks issue them. `costs`: computes how long a collective of a given size takes between
-    `world_size` ranks. `log_error`: the assumed standard deviation of the logarithm of a
-    collective's real time divided by its predicted time. The cost of synchronisation is how much
-    longer a step takes with synchronisation than without. The simulated cost is assumed to be wrong
-    by two random factors. `model_error`: the standard deviation of the logarithm of the factor that
-    all settings of DDP, or all of FSDP2, share. `row_error`: the standard deviation of the
-    logarithm of the factor that differs between settings. `copies_s`: how many seconds longer
-    copies of gradients make a step in `ranks`; 0 under FSDP2. `copies_s` counts as a cost of
-    synchronisation.
+    `ranks`: for each recorded rank, a list of steps, whose times do not include `collectives`.
+    Steps of different ranks with the same index in these lists were taken together, and are called
+    a round. `collectives`: the simulated collectives of a step, in the order in which ranks issue
+    them. `costs`: computes how long a collective of a given size takes between `world_size` ranks.
+    `log_error`: the assumed standard deviation of the logarithm of a collective's real time divided
+    by its predicted time. The cost of synchronisation is how much longer a step takes with
+    synchronisation than without. The simulated cost is assumed to be wrong by two random factors.
+    `model_error`: the standard deviation of the logarithm of the factor that all settings of DDP,
+    or all of FSDP2, share. `row_error`: the standard deviation of the logarithm of the factor that
+    differs between steps with different `collectives`. `copies_s`: by how many seconds copies of
+    gradients into and out of DDP's buckets lengthen a step in `ranks`; 0 under FSDP2. `copies_s`
+    counts as a cost of synchronisation.
     """
 
     ranks: Sequence[Sequence[RankStep]]
@@ -121,20 +122,23 @@ class Replay:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted times of a step, in seconds; for several recorded launches, the means of their
-    predictions.
+    """The predicted times of a step, in seconds. With several recorded launches, each time is the
+    mean of one prediction per launch. The interval of `step_s` reaches from the lowest to the
+    highest limit of the launches' 95 % intervals.
 
     `step_s`: the trimmed mean time of the step, with a 95 % interval. `slowest_s`: the trimmed mean
-    of RoundTimes.alone_s, the slowest rank's time without Scenario.collectives. `exposed_s`: the
-    mean of RoundTimes.exposed_s, the time of waiting for collectives, over kept_rounds().
-    `slowed_s`: how much longer backward takes because of concurrent communication; 0 under
-    `fully_shard`. `floor_s`: an estimated lower limit of the step's time for any order of the
-    collectives (see _floor_s()). `copies_s`: the seconds of copying gradients into and out of DDP's
-    buckets, casting them, and adding them to earlier passes' gradients. Of casts back from bf16,
-    `copies_s` counts only the last bucket's, and none with a RecordedLink. `copies_s` is 0 under
-    `fully_shard`. `broadcasts_s`: how many seconds of the step ZeroRedundancyOptimizer's broadcasts
-    take; 0 without them. `slowest_s` includes `copies_s` and `broadcasts_s`. `replays`: for each
-    recorded launch, a Replay with the times of its simulated rounds.
+    of RoundTimes.alone_s, the time of a round without Scenario.collectives. `exposed_s`: the mean
+    of RoundTimes.exposed_s, the time of waiting for collectives, over kept_rounds(). `slowed_s`:
+    how much longer backward takes because of concurrent communication; 0 under `fully_shard`.
+    `floor_s`: an estimated lower limit of the step's time for any order of the collectives (see
+    _floor_s()). `copies_s`: the seconds of copying gradients into and out of DDP's buckets, and of
+    casting them to bf16. If one pass was recorded and several are predicted, `copies_s` includes
+    the additions of gradients to those of earlier passes. Without a RecordedLink, `copies_s`
+    includes the cast of the last bucket back from bf16. Other casts back are not included.
+    `copies_s` is 0 under `fully_shard`. `broadcasts_s`: how many seconds of the step
+    ZeroRedundancyOptimizer's broadcasts take; 0 without them. `slowest_s` includes `copies_s` and
+    `broadcasts_s`. `replays`: for each recorded launch, a Replay with the times of its simulated
+    rounds.
     """
 
     step_s: Interval
@@ -175,9 +179,10 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of the simulation of one step. `backward_s` and `done_s`: when backward and all
-    collectives were done on all ranks, in seconds after the earliest rank began. `computed_s`: the
-    moment of the Schedule that computation has reached at `done_s`; at most Schedule.backward_s."""
+    """The result of the simulation of one step. `backward_s`: when backward was done on all ranks.
+    `done_s`: when all collectives were done. Both are in seconds after the earliest rank began.
+    `computed_s`: the seconds of the Schedule's computation that are done at `done_s`; at most
+    Schedule.backward_s."""
 
     backward_s: float
     done_s: float
@@ -193,9 +198,9 @@ def replay_step(
     elements. `link_pace`: a factor by which the time of each collective is multiplied.
 
     The moments of `schedule` count seconds of computation that no communication slows down or
-    interrupts. While a rank's computation and communication need more processors than
-    Processors.available, both become slower by the ratio of these numbers. While computation waits
-    for a collective, and after the end of backward, computation does not advance.
+    interrupts. If computation and communication together need n processors of a rank, both take
+    max(1, n / Processors.available) times as long. While computation waits for a collective, and
+    after the end of backward, computation does not advance.
     """
     backward = schedule.backward_s
     issued = [min(moment, backward) for moment in schedule.issued_s]
@@ -246,10 +251,11 @@ def draw_rounds(scenario: Scenario) -> list[list[RankStep]]:
     """Returns the rounds to simulate. A round is the list of the recorded steps that all simulated
     ranks take at the same time. If at most as many ranks are simulated as were recorded, returns
     all recorded rounds of the first `world_size` ranks. If more ranks are simulated than were
-    recorded, each round also gets a recorded step for each further rank. This step is drawn at
-    random from all recorded ranks and rounds, the same in every run. If several ranks get the same
-    step, the round's list has this step only once. If more ranks are simulated than were recorded,
-    MOST_RANK_ACTIONS limits the number of rounds, but not below 12 (FEWEST_DRAWS)."""
+    recorded, each round also gets a recorded step for each further rank. The step of a further rank
+    is drawn at random from all recorded ranks and rounds, the same in every run. If several ranks
+    get the same step, the round's list has this step only once. If more ranks are simulated than
+    were recorded, MOST_RANK_ACTIONS limits the number of rounds. At least 12 rounds (FEWEST_DRAWS),
+    or all if fewer were recorded, are returned in any case."""
     ranks = scenario.ranks
     measured, count, world_size = len(ranks), len(ranks[0]), scenario.world_size
     if world_size <= measured:
@@ -442,7 +448,7 @@ def _floor_s(
     scenario: Scenario, transfers: Sequence[Transfer], slowest_s: float, first_s: float
 ) -> float:
     """Returns the largest of three estimated lower limits of the step's time, in seconds. The first
-    limit is `slowest_s`, the slowest rank's time without collectives. The second limit is
+    limit is `slowest_s`, the time of a round without Scenario.collectives. The second limit is
     `first_s`, the time until the first gradient is ready, plus the sum of the times of all
     collectives. Under DDP, the second and the third limit count one all-reduce of all gradients in
     place of the collectives. The third limit is one rank's CPU time for computation and

@@ -5,9 +5,9 @@ A recording is a file of JSON lines. Each line has one `Launch`: the data of one
 script. All launches of a file have the same command line, and ran on machines with the same
 processors and GPUs. A recording that is created under a name ending in .gz is compressed by gzip.
 In the JSON, fields have the same names as in the classes below; a Launch also has `gradsync_torch`,
-which is VERSION. Times are in nanoseconds, of the host's monotonic clock or, if the model is on a
-GPU, between events of the GPU. `begin_ns` is always of the host's clock, and `cpu_ns` is always CPU
-time of the host. Sizes are in bytes.
+the version of the file format (VERSION). Times are in nanoseconds, of the host's monotonic clock
+or, if the model is on a GPU, between events of the GPU. `begin_ns` is always of the host's clock.
+Step and Collectives say what `cpu_ns` counts. Sizes are in bytes.
 
 A field with a default value may be missing in a file: it is not written if it has this value. If
 you change a field such that older versions of gradsync would misread it, increase VERSION. You need
@@ -56,11 +56,12 @@ class CollectiveKind(str, Enum):
     """Which collectives ranks run in a probe, a step in which the recorder times collectives after
     backward, while nothing is computed.
 
-    ALL_REDUCE: all-reduces of up to 128 pieces of the gradients; all but possibly the last have the
-    same size. BF16: the same all-reduces, with a cast of each piece to bf16 before its all-reduce
-    and back after it. ZERO1: one broadcast for each parameter, as ZeroRedundancyOptimizer sends
-    updated parameters to all ranks. FULLY_SHARD: FSDP2's all-gather and reduce-scatter for each
-    repeated block of the model, and for its other parameters together.
+    ALL_REDUCE: all-reduces of pieces of the gradients. All pieces have the same size, except that
+    the last may be smaller; pieces after the first 128 are not sent. BF16: the same all-reduces,
+    with a cast of each piece to bf16 before its all-reduce and back after it. ZERO1: one broadcast
+    for each parameter, as ZeroRedundancyOptimizer sends updated parameters to all ranks.
+    FULLY_SHARD: FSDP2's all-gather and reduce-scatter for each repeated block of the model, and for
+    its other parameters together.
     """
 
     ALL_REDUCE = "all_reduce"
@@ -81,8 +82,9 @@ class Parameter:
     such as "float32", in which optimizers hold it. `bytes`: the bytes of the whole parameter in
     `dtype`.
 
-    `gathered_bytes` and `reduced_bytes`: the bytes of the whole parameter and gradient that
-    fully_shard gathers and reduces; 0 if equal to `bytes`.
+    `gathered_bytes`: the bytes of the whole parameter as fully_shard gathers it. `reduced_bytes`:
+    the bytes of its whole gradient as fully_shard reduces it. Both are 0 without fully_shard, and
+    each is 0 if equal to `bytes`.
     """
 
     name: str
@@ -137,13 +139,13 @@ class Row:
     be predicted.
 
     `bucket_bytes`: the size in bytes from which on DistributedDataParallel adds no more parameters
-    to a bucket. `first_bucket_bytes`: the same size for the first bucket of each dtype. `bf16`:
-    whether DistributedDataParallel uses bf16_compress_hook. `zero1`: whether the optimizer is a
-    ZeroRedundancyOptimizer. `fsdp`: whether the script uses fully_shard. `whole`: whether
-    fully_shard is predicted to keep the gathered parameters of all units after forward; False: as
-    recorded. `passes`: the number of backward passes in a step. `rebuilt_bucket_bytes`: the sizes
-    in bytes of the buckets that DistributedDataParallel made after its first step; empty if
-    unknown.
+    to a bucket. `first_bucket_bytes`: the size in bytes from which on DistributedDataParallel adds
+    no more parameters to the first bucket of a dtype. `bf16`: whether DistributedDataParallel uses
+    bf16_compress_hook. `zero1`: whether the optimizer is a ZeroRedundancyOptimizer. `fsdp`: whether
+    the script uses fully_shard. `whole`: whether fully_shard is predicted to keep the gathered
+    parameters of all units after forward; False: as recorded. `passes`: the number of backward
+    passes in a step. `rebuilt_bucket_bytes`: the sizes in bytes of the buckets that
+    DistributedDataParallel made after its first step; empty if unknown.
     """
 
     name: str
@@ -207,7 +209,7 @@ class Memory:
     While backward computes the gradient of parameter p, activations and temporary tensors need
     together at most `ready_bytes[p]`. When the gradient of p is ready, activations and temporary
     tensors need `held_bytes[p]`. `order`: the indices in Launch.parameters, in the order in which
-    gradients became ready; parameters without a gradient are left out."""
+    gradients became ready in the last backward; parameters without a gradient are left out."""
 
     weight_bytes: int
     buffer_bytes: int
@@ -267,11 +269,11 @@ class Collectives:
     `bytes`: the bytes of each collective; in a FULLY_SHARD probe, the bytes of each unit's
     parameters. `ns`: the time of each collective; empty if all are issued at once. In a FULLY_SHARD
     probe, `ns` instead has the time between each unit's gather and its reduction. `in_ns` and
-    `out_ns` are empty in ALL_REDUCE and ZERO1 probes. In a BF16 probe, they are the durations of
-    the casts before and after each collective. In a FULLY_SHARD probe, `in_ns` has the duration of
-    each unit's gather, and `out_ns` that of its reduction. `wall_ns`: the time from the beginning
-    of the first collective to the end of the last, with a BF16 probe's casts. `cpu_ns`: the
-    process's CPU time during `wall_ns`.
+    `out_ns` are empty in ALL_REDUCE and ZERO1 probes. In a BF16 probe, `in_ns` and `out_ns` have
+    the durations of the casts before and after each collective. In a FULLY_SHARD probe, `in_ns` has
+    the duration of each unit's gather, and `out_ns` that of its reduction. `wall_ns`: the time from
+    the beginning of the first collective to the end of the last, with a BF16 probe's casts.
+    `cpu_ns`: the process's CPU time during `wall_ns`.
     """
 
     kind: CollectiveKind
@@ -304,16 +306,16 @@ class Step:
 
     `row`: in a step of the mode SCRIPT, the index of its settings in Launch.rows; else 0.
     `begin_ns`: when the step begins, on the host's monotonic clock. `before_ns`: everything before
-    the last backward, such as forward. `backward_ns`: the last backward. After the last backward, a
-    probe runs its collectives (Collectives.wall_ns). `copy_back_ns`: copying gradients back out of
-    a probe's buffer; 0 for views of the buffer and under fully_shard. `rest_ns`: the script's own
-    work between backward and the optimizer, such as clipping. `optimizer_ns`: the optimizer's
-    update. `step_ns`: the whole step, without the time in which the recorder averages gradients.
-    `cpu_ns`: the process's CPU time in the step, plus the time for which its main thread waited for
-    a CPU. `cpu_ns` is 0 on a GPU, and unless the mode is UNSYNCHRONISED. `between_ns`: the time
-    from the end of the previous step to the beginning of this step; 0 if unknown. `ready_ns`: for
-    each parameter, the time from the last backward's beginning until its gradient is ready; -1
-    without a gradient.
+    the last backward, such as forward. `backward_ns`: the last backward. In a probe of several
+    ranks, the collectives (Collectives.wall_ns) run after the last backward. `copy_back_ns`:
+    copying gradients back out of a probe's buffer; 0 for views of the buffer and under fully_shard.
+    `rest_ns`: the script's own work between backward and the optimizer, such as clipping.
+    `optimizer_ns`: the optimizer's update. `step_ns`: the whole step, without the time in which the
+    recorder averages gradients. `cpu_ns`: the process's CPU time in the step, plus the time for
+    which its main thread waited for a CPU. `cpu_ns` is 0 on a GPU, and in steps of other modes than
+    UNSYNCHRONISED. `between_ns`: the time from the end of the previous step to the beginning of
+    this step; 0 if unknown. `ready_ns`: for each parameter, the time from the last backward's
+    beginning until its gradient is ready; -1 without a gradient.
 
     If the script uses fully_shard, steps of the modes UNSYNCHRONISED and PROBE also have the times
     of each of its units. For each unit, `units_ns` has four times in the last pass, counted from
@@ -381,9 +383,9 @@ class Launch:
     the units of fully_shard; empty if the script does not use it. `sharing_ranks`: under HSDP, the
     number of ranks among which each copy of the parameters is divided; else 0. `loads`: a HostLoad
     for each rank; empty if a rank's is unknown. `rows`: the settings of the steps that the script
-    itself synchronises; empty without DDP and fully_shard. The first row has the settings of the
-    unchanged script; each later row has changed ones. `ranks`: for each rank, a list of its steps.
-    All ranks took steps with the same index in these lists together.
+    itself synchronises; empty if the script uses neither DDP nor fully_shard. The first row has the
+    settings of the unchanged script; each later row has changed ones. `ranks`: for each rank, a
+    list of its steps. All ranks took steps with the same index in these lists together.
     """
 
     device: str

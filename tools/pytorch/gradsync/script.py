@@ -69,12 +69,13 @@ class Options:
 class Script(Listener):
     """Runs a script and finds the model to record. If the script wraps models in DDP, the recorded
     model is the first that is updated (of several at once, the first wrapped). With --model=N, the
-    recorded model is the Nth that the script wraps. If the script uses no DDP, the first optimizer
-    that steps (with --model=N, the Nth) tells which module is recorded. The recorded module is the
-    first outermost module, called with gradients enabled, that has all of this optimizer's
-    parameters with gradients. If no called module has all these parameters, a single process
-    records all called modules that have some. In several processes without DDP, the script must
-    have called fully_shard with the recorded module; otherwise, the processes end with an error."""
+    recorded model is the Nth that the script wraps in DDP. If the script uses no DDP, the first
+    optimizer that steps with gradients (with --model=N, the Nth) tells which module is recorded.
+    The recorded module is the first outermost module, called with gradients enabled, that has all
+    of this optimizer's parameters with gradients. If no called module has all these parameters, a
+    single process records all called modules that have some. In several processes without DDP, the
+    script must have called fully_shard with the recorded module; otherwise, the processes end with
+    an error."""
 
     def __init__(self, options: Options, answer: Callable[[str], None]) -> None:
         """`answer`: a function that rank 0 calls when the steps of several processes have been

@@ -130,9 +130,9 @@ class ShardedTarget(ModelTarget):
 
     def _marking(self, unit: int, call: Call) -> Callable[..., Any]:
         """Returns a function to replace the method `call` of FSDP2's parameter group number `unit`.
-        The function marks the moment of its first call in each pass. The function calls the
-        replaced method, except post_backward in a pass after which deliver() reduces the
-        gradients."""
+        In each pass, the function stores when it is first called, as a mark of the clock. The
+        function calls the replaced method, except post_backward in a pass after which deliver()
+        reduces the gradients."""
 
         def watched(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if call == CALLS[0]:  # of another pass

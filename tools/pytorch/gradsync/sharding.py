@@ -37,8 +37,8 @@ SENT = (Operation.ALL_GATHER, Operation.REDUCE_SCATTER)  # what units do
 
 class Resharding(Enum):
     """Tells which units free their parameters after forward, and gather them again for backward.
-    AS_RECORDED: the units whose field `reshards` is True. ALL: all units except the first (usually
-    the root). NONE: no unit."""
+    AS_RECORDED: units whose field `reshards` is True free their parameters. ALL: all units except
+    the first (usually the root) free their parameters. NONE: no unit frees its parameters."""
 
     AS_RECORDED = "as_recorded"
     ALL = "all"

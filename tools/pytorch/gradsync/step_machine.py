@@ -2,8 +2,8 @@
 each event.
 
 A step begins with a forward in training mode or, if the script trains in eval mode, in either mode.
-The step ends with the step() of the model's last optimizer, or with the next forward, which may be
-in an optimizer's closure:
+Forwards without gradients enabled are ignored. The step ends with the step() of the model's last
+optimizer, or with the next forward, which may be in an optimizer's closure:
 
     BETWEEN --forward--> OPEN --last backward--> SYNCED --step()--> UPDATED --last step()--> BETWEEN
     OPEN --a backward that does not synchronise--> PARTLY --last backward--> SYNCED
