@@ -11,7 +11,7 @@
 namespace gradsync::bench {
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
-// The backend whose process group //bench:all_reduce gives to a MemoryLimit.
+// The backend of the process group that a MemoryLimit wraps in //bench:all_reduce.
 inline constexpr char kMemoryLimitGroup[] = "shm";
 
 // A process group for --backend=memory_limit of the benchmark //bench:all_reduce. Its all-reduce adds f32

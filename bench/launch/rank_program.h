@@ -48,9 +48,9 @@ struct RankProgram {
 // mpirun or srun started the process, the process runs one rank. If a user started the process, it starts all
 // ranks as new processes of the same program. With --repeats, --precision or --choose, the process starts all
 // ranks several times. The seed of each start is larger by 1 than that of the start before. After a success,
-// unless --answer=false, RunRankProgram lets //tools:summarize print a summary of the results that fits on
-// one screen. If a launcher started ranks on several hosts, rank 0 prints, instead of the summary, the
-// command with which the user can print the summary. Returns the exit status: kDone (success), kFailed (the
+// RunRankProgram lets //tools:summarize print a summary of the results on one screen. If a launcher started
+// ranks on several hosts, rank 0 prints, instead of the summary, the command that prints the summary. With
+// --answer=false, RunRankProgram prints neither. Returns the exit status: kDone (success), kFailed (the
 // program or a rank failed), kBadArguments, or kLacking (the host or a GPU has too little memory).
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 

@@ -35,8 +35,8 @@ Command TablesCommand(const char* argv0, const std::string& records, const std::
 // strategy's.
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
 // Returns the command line that a benchmark with --choose runs after its first launch (start of all ranks).
-// The program prints the flags --variants and --steps for later launches, and, for each setting and baseline,
-// the fastest variant with exact gradients.
+// The program prints the flags --variants and --steps for later launches. On a second line, the program names
+// the fastest variant with exact gradients, if known, for each setting and baseline.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
 // Returns the program //tools:report and the arguments with which it writes an HTML page of tables and
 // figures into `file`. The name of `file` must end in ".html". The program exits with status kLacking if

@@ -11,10 +11,10 @@ namespace gradsync::bench {
 // The end of the name of a peer (a strategy of PyTorch) whose model is compiled by torch.compile.
 inline constexpr std::string_view kCompiledSuffix = "_compiled";
 
-// Returns the functions of PyTorch that the strategy of PyTorch named `twin` uses. `twin` is a value of
-// ddp::Traits::pytorch_twin: a name without bucket size and without kCompiledSuffix. For example, PyTorchWay
-// returns "DistributedDataParallel(gradient_as_bucket_view=True)" for "ddp_view". Returns an empty text if
-// gradsync measures no strategy of PyTorch with the name `twin`.
+// Returns a short description of the PyTorch strategy `twin`, in names of PyTorch's classes and functions.
+// `twin` is a value of ddp::Traits::pytorch_twin: a name without bucket size and without kCompiledSuffix. For
+// example, PyTorchWay returns "DistributedDataParallel(gradient_as_bucket_view=True)" for "ddp_view". Returns
+// an empty text if gradsync measures no strategy of PyTorch with the name `twin`.
 std::string_view PyTorchWay(std::string_view twin);
 
 enum class PeerMode { kEager, kCompiled };

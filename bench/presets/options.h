@@ -38,7 +38,8 @@ struct Experiment {
 // something, such as memory).
 using Alternatives = std::vector<Experiment>;
 
-// Returns the Alternatives of each benchmark run of `options.preset`, in the order of execution.
+// Returns one Alternatives (the versions of one benchmark run) for each benchmark run of `options.preset`, in
+// the order of execution.
 std::vector<Alternatives> MakeExperiments(SuiteOptions options);
 
 }  // namespace gradsync::bench

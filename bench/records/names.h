@@ -25,9 +25,9 @@ using enum Scope;
 // fraction, or null (NaN). kKnown is a whole number or the text "unknown".
 enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four have the order of Value's alternatives
 
-// A Writer is a program that writes records; kDdp and kPeers are the same programs, but with strategies of
-// different frameworks. Each Writer except kSome has one bit, so that a number can stand for a set of
-// Writers. kSome is the empty set.
+// A Writer says which programs wrote a record. kDdp and kPeers stand for the same two programs: kDdp for
+// records of gradsync's strategies, kPeers for records of PyTorch's. Each Writer except kSome has one bit, so
+// that a number can stand for a set of Writers. kSome is the empty set.
 //
 //   kAllReduce  //bench:all_reduce
 //   kDdp        //bench:ddp and //bench:compare, for a strategy of gradsync

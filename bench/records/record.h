@@ -226,7 +226,8 @@ class RecordWriter {
   // std::runtime_error, with the file's path and the reason, if it cannot write.
   void Write();
   // Writes into the file as Write does, and returns only when the data are on disk, so that they survive a
-  // crash of the machine. Throws std::runtime_error like Write.
+  // crash of the machine. Throws std::runtime_error, with the file's path and the reason, if it cannot write
+  // or flush the data.
   void WriteToDisk();
 
   const std::string& path() const { return path_; }

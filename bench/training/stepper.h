@@ -25,10 +25,10 @@ class Stepper {
   const Setting& setting() const { return setting_; }
   const TrainingVariant& variant() const { return variant_; }
 
-  // Takes TrainingVariant::lead_in_steps() untimed and turn_steps() timed training steps on `batch`, for most
-  // variants 0 and 1. Returns the measurements on this rank; times are means over the timed steps. A strategy
-  // of gradsync reports the operations of a step's last forward and backward to `tracer`, unless `tracer` is
-  // null.
+  // Takes TrainingVariant::lead_in_steps() untimed and then turn_steps() timed training steps on `batch`. For
+  // most variants these are no untimed step and one timed step. Returns the measurements on this rank; times
+  // are means over the timed steps. A strategy of gradsync reports the operations of a step's last forward
+  // and backward to `tracer`, unless `tracer` is null.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
 

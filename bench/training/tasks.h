@@ -46,7 +46,8 @@ struct TrainingTask {
 // batch size, number of accumulation steps and, for a transformer, sequence length. Random generators with
 // the seed `seed` draw the batches and the random initial weights. If --weights names a file, only rank 0
 // reads the model's weights from it, and Trainer::Restart sends them to the other ranks. Rank 0 throws
-// InvalidInput if the file of --weights cannot be read or does not fit the model. Every rank throws
+// InvalidInput if the file of --weights cannot be opened, is not a valid safetensors file, or does not fit
+// the model. Rank 0 throws std::runtime_error if reading the opened file fails. Every rank throws
 // InvalidInput if CorpusTokens refuses the file of --corpus.
 TrainingTask MakeTask(const TrainingPlan& plan, uint64_t seed, const comm::World& world,
                       const model::DevicePtr& device);

@@ -119,7 +119,8 @@ class Trainer {
   // trainer's memory for gradients, unless it is already allocated. The next backward pass overwrites this
   // memory with its gradients.
   void BeginGradients();
-  // Does the same as BeginGradients, but does not allocate the trainer's memory for gradients.
+  // Removes all gradients and makes the parameters use the trainer's memory for weights, as BeginGradients
+  // does. ResetGradients never allocates memory for gradients.
   void ResetGradients();
 
   RangeSink* ranges() const { return options_.ranges; }

@@ -20,18 +20,18 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // strategy begins. The time of a step covers Strategy::BeginStep, forward, backward, synchronisation and
 // optimizer. The time of a step does not include making the batches.
 //
-// After a setting's timed steps, the program checks the results of all gradsync strategies and most of
-// PyTorch's, unless --verify=false. The expected gradients are those of one process that trains on the
-// batches of all ranks. For a gradsync strategy that compresses gradients, Traits::reference computes the
-// expected gradients instead. The expected new weights are those that the optimizer computes from the
-// strategy's own gradients. For gradsync strategies that average weights, the program checks only the new
-// weights, against those that Traits::reference computes. If a check fails, the program exits with an error,
-// except for the strategy `none`, which does not communicate.
+// After a strategy's timed steps in a setting, the program checks the strategy's results, unless
+// --verify=false. Some of PyTorch's strategies are not checked. The expected gradients are those of one
+// process that trains on the batches of all ranks. For a gradsync strategy that compresses gradients,
+// Traits::reference computes the expected gradients instead. The expected new weights are those that the
+// optimizer computes from the strategy's own gradients. For gradsync strategies that average weights, the
+// program checks only the new weights, against those that Traits::reference computes. If a check fails, the
+// program exits with an error, except for the strategy `none`, which does not communicate.
 //
 // The program draws some timed turns of each gradsync strategy at random. After each drawn turn, the ranks
 // compare with each other their weights if the strategy shards the optimizer's state, else their gradients.
-// If ranks differ, the program ends immediately with an error, unless Traits::agreement of the strategy is
-// kDrifts.
+// If these weights or gradients differ between ranks, the program ends immediately with an error, unless
+// Traits::agreement of the strategy is kDrifts.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const AlterTask& alter_task = {});
 

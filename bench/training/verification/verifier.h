@@ -79,10 +79,9 @@ class Verifier {
 // ranks must call CheckEquation. Each rank takes all its steps on its own `batch`.
 //
 // For a strategy with Agreement::kLossy, CheckEquation compares each step's gradients with those of the
-// simple implementation. For a strategy with Agreement::kLossy, CheckEquation also compares the final weights
-// with those that the optimizer computes from the strategy's gradients. For a strategy that averages weights,
-// CheckEquation compares the weights' change, initial minus final, with the change that the simple
-// implementation computes.
+// simple implementation. For a kLossy strategy, CheckEquation also compares the final weights with those that
+// the optimizer computes from the strategy's gradients. For a strategy that averages weights, CheckEquation
+// compares the change of the weights (initial minus final) with that of the simple implementation.
 Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 
 // In a round, every variant that is being measured takes one turn. Returns whether ranks compare their
