@@ -10,9 +10,9 @@ namespace gradsync::model {
 
 using ReferenceMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Returns U g(S) V^T, where u = U S V^T is the singular value decomposition of `u`. The function g divides
-// each singular value by the sum of 1e-7 and the Frobenius norm of `u`. To each quotient, g then applies f(x)
-// = 3.4445 x - 4.7750 x^3 + 2.0315 x^5 five times in a row.
+// Returns U g(S) V^T, where u = U S V^T is the singular value decomposition of `u`. For a singular value s,
+// g(s) is f(f(f(f(f(s / (F + 1e-7)))))), where F is the Frobenius norm of `u`. The function f is f(x) =
+// 3.4445 x - 4.7750 x^3 + 2.0315 x^5.
 inline ReferenceMatrix Orthogonalized(const ReferenceMatrix& u) {
   const Eigen::JacobiSVD<ReferenceMatrix> svd(u, Eigen::ComputeThinU | Eigen::ComputeThinV);
   Eigen::VectorXd s = svd.singularValues() / (u.norm() + 1e-7);

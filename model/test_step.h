@@ -3,8 +3,8 @@
 #include "model/model.h"
 #include "model/optimizer.h"
 
-// Functions for tests: Step takes a training step of any model; LossOf computes the loss, of dtype f32, on a
-// batch.
+// Functions for tests: Step takes a training step of any model; LossOf returns the loss of a model on a
+// batch. LossOf throws InvalidInput if the dtype of the loss is not f32.
 namespace gradsync::model {
 
 // Takes one training step on `batch` (forward, backward, update), and returns the loss before the update. On

@@ -35,9 +35,8 @@ std::array<uint32_t, 4> RandomWords(uint64_t seed, uint64_t stream, uint64_t cou
 void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (f32 or f64) with random numbers low + (high - low) * k / 2^24, where k is a uniform random
-// integer of [0, 2^24). If `low` is not 0, a number may be `high` itself, rounded to f32. The numbers are
-// rounded to f32 also for an f64 tensor, so both dtypes get equal values. Throws InvalidInput unless `tensor`
-// is f32 or f64.
+// integer of [0, 2^24). A number may equal `high` rounded to f32. The numbers are rounded to f32 also for an
+// f64 tensor, so both dtypes get equal values. Throws InvalidInput unless `tensor` is f32 or f64.
 void FillUniform(const Tensor& tensor, double low, double high, uint64_t seed, uint64_t stream);
 
 // Fills `tensor` (i32) with random integers of [0, upper), uniformly distributed up to a relative error of

@@ -16,8 +16,9 @@
 // Channel c is element c % block of block c / block. `block` is 1, 8 or 16 on the CPU, and 1 or the number of
 // channels on CUDA. The input images of a model have block 1, so they are in the usual order (batch,
 // channels, height, width). The input and the output of a convolution may have different values of `block`.
-// On CUDA, if the input's `block` is above 1, the output's `block` must be the number of output channels. On
-// CUDA, convolutions of f64 need block 1 for input and output.
+// On CUDA, if the input has several adjacent channels (`block` above 1), the output's `block` must be the
+// number of output channels. On CUDA, the input and the output of an f64 convolution must have a `block` of 1
+// channel.
 //
 // For its backward pass, each operation keeps these tensors in memory:
 //

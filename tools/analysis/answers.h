@@ -43,7 +43,7 @@ std::vector<Answer> MakeAnswers(const Settings& settings);
 // gradients.
 enum class State {
   kNone,  // nothing is known, for example because other programs disturbed the measurement
-  // Choice::candidates[0] is recommended: its step is the shortest, or longer by less than 3 % (kEqualWithin)
+  // Choice::candidates[0] is recommended: its step exceeds the shortest step by less than 3 % (kEqualWithin)
   // of the baseline's step.
   kUse,
   kEqual,     // several rows are at most kEqualWithin slower than the fastest
@@ -71,7 +71,8 @@ struct Choice {
   double behind = 0;
   // If the baseline is the only candidate, all other rows that take part are slower than the baseline by at
   // least `lead`. If another row is the only candidate, this row is faster than the baseline by at least
-  // `lead`. `lead` is NaN unless there is exactly one candidate and the baseline takes part in the choice.
+  // `lead`. `lead` may be 0 or negative. `lead` is NaN unless there is exactly one candidate and the baseline
+  // takes part in the choice.
   double lead = kNaN;
   // Bounds for rows that are slower or faster than the baseline, although Comparison::estimate.interval
   // contains 0. The bound 0.02 means: at least 2 % slower than the baseline; -0.02: at least 2 % faster.
@@ -94,8 +95,8 @@ std::vector<Choice> MakeChoices(const Settings& settings);
 std::string ChooseForLaunches(const Settings& settings);
 // Returns a recommendation for users, such as "Use zero1: 7 to 12 % faster than core". If no row can be
 // recommended, returns the reason, such as "No answer: rows did not take turns". The text is empty if
-// Setting::void_reason is the only reason. The text may end with strategies that must not be compared, with
-// the reasons in brackets: "not judged: flat (disturbed:17%)".
+// Setting::void_reason is not empty and the baseline's Comparison::no_verdict is empty. The text may end with
+// strategies that must not be compared, with the reasons in brackets: "not judged: flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
 // Returns the cost of synchronisation for each baseline: "core costs 19 to 26 ms of its 98.8 ms step over
 // gloo." The cost is the baseline's step time minus the step time without communication. Returns an empty

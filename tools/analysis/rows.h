@@ -171,8 +171,8 @@ double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 double LabelledSize(const Measurement& measurement);
 
 // Returns half the width of the widest interval among comparisons and costs, as a fraction of the baseline's
-// step time. For a row without a baseline, the half-width of its cost is divided by the floor's step time
-// instead (Cost::floor). Returns NaN if an interval is unknown, or if there is none.
+// step time. For a row without a baseline, the half-width of its cost is divided by the step time of
+// Cost::floor (the row without communication). Returns NaN if an interval is unknown, or if there is none.
 double PrecisionOf(const Setting& setting);
 
 }  // namespace gradsync::tools

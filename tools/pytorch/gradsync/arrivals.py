@@ -9,13 +9,13 @@ class Arrivals:
     """Remembers which gradients of a model are ready in the current backward, and when they became
     ready.
 
-    `since_update`: the number of calls of count() for all gradients since the model's last update,
-    or since a GradScaler last skipped one. `sparse`: the name of a parameter that got a sparse
-    gradient; empty if none did. `begin`: the mark that a Clock (clock.py) made when the most recent
-    backward began. `ready`: for each parameter, the mark that StepRecorder stored when its gradient
-    became ready in that backward; None if none was stored. Several nested passes of one backward,
-    such as those of reentrant checkpoints, may add to one gradient. Such a gradient counts as ready
-    when the last of these passes has added to it."""
+    `since_update`: the number of calls of count(), for any parameter, since the model's last
+    update. An update that a GradScaler skips also sets `since_update` to 0. `sparse`: the name of a
+    parameter that got a sparse gradient; empty if none did. `begin`: the mark that a Clock
+    (clock.py) made when the most recent backward began. `ready`: for each parameter, the mark that
+    StepRecorder stored when its gradient became ready in that backward; None if none was stored.
+    Several nested passes of one backward, such as those of reentrant checkpoints, may add to one
+    gradient. Such a gradient counts as ready when the last of these passes has added to it."""
 
     def __init__(self, params: int) -> None:
         self._params = params

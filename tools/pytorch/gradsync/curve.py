@@ -111,9 +111,10 @@ def named_questions(
     processor_percent: float | None = None,
 ) -> list[NamedQuestion]:
     """Makes a question for each pair of a link and a number of ranks, and reads the files that the
-    arguments name. Raises Refused if there is no pair, if a value is out of range or named twice,
-    or if a file cannot be used. Also raises Refused if the recordings `at` and `recording` differ
-    in the sizes of gradients or the number of backward passes."""
+    arguments name. Raises Refused if there is no pair, if a value is invalid, or if a file cannot
+    be used. Also raises Refused if a link or a number of ranks is named twice. Also raises Refused
+    if the recordings `at` and `recording` differ in the sizes of gradients or the number of
+    backward passes."""
     if not links or not world_sizes:
         raise Refused("a curve needs a number of ranks and a link at least")
     names = [options.link or "" for options in links for _ in world_sizes]
@@ -130,8 +131,9 @@ def curve_of(
     `measured`: recordings of the same model, whose own measured steps are added to the curve.
     Raises Refused if a step cannot be predicted, for example because the recording has no steps
     whose collectives were timed. Also raises Refused if a file of `measured` cannot be used, or has
-    no steps that the script synchronised. Also raises Refused if one of `measured` has gradients of
-    other sizes, or another number of backward passes in a step."""
+    no steps that the script synchronised. Also raises Refused if the gradient sizes, or the
+    backward passes per step, of a file of `measured` differ from those of the questions'
+    recording."""
     first = questions[0].question
     recording, launch, row = first.recording, first.launch, first.script_row
     none_s = first.pace * recording.none_s * row.passes / launch.passes
