@@ -24,9 +24,11 @@ struct Section {
 bool IsShown(const Table& table, bool with_details);
 
 // Divides the columns of `table` into sections. A column with Column::section 2 is in section 2, and a column
-// with 0 is in every section. Leaves out columns with Audience::kMachines or section kNowhere, columns whose
-// numbers are all NaN, and columns whose value ConstantsOf returns. Leaves out a column of warnings if no row
-// has warnings of its own. If `with_details` is false, returns only the first section.
+// with 0 is in every section. Leaves out columns with Audience::kMachines, with section kNowhere, or whose
+// numbers are all NaN. Leaves out columns with Column::said_once whose value is equal in all rows;
+// ConstantsOf returns this value, if there is one. Cells omit warnings that ConstantsOf returns or that
+// asterisks show (Table::is_mark). A column of warnings whose cells are all empty is left out. If
+// `with_details` is false, returns only the first section.
 std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 
 // Returns values and warnings that all rows of `table` have, as a text: "batch_size 2, warnings one-launch".
@@ -35,8 +37,10 @@ std::vector<Section> MakeSections(const Table& table, bool with_details = true);
 std::string ConstantsOf(const Table& table);
 
 std::string MarkdownOf(const Shown& cell);
-// Returns Markdown lines with the command and the time of each run. The machine follows unless it is unknown
-// or that of the previous run. For more than six runs, returns one line with the number of runs.
+// Returns, for each run, a Markdown line with the members `experiment`, `run`, `time`, `ranks` and `command`
+// of its RunText. A line with `machine` follows if it differs from that of the previous run that has a
+// machine; likewise for `software`. A run with an empty `machine` has only the first line. For more than six
+// runs, returns one line with the number of runs.
 std::vector<std::string> RunLines(const std::vector<RunText>& runs);
 
 }  // namespace gradsync::tools

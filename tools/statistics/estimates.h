@@ -67,8 +67,8 @@ struct RoundDifferences {
 
 // Returns, for each element of `family`, the trimmed mean of its differences, with a confidence interval.
 // `launches` has the number of rounds of each launch, in order. The trimmed mean ignores rounds whose value
-// is NaN. Of the other rounds in sorted order, the trimmed mean leaves out the fraction `trimmed` at each
-// end. An interval is NaN if fewer than two rounds remain after trimming.
+// is NaN. Of the other rounds in sorted order, the trimmed mean leaves out the fraction `trimmed`, rounded
+// down to whole rounds, at each end. An interval is NaN if fewer than two rounds remain after trimming.
 //
 // Intervals use Student's t and the standard error of a trimmed mean (Yuen, The two-sample trimmed t for
 // unequal population variances, 1974). All intervals together contain the true values with a probability of

@@ -48,8 +48,8 @@ struct LearningRow {
   Verdict verdict = Verdict::kNone;
   // Number of training steps until the loss has reached (see kReachedWithin) the last loss of the baseline
   // with the same seed. The number is a mean over the seeds with which this row's and the baseline's
-  // trainings have finished. steps_to_reach is NaN without such a seed, or if one of this row's trainings
-  // never reaches the baseline's last loss.
+  // trainings have finished. steps_to_reach is NaN without such a seed, or if this row's training with one of
+  // these seeds never reaches the baseline's last loss.
   double steps_to_reach = kNaN;
 
   std::string variant() const { return measured->variant(); }
@@ -67,9 +67,9 @@ struct LearningSetting {
   std::vector<TriedSetting> tried;
   std::vector<LearningRow> rows;
 
-  // Returns the row of the strategy kLossBaseline, with whose losses those of the other rows are compared. A
-  // row whose option `optimizer` names another optimizer than adamw is never returned. Returns null if
-  // kLossBaseline has no other row, or if no loss was measured.
+  // Returns the first row of the strategy kLossBaseline whose option `optimizer` is adamw or not set. Losses
+  // of the other rows are compared with those of this row. Returns null if there is no such row, or if no
+  // loss was measured.
   const LearningRow* baseline() const;
   const bench::Record& record() const { return rows.front().measured->record; }
 };

@@ -33,8 +33,8 @@ std::string WhyUnusable(const bench::Record& record);
 // `baseline_row` is the strategy or variant with whose step times those of other rows are compared. An empty
 // `baseline_row` stands for the strategy kDefaultBaseline. A setting (a model, batch size, ...) without a row
 // of `baseline_row` gets another baseline (see MakeSettings). If `run` is not empty, only the run whose name
-// is `run` is used, with all its launches. A run's name is the value of the environment variable
-// GRADSYNC_LAUNCH or, without this variable, the run id of its first launch. Throws InvalidInput if one of
+// is `run` is used, with all its launches. The name of a run is NAME if its launches had the environment
+// variable GRADSYNC_LAUNCH=NAME,i; otherwise the run id of its first launch. Throws InvalidInput if one of
 // `inputs` does not exist, or if measurements of //bench:convergence were trained on different texts. If
 // records were read, also throws InvalidInput for a `run` that no record is from, or a `baseline_row` that no
 // setting has.

@@ -124,8 +124,8 @@ class ModelTarget:
         return ""
 
     def is_joining(self) -> bool:
-        """Returns whether the script has passed the model, in DDP, to join() with enable=True. Also
-        returns True after such a join() has ended."""
+        """Returns whether the script's last join() of the model in DDP, running or ended, has
+        enable=True; False without DDP or join()."""
         return False
 
     def before_step(self, turn: Turn) -> None:
@@ -157,9 +157,8 @@ class ModelTarget:
         """Called after the last backward of a step without synchronisation, or after the
         collectives of a probe. After a probe, copies the gradients from `buffer` back into the
         parameters' gradients, unless these are views of `buffer`; the time of these copies is
-        measured. In both cases, if there are several ranks, averages gradients over all ranks, so
-        that the optimizer gets the mean. The time of this averaging is no part of the step's
-        time."""
+        measured. Finally, if there are several ranks, averages gradients over all ranks, so that
+        the optimizer gets the mean. The time of this averaging is no part of the step's time."""
         if turn.is_probe and not self.views:
             begin = self.clock.mark()
             buffer.copy_back()

@@ -26,8 +26,8 @@ def target_of(
     """Returns the object that synchronises this model while it is recorded: a DdpTarget for DDP, a
     ShardedTarget for fully_shard, or a ModelTarget for any other module. `views`, `roots` and
     `only` have the same meaning as in Recorder; all three have no effect under fully_shard, and
-    `roots` has none in DDP. Raises Refused if the model has no parameters to record, if they are
-    not all on one CPU or one CUDA device, or if the model uses fully_shard of a PyTorch before
+    `roots` has none in DDP. Raises Refused if there are no parameters to record, or if they are not
+    all on one CPU or one CUDA device. Also raises Refused for fully_shard of a PyTorch before
     2.7."""
     target: ModelTarget
     if isinstance(model, DDP):

@@ -244,8 +244,8 @@ def synchronise_buffers(ddp: DDP) -> None:
 
 
 def is_joining(ddp: DDP) -> bool:
-    """Returns whether the script has passed the model to a join() with enable=True. Also returns
-    True after such a join() has ended."""
+    """Returns whether the script's last join() of the model, running or ended, has enable=True;
+    False if there was none."""
     return bool(ddp._join_config.enable)
 
 
@@ -364,9 +364,10 @@ def is_sharded_finalised_by_hand(module: torch.nn.Module) -> bool:
 
 
 def make_whole_parameters(module: torch.nn.Module) -> None:
-    """Gathers and frees the module's groups of parameters, so that whole_parameter() does not
-    return None for these parameters. The script must have called fully_shard with the module. All
-    ranks that share the parameters must call this function together."""
+    """Gathers the parameters in the module's own groups (see sharded_groups()), and frees the whole
+    parameters again. Afterwards, whole_parameter() returns no None for these parameters. The script
+    must have called fully_shard with the module. All ranks that share the parameters must call this
+    function together."""
     cast("Any", module).unshard()
     cast("Any", module).reshard()
 

@@ -152,8 +152,9 @@ class Trained:
         return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the name of `p` in the first of `models` that contains `p`, without "_orig_mod."
-        and "module." at its start. The name is empty if no model contains `p`."""
+        """Returns the name of `p` in the first of `models` that contains `p`, without a leading
+        "_orig_mod." and then without a leading "module.". Returns "" if none of `models` contains
+        `p`."""
         for model in self.models.values():
             for name, own in model.named_parameters():
                 if own is p:
@@ -166,8 +167,8 @@ class Trained:
 
     def why_own(self, model: torch.nn.Module) -> str:
         """Returns why DDP may not average the gradients of this call of `model`, such as ": the
-        last pass is within no_sync". The text is empty if DDP averages them, or if no reason is
-        known."""
+        last pass is within no_sync". Returns "" unless `model` is the module in a DDP model, or a
+        DDP model is within no_sync now."""
         if any(model is ddp.module for ddp in self.wrapped):
             return ": the model is called past DistributedDataParallel (model.module)"
         if any(not ddp.require_backward_grad_sync for ddp in self.wrapped):
@@ -175,8 +176,9 @@ class Trained:
         return ""
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
-        """Returns why no DDP model averages the gradient of `p`, as the end of a sentence. The text
-        is empty if a DDP model averages the gradient, or if there is no DDP model."""
+        """Returns why no DDP model averages the gradient of `p`, as the end of a sentence. Returns
+        "" if there is no DDP model, or if a DDP model had `p`, and did not ignore `p`, when it was
+        wrapped."""
         known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
         if not self.wrapped or id(p) in known:
             return ""

@@ -15,10 +15,10 @@ PIECES = (MIB // 16, MIB, 4 * MIB, 16 * MIB, 64 * MIB)  # bytes
 @dataclass(frozen=True)
 class Probe:
     """Collectives that the recorder runs and times after a backward pass. `kind`: which collectives
-    they are, such as all-reduces. `piece_bytes`: of all-reduces, the bytes of each piece of the
-    gradients, before a cast to bf16; the last piece may be smaller. Other kinds do not use
-    `piece_bytes`. `in_flight`: True if collectives run one at a time, False if all are issued at
-    once."""
+    they are, such as all-reduces. `piece_bytes`: in ALL_REDUCE and BF16 probes, the bytes of each
+    piece of the gradients, before a cast to bf16; the last piece may be smaller. ZERO1 and
+    FULLY_SHARD probes do not use `piece_bytes`. `in_flight`: True if collectives run one at a time,
+    False if all are issued at once."""
 
     kind: CollectiveKind
     piece_bytes: int

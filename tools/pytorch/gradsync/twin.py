@@ -99,8 +99,8 @@ def _step_of_copy(
     """Copies the optimizer, calls the copy's step(), and returns the weights that step() computes,
     in f64. The copy's gradients are the means over ranks plus `direction` (0, 1 or -1) times the
     bounds of their rounding errors. A parameter whose gradient is None on this rank and whose mean
-    is 0 gets no gradient. Each element of the bounds is multiplied by a random sign; all calls of
-    this function draw the same signs."""
+    is 0 gets no gradient. Each element of the bounds is multiplied by 1 or -1, drawn at random from
+    the same seed in each call of this function."""
     draw = torch.Generator().manual_seed(0)
     try:
         with default_group(alone):

@@ -90,9 +90,9 @@ class _Schedule:
     def _pre_forward(self, event: Event) -> None:
         """Adds a gather of the event's unit to `planned`, unless the unit is gathered already. On a
         CPU, and for the first gather of a forward, the gather is issued when the forward of the
-        unit begins. If the host runs ahead of a GPU, each later gather of a forward is issued when
-        the forward of an earlier unit begins. The earlier unit is the last but one of those for
-        which this forward has added a gather, or the only one."""
+        unit begins. If the host runs ahead of a GPU, the second gather of a forward is issued when
+        the forward of the first gathered unit begins. Gather number n > 2 of a forward is issued
+        when the forward of the unit of gather n - 2 begins."""
         if self._backward_ended:
             self._begin_pass()
         moment = event.moment_s

@@ -28,7 +28,8 @@ def gather(group: ShardedGroup) -> None:
 
 def reduce(group: ShardedGroup) -> None:
     """Runs FSDP2's reduce-scatter (under HSDP, also the all-reduce) of a group's gradients, and
-    frees the group's gathered weights. Later work on a GPU's current stream waits for the reduced
+    frees the group's gathered weights. The group's reduce_grads, all_reduce_grads and
+    reshard_after_backward must be True. Later work on a GPU's current stream waits for the reduced
     gradients.
     """
     type(group).post_backward(group)  # the class's own, which is not watched

@@ -107,9 +107,9 @@ class Watch(Listener):
     def end_script(self, how: str) -> None:
         """Called when the script of this rank has ended without an error, and finish() was not
         called. Waits until the scripts of all ranks have ended, or another rank has ended the
-        check. Then calls finish(). If another rank trains on or does not end in time, ends this
-        rank's process with an error instead. `how`: what other ranks print about this rank's end,
-        such as "has ended"."""
+        check. Then calls finish(). If another rank trains on or does not end within the process
+        group's timeout, ends this rank's process with an error instead. `how`: what other ranks
+        print about this rank's end, such as "has ended"."""
         with self.own_work():
             self._meetings.end(how)
             absence = self._meetings.meet_at_end()
@@ -127,7 +127,7 @@ class Watch(Listener):
 
     def finish(self) -> None:
         """Stops watching, prints the report of `check` on one rank (the speaker), and calls
-        `on_end`. Another rank prints the report too if the speaker has not printed the report
+        `on_end`. Each other rank also prints the report if the speaker has not printed the report
         within about 60 s."""
         with self.own_work():
             self._stop()
@@ -249,8 +249,9 @@ class Watch(Listener):
         return result
 
     def _keep_unclipped(self, params: Iterable[torch.nn.Parameter], where: str) -> None:
-        """Copies `p.grad` of each `p` in `params` whose gradient `check` compares now. Leaves out a
-        `p.grad` that has not changed since the script last clipped `p.grad`."""
+        """Stores a copy of `p.grad` for each `p` in `params` whose gradients `check` has summed up
+        in this step (Step.gradients). Leaves out a `p.grad` that has not changed since the script
+        last clipped `p.grad`."""
         for p in params:
             if p.grad is None or id(p) not in self._step.gradients:
                 continue
@@ -386,7 +387,8 @@ class Watch(Listener):
     def _meet(self, update: Update) -> bool:
         """Waits until all ranks are about to make this update. If a rank skips this update, goes on
         without it or has ended the check, ends the check and returns False. If a rank's script has
-        ended, or if a rank is late, ends this rank's process with an error."""
+        ended, or if a rank does not come within the process group's timeout, ends this rank's
+        process with an error."""
         with self.own_work():
             self._ranks.find()
             absence = self._meetings.meet()
@@ -440,8 +442,8 @@ class Watch(Listener):
 
     def _give_up(self, update: Update) -> None:
         """Ends the check because an optimizer has made very many updates (see
-        Turns.are_too_long()). If `check` has compared no update, ends this rank's process with an
-        error."""
+        Turns.are_too_long()). If all ranks come here, and `check` has compared no update, ends this
+        rank's process with an error."""
         if not self._meet(update):
             return
         if not self.has_compared():

@@ -19,8 +19,8 @@ class WeightWatch:
     def have_changed(self) -> bool:
         """Returns whether the smallest parameter that has a gradient differs from the copy that the
         last call made; NaN counts as a difference. Returns False if there is no copy, as at the
-        first call. Also returns False if no parameter has a gradient, or if the smallest one has
-        another shape than the copy."""
+        first call. Also returns False if no parameter has a gradient, or if the smallest parameter
+        with a gradient has another shape than the copy."""
         trained = [p.detach() for p in self._params if p.grad is not None]
         smallest = min(trained, key=torch.numel, default=None)
         kept = self._kept

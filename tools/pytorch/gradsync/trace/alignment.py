@@ -74,11 +74,12 @@ class Aligned:
 class Alignment:
     """The collectives that align() has found in several ranks' traces. `sure`: collectives that end
     at almost the same time on all ranks that took part. `unsure`: the number of collectives whose
-    ends lie too far apart. `unmatched`: the number of collectives that another of align()'s ranks
-    in their process group lacks, counted in each trace that has them. Collectives outside of steps
-    are not counted. `is_usable`: whether at least half of the matched collectives, and at least
-    one, end at almost the same time on all ranks. `offsets_s`: the seconds to add to each rank's
-    times to get times of the clock of `ranks[0]`, align()'s first rank."""
+    ends lie too far apart. `unmatched`: the number of collectives that are missing on another of
+    align()'s ranks that may belong to their process group. A collective counts once for each trace
+    that has it. Collectives outside of steps are not counted. `is_usable`: whether at least half of
+    the matched collectives, and at least one, end at almost the same time on all ranks.
+    `offsets_s`: the seconds to add to each rank's times to get times of the clock of `ranks[0]`,
+    align()'s first rank."""
 
     sure: list[Aligned]
     unsure: int

@@ -149,7 +149,8 @@ def _events(text: _Text) -> Iterator[Event]:
 
 def _fields(text: _Text, facts: dict[str, Any]) -> Iterator[Event]:
     """Yields the events in the field traceEvents of a JSON object, and adds the object's other
-    fields to `facts`. Sets `facts["traceEvents"]` to True."""
+    fields to `facts`. If the object has the field traceEvents, sets `facts["traceEvents"]` to
+    True."""
     text.skip("{")
     while text.peek() != "}":
         name = text.value()
@@ -171,9 +172,9 @@ def read_events(path: str, facts: dict[str, Any]) -> Iterator[Event]:
     bytes, not from its name.
 
     `facts` gets the fields that the file has in addition to the events; when the iteration ends,
-    `facts` has all these fields. Also sets `facts["traceEvents"]` to True. Raises Refused if the
-    file cannot be read, is no trace, or has the name of a Perfetto trace, such as *.pftrace. If the
-    file's JSON is broken, the error names the line and the character.
+    `facts` has all these fields. `facts["traceEvents"]` is True instead of a list of the events.
+    Raises Refused if the file cannot be read, is no trace, or has the name of a Perfetto trace,
+    such as *.pftrace. If the file's JSON is broken, the error names the line and the character.
     """
     if path.removesuffix(".gz").endswith((".pftrace", ".perfetto-trace")):
         raise Refused(

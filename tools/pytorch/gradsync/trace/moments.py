@@ -23,8 +23,8 @@ class Moments:
         return moment
 
     def done(self, moment: float) -> float:
-        """Returns when the device has finished all work that the host started before `moment`;
-        returns `moment` if there is no such work."""
+        """Returns `moment` for a CPU. For a GPU, returns when the last work that the host launched
+        before `moment` ends; `moment` if there is no such work."""
         return moment
 
     def spans_of(self, events: Sequence[Host]) -> Spans:

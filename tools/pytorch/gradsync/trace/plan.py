@@ -221,8 +221,9 @@ def _step_events(rank: Rank, window: Window) -> StepEvents:
 def _plan_of(trace: Trace, events: StepEvents) -> Plan:
     """Returns the Plan of one step: the gradients of its last backward pass, and how many of them
     each all-reduce sends. Raises Refused if backward has no all-reduce, or if sizes of gradients or
-    all-reduces are unknown. Also raises Refused if the gradients do not add up to the all-reduces,
-    or if passes differ in their number of gradients."""
+    all-reduces are unknown. Also raises Refused if consecutive gradients of the last pass do not
+    sum up to the bytes of each all-reduce. Also raises Refused if the number of AccumulateGrad
+    events is no multiple of the number of the last pass's gradients."""
     where = f"{trace.path}, step {events.window.number}"
     reductions = [one for one in events.collectives if one.kind == "all_reduce"]
     if not reductions:
@@ -246,9 +247,10 @@ def _plan_of(trace: Trace, events: StepEvents) -> Plan:
 def _gradients(trace: Trace, events: StepEvents) -> list[Gradient]:
     """Returns the gradients of all passes of a step in the order in which autograd accumulated
     them, with their sizes in bytes, computed from the shapes in the trace. If a shape or dtype is
-    missing, returns a gradient for each copy that a GPU made out of DDP's buckets, in the order of
-    the copies. Returns an empty list if the all-reduces have several dtypes, or if DDP's
-    copy_bucket_to_grad events and the GPU's copies differ in number."""
+    missing, returns a gradient for each copy of known size that a GPU made out of DDP's buckets, in
+    the order of the copies' launches. Returns an empty list if a shape or dtype is missing, and the
+    all-reduces have several dtypes. Also returns an empty list if a shape or dtype is missing, and
+    DDP's copy_bucket_to_grad events and the GPU's copies differ in number."""
     by_shape = [(input_bytes(one.facts), _dtype(one)) for one in events.accumulations]
     if all(size is not None for size, _ in by_shape):
         return [Gradient(size or 0, dtype) for size, dtype in by_shape]

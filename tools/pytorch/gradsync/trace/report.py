@@ -125,12 +125,12 @@ class WaitingReport:
 class Report:
     """The result of `gradsync trace`. Times are in seconds. `skipped`: the number of the first step
     that all ranks' traces have. Means over steps leave out this step and the steps before it.
-    `skipped` is None if a trace has no numbered steps, or fewer than 2 after that first step; means
-    then use all steps. `collectives`: the collectives that were matched between ranks' traces and
-    end at almost the same time on all their ranks. `collectives` is empty if there is only one
-    rank, or if fewer than half of the matched collectives end so. `waiting`: how long ranks wait in
-    those of `collectives` that are in steps after `skipped`; None if there are none. If `skipped`
-    is None, `waiting` is for all steps."""
+    `skipped` is None if a trace has no numbered steps, or fewer than 2 after the first step that
+    all traces have. If `skipped` is None, means use all steps. `collectives`: the collectives that
+    were matched between ranks' traces and end at almost the same time on all their ranks.
+    `collectives` is empty if there is only one rank, or if fewer than half of the matched
+    collectives end so. `waiting`: how long ranks wait in those of `collectives` that are in steps
+    after `skipped`; None if there are none. If `skipped` is None, `waiting` is for all steps."""
 
     ranks: list[RankReport]
     has_gpu: bool

@@ -20,7 +20,8 @@ class Window:
     """A step in one rank's trace. `number`: the number that the profiler gives the step; None for a
     trace without steps. `host`: when the step begins and ends on the host; of a trace without
     steps, the whole trace. `begin` and `end`: when the step begins and ends on the GPU, or on the
-    host if there is no GPU. For a trace without steps, windows_of() sets `begin` and `end`."""
+    host if there is no GPU. Without steps, the span from `begin` to `end` encloses all events of
+    the GPU and all operators of the main thread."""
 
     number: int | None
     host: Span
