@@ -93,14 +93,14 @@ struct Graph {
   // A pass is one forward and one backward; passes are numbered over all steps, from 0. If no function is
   // set, each rank uses every parameter once in each pass.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
-  // Returns the indices of the rows to whose gradient one use of a parameter adds in pass `step`. `use` is
-  // the position (from 0) of the parameter's index in the list that `uses` returns. If the function `uses` is
-  // not set, `use` is the parameter's index. If the function `rows` is not set, or returns nullopt, the use
-  // adds to the gradients of all rows. A parameter must have one column if `rows` returns indices for it.
+  // Returns the indices of the rows of a parameter's gradient to which one use adds, on rank `rank` in pass
+  // `step`. `use` is the position of the use, from 0, in the list that `uses` returns. If the function `uses`
+  // is not set, `use` is the parameter's index. If the function `rows` is not set, or returns nullopt, the
+  // use adds to the gradients of all rows. A parameter must have one column if `rows` returns indices for it.
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
-  // If set, backward in Train calls `visit` for each use of a parameter, just before it computes what this
-  // use adds to the gradient. The argument `use` is the parameter's index. `step` is the number of the pass,
-  // from 0 over all steps.
+  // If set, backward in Train calls `visit` just before it computes what one use of a parameter adds to the
+  // parameter's gradient. The argument `use` is the parameter's index. `step` is the number of the pass, from
+  // 0 over all steps.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;
   int num_passes = 1;  // forward and backward passes per step; a power of two
@@ -266,8 +266,8 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     }
     strategy->Update(*optimizer, graph.grad_scale);
   }
-  // Only strategies that shard the weights need CompleteValues. Other strategies are tested with
-  // CompleteValues (odd numbers of ranks) and without it (even numbers).
+  // Only a strategy that shards the weights needs CompleteValues before its destructor. Other strategies are
+  // tested with CompleteValues (odd numbers of ranks) and without it (even numbers).
   if (TraitsOf(tested.strategy).shards_values || group.size() % 2 == 1) strategy->CompleteValues();
   strategy.reset();
   return {ValuesOf(*model), ReadFrom(*model), grads};

@@ -84,7 +84,7 @@ class LoggingGroup : public comm::ProcessGroup {
   bool has_common_memory = false;
 
  private:
-  // The comm::Work::State of a collective, other than a barrier, that LoggingGroup::Issue has logged. Wait
+  // The state of the comm::Work that LoggingGroup::Issue returns for a collective other than a barrier. Wait
   // logs "wait " and the text that Issue has logged for the collective, such as "wait reduce 262144" (bytes).
   class Issued : public comm::Work::State {
    public:

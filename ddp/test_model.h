@@ -16,11 +16,11 @@
 
 // A model for tests of strategies for gradient synchronisation, whose gradients are exactly known. The
 // model's loss may use each parameter once, several times or not at all. A use adds x + 15 floor(w / 16) to
-// each element of the parameter's gradient; with RowsOfUse, only in the rows that it returns. Here w is the
-// element of the parameter, and x is the number that DataAt returns for the element. If the element's index
-// is even, w is the value that forward reads; if odd, the value that backward reads. Unless the function
-// Scaled multiplies them, all gradients are small multiples of 15, so f32 sums of them have no rounding
-// error.
+// each element of the parameter's gradient. If a RowsOfUse returns row numbers, the use adds only to the
+// elements in these rows. Here w is the element of the parameter, and x is the number that DataAt returns for
+// the element. If the element's index is even, w is the value that forward reads; if odd, the value that
+// backward reads. Unless the function Scaled multiplies them, all gradients are small multiples of 15, so f32
+// sums of them have no rounding error.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -57,8 +57,8 @@ class TestModel {
     return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // Without Scaled, returns what a use of all rows of parameter `param` adds to element i of its gradient.
-  // The use reads `weight` as element i of the parameter.
+  // Returns x + 15 floor(weight / 16), the number that a use of all rows of `param` adds to element i of its
+  // gradient if the loss is not Scaled. `weight` is element i of the parameter, as the use reads it.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
     return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }

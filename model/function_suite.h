@@ -278,7 +278,7 @@ inline void ExpectLargeNumbersDoNotOverflow(const DevicePtr& device) {
   for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));
 }
 
-// Checks that Rope's result does not depend on the lengths of the sequences in earlier calls. For each
+// Checks that Rope's result does not depend on the lengths of the sequences in earlier calls. For each dtype,
 // head_dim and theta, the device keeps a table of cosines and sines. Rope replaces the table by a longer one
 // for a longer sequence, and reads a part of the table for a shorter sequence.
 inline void ExpectRopeIsTheSameAfterOtherLengths(const std::function<DevicePtr()>& new_device) {

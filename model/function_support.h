@@ -47,9 +47,9 @@ using Grad = Destination<Tensor>;
 
 // If input i of `op` needs a gradient, runs the kernel that the caller's template lambda `make` returns:
 // make.operator()<T>(grad). The kernel must overwrite grad.data with the gradient, or add the gradient to
-// grad.data if grad.accumulate is true. T is the C++ type for the dtype of the tensor `like`. If `rows`, an
-// i32 tensor of row numbers, is defined, what the kernel writes or adds must be zero in all other rows
-// (Parameter::touched_rows).
+// grad.data if grad.accumulate is true. T is the C++ type for the dtype of the tensor `like`. If `rows` is
+// defined, it is an i32 tensor of row numbers, and the gradient that the kernel computes must be zero in all
+// other rows (Parameter::touched_rows).
 template <class Make>
 void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, const Tensor& rows = {}) {
   const auto write = [&](const Grad& grad) {

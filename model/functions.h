@@ -47,8 +47,9 @@ Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
 // Returns the row weight[id] for each id. ids is (...) of i32, weight is (vocab, d), and the result is (...,
 // d). On the CPU, throws InvalidInput for an id outside [0, vocab). What Embedding adds to the gradient of
-// weight is zero in the rows whose ids do not occur. After backward, Parameter::touched_rows of weight
-// returns the ids that occur, or null if an operation such as Linear also reads weight.
+// weight is zero in the rows whose ids do not occur. After backward, touched_rows() of a parameter `weight`
+// returns the ids that occur. If an operation such as Linear also adds to the gradient of weight,
+// touched_rows() returns null.
 Var Embedding(const Tensor& ids, const Var& weight);
 
 // Root Mean Square Layer Normalization, arXiv:1910.07467: computes x / sqrt(mean(x^2) + eps) * weight, with
@@ -73,8 +74,8 @@ Var Scale(const Var& x, double factor);
 
 // Returns the mean over all positions of -log(softmax(logits)[target]). logits is (..., vocab), targets is
 // (...) of i32, and the result is (). Throws InvalidInput if there are no positions or, on the CPU, for a
-// target outside [0, vocab). On CUDA, a target outside [0, vocab) gives a loss of NaN, and a later copy or
-// synchronisation throws InvalidInput.
+// target outside [0, vocab). On CUDA, a target outside [0, vocab) gives a loss of NaN; the next
+// CudaDevice::Copy from or to CPU memory, or CudaDevice::Synchronize, throws InvalidInput.
 Var CrossEntropy(const Var& logits, const Tensor& targets);
 
 }  // namespace gradsync::model

@@ -26,11 +26,11 @@ struct BucketPlan;  // ddp/buckets/bucket.h
 // pass (forward and backward) only. If needs_every_pass() is true, the caller calls OnGradReady in every
 // pass, and EndPass after every pass except the last.
 //
-// The functions of a strategy that MakeStrategy made check their calls (ddp/checked.h). OnGradReady throws
-// std::logic_error, naming the parameter, for a parameter that the strategy does not train. OnGradReady also
-// throws std::logic_error before the first BeginStep, and if it is called twice for a parameter in one pass.
-// EndPass and Finish throw std::logic_error if OnGradReady has not been called in the pass for all parameters
-// that the strategy trains.
+// A strategy that MakeStrategy made throws an exception for some wrong calls (ddp/checked.h). OnGradReady
+// throws std::logic_error, naming the parameter, for a parameter that the strategy does not train.
+// OnGradReady also throws std::logic_error before the first BeginStep, and if it is called twice for a
+// parameter in one pass. EndPass and Finish throw std::logic_error if OnGradReady has not been called in the
+// pass for all parameters that the strategy trains.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -83,8 +83,8 @@ class Strategy {
   virtual Parts parts() const { return {}; }
   // Returns how many bytes less a rank sends in a step, as a mean over ranks, because ranks send only the
   // touched rows of embeddings. The result is 0 in the first step, and does not count that ranks may have to
-  // all-reduce whole gradients (TouchedRows). Returns nullopt if the strategy's option `rows` is 0 or
-  // missing.
+  // all-reduce whole gradients (TouchedRows). Returns nullopt if the strategy has no option `rows`, or the
+  // value of the option is 0.
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
   // For the strategy `owned`, returns how many multiplications the optimizer Muon needs in an update on the
   // rank with the most of them, divided by the mean over ranks. Other strategies return nullopt.

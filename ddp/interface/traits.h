@@ -113,8 +113,8 @@ struct Traits {
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
   // Returns the maximum memory of the strategy's buffers that gradient_copies does not include, as a multiple
   // of the memory of all gradients. `largest_unit` is the fraction of the model's elements in the largest
-  // group of parameters that ranks gather together. If more_copies is null, gradient_copies counts all
-  // buffers. Neither gradient_copies nor more_copies counts weights in memory that ranks share.
+  // group of parameters that ranks gather together. CopiesOf counts a null more_copies as 0. Neither
+  // gradient_copies nor more_copies counts weights in memory that ranks share.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The options that users can set in StrategyOptions::values, which do not include bucket_bytes.
   std::span<const Option> options = {};

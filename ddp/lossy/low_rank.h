@@ -31,11 +31,12 @@ class LowRank {
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
   // Computes M = G + E from the gradient G and the error E of earlier gradients. MakeP also computes P = M Q,
-  // where Q is the averaged Q of the last step, or random after Reset. After MakeP, the caller must average P
-  // over ranks.
+  // where Q is the averaged Q of the last step, or random after Reset. Before MakeQ, the caller must replace
+  // P by its mean over ranks.
   void MakeP();
   // Orthonormalises the columns of the averaged P, and then computes Q = M' P, where M' is the transposed sum
-  // of gradient and error. After MakeQ, the caller must average Q over ranks.
+  // of gradient and error. Unless is_whole() is true, the caller must replace Q by its mean over ranks before
+  // Finish.
   void MakeQ();
   // Replaces the gradient by the product P Q' (Q' is the averaged Q, transposed). The new error E is the old
   // gradient plus the old error, minus this product.

@@ -11,8 +11,8 @@ namespace gradsync::ddp {
 // The buckets of sharded weights; one all-gather gives every rank the whole weights of one bucket. Each of
 // the first `num_in_turn` buckets has parameters of one unit (a group, such as a layer). The first bucket has
 // the unit that forward reads last. Parameters that are in none of the first `num_in_turn` buckets, if there
-// are any, are in one last bucket. AtAnyTime() returns a plan of the last bucket, which forward may read at
-// any time, or an empty plan. Each bucket is padded to parts of equal size, one for each rank.
+// are any, are in one last bucket. AtAnyTime() returns the buckets after the first `num_in_turn`: one, which
+// forward may read at any time, or none. Each bucket is padded to parts of equal size, one for each rank.
 struct PlanOfUnits {
   BucketPlan plan;
   size_t num_in_turn = 0;
@@ -58,9 +58,9 @@ class GatheredWeights {
   // Begins a pass (forward and backward). In a step, Parameter::ForwardValue may be called only from
   // BeginPass until Enter(0), at the end of forward.
   void BeginPass();
-  // For n units, call Enter(0) at the end of forward; Enter(0) starts the gathers of the units that forward
-  // has not gathered. Call Enter(i) for i = 1, ..., n in backward, after the gradients of unit i - 1 are
-  // computed. If i > 0, Enter(i) may overwrite the gathered weights of unit i - 1 with another unit's
+  // Call Enter(0) at the end of forward; Enter(0) starts the gathers of the units that forward has not
+  // gathered. With n units, call Enter(i) for i = 1, ..., n in backward, after the gradients of unit i - 1
+  // are computed. If i > 0, Enter(i) may overwrite the gathered weights of unit i - 1 with another unit's
   // weights.
   void Enter(size_t i);
   void Use(size_t i) { works_[i].Wait(); }

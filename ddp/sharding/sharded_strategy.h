@@ -21,12 +21,12 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context);
 // The base class of strategies for gradient synchronisation in which each rank updates one part of every
 // bucket of parameters, and keeps the optimizer's state for this part only: "ZeRO", arXiv:1910.02054, section
 // 5. If p ranks have parts of m elements, the bucket has p m elements, and rank r's part has the elements
-// from r m to (r + 1) m - 1; a parameter may lie in several parts. A reduce-scatter of each bucket, which
-// begins during backward, gives each rank its part of the gradients, summed over the ranks. This sum is the
-// mean gradient, because the caller multiplies the loss by loss_scale(), which is 1 / (number of ranks).
-// Unless ranks keep one common copy of the weights in shared memory, all-gathers in Update or in the next
-// step give every rank the updated weights of all parts. The parameters are in the same buckets in all steps,
-// because the optimizer's state of an element cannot move to another rank.
+// from r m to (r + 1) m - 1; a parameter may lie in several parts. A reduce-scatter of each bucket gives each
+// rank its part of the gradients, summed over the ranks. This sum is the mean gradient, because the caller
+// multiplies the loss by loss_scale(), which is 1 / (number of ranks). Unless ranks keep one common copy of
+// the weights in shared memory, all-gathers in Update or in the next step give every rank the updated weights
+// of all parts. The parameters are in the same buckets in all steps, because the optimizer's state of an
+// element cannot move to another rank.
 //
 // If the constructor's argument `in_common` is true, and the ranks can share memory
 // (ProcessGroup::AllocateShared), the ranks keep one common copy of the weights in shared memory, and gather
@@ -94,10 +94,9 @@ class ShardedStrategy : public OverlappedBuckets {
   // must not overlap, because Update copies weights out of GatherBuffer(i - 1) while it gathers weights into
   // GatherBuffer(i).
   virtual model::Tensor GatherBuffer(size_t i) = 0;
-  // Strategies without own_values_ never call PublishValues. Other strategies call PublishValues when
-  // own_values_ is current: in each Update, and in the first BeginStep after the constructor or Reset. In
-  // PublishValues, a derived class begins all-gathers of own_values_, or rounds these weights to bf16 if
-  // later all-gathers send bf16.
+  // Unless own_values_ is empty, ShardedStrategy calls PublishValues in each Update, and in the first
+  // BeginStep after the constructor or Reset. PlacedParts::PublishValues begins all-gathers of own_values_.
+  // ShardedUnits::PublishValues rounds own_values_ to bf16 for the buckets whose all-gathers send bf16.
   virtual void PublishValues() {}
   // Gathers the mean gradient from the parts of all ranks with one all-gather for each bucket. When
   // GatherGradients returns, p.grad() of every parameter p is the whole gradient on every rank. Strategies in
@@ -142,11 +141,10 @@ class ShardedStrategy : public OverlappedBuckets {
   std::unique_ptr<model::Optimizer> optimizer_;  // set in the first update or earlier
 };
 
-// Makes a strategy of class S from the context. If the user has set the strategy's option within=host (its
-// Option::Role is kWithinHost) and there are several hosts, the ranks of each host divide among themselves
-// what the strategy shards, so every host has all parts. With this option and several hosts, MakeSharded
-// throws InvalidInput unless the backend is hierarchical and each host has several ranks
-// (ProcessGroup::host_group).
+// Makes a strategy of class S from the context. If the option within=host (Option::Role::kWithinHost) is set
+// and there are several hosts, the ranks of each host divide what the strategy shards, so every host has all
+// parts. With within=host and several hosts, MakeSharded throws InvalidInput unless the backend is
+// hierarchical and each host has several ranks (ProcessGroup::host_group).
 template <class S>
 std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContext& context) {
   if (ValueOf(traits, Option::Role::kWithinHost, context.options) == 0 ||

@@ -25,9 +25,10 @@ class ShardedUnits : public ShardedStrategy {
  public:
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
-  // The function model::Backward calls OnUse before it reads `param`. Unless ranks share the weights, OnUse
-  // waits until the weights of the parameter's bucket are gathered from all ranks. Throws std::logic_error if
-  // backward has already gone on from the parameter's unit (group of parameters) to the next unit.
+  // The function model::Backward calls OnUse before it reads `param`. OnUse ignores a frozen parameter.
+  // Unless ranks share the weights, OnUse waits until the weights of the parameter's bucket are gathered from
+  // all ranks. Throws std::logic_error if backward has already gone on from the parameter's unit (group of
+  // parameters) to the next unit.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }

@@ -24,7 +24,7 @@ void AddText(const std::string& head, const std::string& text, size_t most, Line
 // kScreenColumns characters are not printed.
 struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first row has the headers
-  // Number of last rows that AddTo keeps when it leaves out rows and `most` is more than num_last + 3.
+  // AddTo does not leave out the last num_last rows if its argument `most` is at least num_last + 4.
   size_t num_last = 0;
   // Number of columns, from the left, whose texts are left-aligned; the texts of other columns are
   // right-aligned.

@@ -14,8 +14,8 @@ namespace gradsync::model::kernels {
 // 16 bytes. cuDNN computes gradients only if `op` asks for all of dq, dk and dv, and if all three overwrite
 // the old contents of their memory. ByCudnn also returns false in a build without cuDNN, or if cuDNN needs
 // more than 4 GiB of scratch memory. cuDNN's algorithm that gives bitwise equal gradients in every run needs
-// scratch memory that grows with the square of the sequence length. ByCudnn throws CudaError if a call of
-// cuDNN fails for another reason than that cuDNN does not support `op`.
+// scratch memory that grows with the square of the sequence length. ByCudnn returns false if cuDNN does not
+// support `op`, and throws CudaError if a call of cuDNN fails for another reason.
 bool ByCudnn(Device& device, const CausalAttention<BF16>& op);
 bool ByCudnn(Device& device, const CausalAttentionGrad<BF16>& op);
 

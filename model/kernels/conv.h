@@ -49,8 +49,8 @@ int64_t PreferredChannelBlock();
 // numbers are converted to f32 and multiplied as TF32, which represents them exactly. On CUDA, a block
 // (ActivationShape::block) of the input or output must have one channel (layout NCHW) or, except for f64, all
 // channels (layout NHWC); else the kernels' functions OnCuda throw InvalidInput. The functions OnCuda also
-// throw InvalidInput if the input's block has all channels, and more than one, but the output's block does
-// not have all channels. The functions OnCuda throw CudaError if cuDNN cannot compute the convolution.
+// throw InvalidInput if the input is NHWC with several channels, but the output's block does not have all
+// channels. The functions OnCuda throw CudaError if cuDNN cannot compute the convolution.
 //
 // The kernel Conv2d computes y, the convolution of x with `weight`.
 template <class T>

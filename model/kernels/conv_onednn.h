@@ -13,10 +13,9 @@ namespace gradsync::model::kernels {
 
 // Computes convolutions and their gradients on the CPU by the library oneDNN. A OneDnnConvs makes a oneDNN
 // primitive (a prepared convolution) once for each pass, shape and pair of element types, and keeps it for
-// later calls. T, the type of the elements of x, y, dy and `weight`, is float or BF16. For BF16, Forward,
-// WeightGrad and InputGrad do nothing and return false if this CPU has no instructions for BF16, or if
-// oneDNN's implementation is missing, slow or known to be wrong; otherwise, and always for float, they return
-// true.
+// later calls. T, the type of the elements of x, y, dy and `weight`, is float or BF16. For float, Forward,
+// WeightGrad and InputGrad always return true. For BF16, these functions do nothing and return false if
+// UsesBF16Instructions() is false, or oneDNN's implementation is missing, slow or known to be wrong.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
@@ -77,8 +76,8 @@ class OneDnnConvs {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  // A map with an entry for each Key used so far: the WeightReader or WeightWriter (the type Made) made for
-  // the key, or nullopt for a BF16 convolution that oneDNN cannot compute fast on this CPU.
+  // Maps each Key with which Find was called to a WeightReader or WeightWriter (the type Made). The value is
+  // nullopt for a BF16 convolution that oneDNN cannot compute fast on this CPU.
   template <class Made>
   using Cache = std::map<Key, std::optional<Made>>;
 
@@ -88,8 +87,7 @@ class OneDnnConvs {
     const void* data;
   };
 
-  // Find returns the entry of `cache` for `key`: a prepared convolution, or nullopt for a BF16 convolution
-  // that oneDNN cannot compute fast on this CPU. If `cache` has no entry for `key`, Find makes it from the
+  // Find returns the entry of `cache` for `key`. If `cache` has no entry for `key`, Find makes it from the
   // two oneDNN descriptors that make() returns: that of the caller's weight (or of its gradient) in memory,
   // and that of the convolution.
   template <class Made, class Make>

@@ -8,8 +8,8 @@
 // Declares kernels that look up rows of a table by their numbers (ids), such as token ids, and compute the
 // table's gradient. The table has `vocab` rows. On the CPU, the caller must check that ids are in [0, vocab),
 // because the kernels do not check ids. On CUDA, for each id outside [0, vocab), Embedding writes a row of
-// NaN, and 1 + the id's position to CudaDevice::wrong_indices().id. EmbeddingGrad ignores an id outside [0,
-// vocab) on CUDA.
+// NaN. Embedding also writes 1 + the position of one of these ids to CudaDevice::wrong_indices().id.
+// EmbeddingGrad ignores an id outside [0, vocab) on CUDA.
 namespace gradsync::model::kernels {
 
 // Computes y[i] = table[ids[i]].

@@ -9,8 +9,8 @@ namespace gradsync::model::kernels {
 
 // Writes the mean cross-entropy of the rows of `logits` to `loss`. targets[i] is the index of row i's correct
 // class. `rows` must be positive. On the CPU, the caller must check that targets are in [0, vocab). On CUDA,
-// for a target outside [0, vocab), CrossEntropy writes NaN to `loss`, and 1 + the target's position to
-// CudaDevice::wrong_indices().target.
+// if targets are outside [0, vocab), CrossEntropy writes NaN to `loss`. CrossEntropy also writes 1 + the
+// position of one of these targets to CudaDevice::wrong_indices().target.
 //
 // max is each row's maximum, log_sum = log(sum(exp(row - max))), and loss is the mean over the rows of max -
 // row[target] + log_sum. The kernel stores max and log_sum, and not their sum, because the sum would lose

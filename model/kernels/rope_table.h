@@ -31,8 +31,8 @@ class RopeTables {
   RopeTables& operator=(const RopeTables&) = delete;
 
   // Returns RopeTable::data of the table for `head_dim` and `theta`, with at least `seq` rows (positions). If
-  // there is no such table or it has fewer rows, makes a new table, waits until the device has done the work
-  // on its compute stream, and frees the old table.
+  // no table has enough rows, Get makes one, and frees the shorter table if there is one. To make a table on
+  // CUDA, Get waits for all work on the compute stream.
   const T* Get(int64_t seq, int64_t head_dim, double theta) {
     RopeTable<T>& table = tables_[{head_dim, theta}];
     if (table.rows < seq) {
