@@ -27,7 +27,8 @@ IsMeasurement = Callable[[Any], bool]
 @dataclass
 class Log:
     """The lines of text of a log, and its parsed JSON documents that are measurements, each in the
-    order of the log. Numbers in the documents are str, with their digits as in the log."""
+    order of the log. Numbers in the documents are str, with their digits as in the log; NaN and
+    Infinity are float."""
 
     lines: list[str] = field(default_factory=list)
     documents: list[Any] = field(default_factory=list)
