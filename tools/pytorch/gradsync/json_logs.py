@@ -46,8 +46,8 @@ class Spanning:
 
 def log_of(text: str, is_measurement: IsMeasurement) -> Log:
     """Splits the text of a log into lines and the JSON documents for which `is_measurement` returns
-    True. Other JSON documents are searched for such documents, and their strings are split too,
-    because Docker may have wrapped log lines in JSON."""
+    True. Other JSON documents are searched for such documents. Strings in other JSON documents are
+    split like the log, because Docker may have wrapped log lines in JSON."""
     log = Log()
     _add(text, is_measurement, log, DEEPEST)
     return log

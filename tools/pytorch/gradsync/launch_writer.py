@@ -43,8 +43,8 @@ class LaunchWriter:
     def set_passes(self, passes: int) -> None:
         """Called after the first round, a series of steps of different kinds, when `passes`, the
         number of backward passes in a step, is known. Adds `passes` to the description of this
-        launch. Raises UnusableFile on rank 0 if the file cannot be appended to, or if its first
-        launch has another number of backward passes."""
+        launch. Raises UnusableFile on rank 0 if the file cannot be appended to. Also raises
+        UnusableFile on rank 0 if the file's first launch has another number of backward passes."""
         self.launch = dataclasses.replace(self.launch, passes=passes)
         self._check(["passes"])
 

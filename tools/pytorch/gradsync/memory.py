@@ -174,7 +174,7 @@ class UnitSizes:
     """The bytes of each FSDP2 unit (parameters that FSDP2 gathers together). `gathered`: for each
     unit, the bytes of its whole parameters in the dtype of gathers. `reduced`: for each unit, the
     bytes of its whole gradients in the dtype of reductions. `summed`: for each unit, the bytes of
-    its whole reduced gradients, of which a rank keeps a shard, in the dtype of the parameters.
+    its whole reduced gradients in the dtype of the parameters; each rank keeps a shard.
     """
 
     gathered: Sequence[int]

@@ -489,9 +489,8 @@ def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:
     ZeroRedundancyOptimizer. `numels`: the number of elements of each parameter.
 
     In each parameter group, ZeroRedundancyOptimizer assigns the largest parameters first, each to
-    the rank that has the fewest elements so far
-    (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters). All parameters
-    are assumed to be in one group."""
+    the rank that has the fewest elements so far (PyTorch's zero_redundancy_optimizer.py). All
+    parameters are assumed to be in one group."""
     held = [0] * world_size
     for numel in sorted(numels, reverse=True):
         held[held.index(min(held))] += numel
