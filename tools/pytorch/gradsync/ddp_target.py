@@ -96,8 +96,8 @@ class DdpTarget(ModelTarget):
         return is_joining(self.ddp)
 
     def before_step(self, turn: Turn) -> None:
-        """Called before a step. In an UNSYNCHRONISED step, makes the model's buffers, such as
-        BatchNorm's, equal on all ranks if DDP would do so in forward."""
+        """Called before a step of the kind `turn`. If turn.mode is UNSYNCHRONISED, makes the
+        model's buffers equal on all ranks if DDP would do so in forward."""
         if turn.mode is StepMode.UNSYNCHRONISED and synchronises_buffers(self.ddp):
             synchronise_buffers(self.ddp)
 

@@ -90,11 +90,12 @@ def estimate(launches: Sequence[Sequence[float]]) -> Estimate:
     """Returns the trimmed mean of all values, and its 95 % interval if trimming leaves at least two
     values.
 
-    `launches`: for each launch its values, at least one. The interval comes from the Winsorised
-    variance, as in Yuen's method (The two-sample trimmed t for unequal population variances,
-    Biometrika 61, 1974). If launches differ by more than the variation of their values explains (at
-    the 10 % level), the interval is computed from the launches' means alone. If there are, on
-    average, fewer than two values per launch, all values are treated as those of one launch."""
+    `launches`: the values of each launch; each launch must have at least one value. The interval
+    comes from the Winsorised variance, as in Yuen's method (The two-sample trimmed t for unequal
+    population variances, Biometrika 61, 1974). If launches differ by more than the variation of
+    their values explains (at the 10 % level), the interval is computed from the launches' means
+    alone. If there are, on average, fewer than two values per launch, all values are treated as
+    those of one launch."""
     values = [value for launch in launches for value in launch]
     mean = trimmed_mean(values)
     kept = _kept(values)

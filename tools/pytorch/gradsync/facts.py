@@ -57,8 +57,9 @@ class Update:
 
 
 class Facts:
-    """Collects what this rank reports about a step, such as hashes of weights and inputs. Of
-    weights and buffers, `check` compares those that have the same name on several ranks."""
+    """Collects what this rank reports about a step, such as hashes of weights and inputs. `check`
+    compares weights and buffers that have the same name on several ranks. Of a weight that is a
+    DTensor, `check` compares only ranks that have the same part."""
 
     def __init__(self, trained: Trained, turns: Turns, step: Step) -> None:
         self._trained = trained
@@ -67,8 +68,9 @@ class Facts:
         self._random = digest(torch.get_rng_state())
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the parameter's name in its model. If no called model has the parameter, returns
-        "parameter" and its number in Turns, or "parameter ?" without a number."""
+        """Returns the parameter's name in a model that the script has called with gradients
+        enabled. If no such model has the parameter, returns "parameter" and its number in Turns. If
+        the parameter has no number in Turns either, returns "parameter ?"."""
         number = self._turns.number_of(p)
         return self._trained.name_of(p) or f"parameter {'?' if number is None else number}"
 
@@ -115,8 +117,8 @@ class Facts:
         return {name + _place_of(p): digest(p) for name, p in named if id(p) not in ignored}
 
     def _digest_of_gradients(self, params: Sequence[torch.nn.Parameter]) -> str:
-        """Returns one digest of all gradients that autograd has delivered to these parameters on
-        this rank, or an empty text if there are none, or if all are 0."""
+        """Returns one digest of all gradients that autograd has delivered to `params` on this rank.
+        Returns "" if there are no such gradients, or if all are 0."""
         held = [self._step.gradients.get(id(p)) for p in params]
         if all(one is None or one.is_zero() for one in held):
             return ""

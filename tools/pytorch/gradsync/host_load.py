@@ -27,8 +27,8 @@ class CpuTimes:
 
     @classmethod
     def now(cls) -> CpuTimes | None:
-        """Returns the host's CPU times up to now; None, as on macOS, if /proc/stat or /proc/loadavg
-        cannot be read or lacks a value."""
+        """Returns the host's present CPU times and load average. Returns None, as on macOS, if
+        /proc/stat or /proc/loadavg cannot be read or lacks a value."""
         try:
             name, *columns = STAT.read_text().split("\n", 1)[0].split()
             average = float(LOAD_AVERAGE.read_text().split()[0])

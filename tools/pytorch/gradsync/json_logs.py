@@ -27,7 +27,8 @@ IsMeasurement = Callable[[Any], bool]
 @dataclass
 class Log:
     """The lines of text of a log, and its parsed JSON documents that are measurements, each in the
-    order of the log. Numbers in the documents are str, with their digits as in the log."""
+    order of the log. Numbers in the documents are str, with their digits as in the log; NaN and
+    Infinity are float."""
 
     lines: list[str] = field(default_factory=list)
     documents: list[Any] = field(default_factory=list)
@@ -45,8 +46,8 @@ class Spanning:
 
 def log_of(text: str, is_measurement: IsMeasurement) -> Log:
     """Splits the text of a log into lines and the JSON documents for which `is_measurement` returns
-    True. Other JSON documents are searched for such documents, and their strings are split too,
-    because Docker may have wrapped log lines in JSON."""
+    True. Other JSON documents are searched for such documents. Strings in other JSON documents are
+    split like the log, because Docker may have wrapped log lines in JSON."""
     log = Log()
     _add(text, is_measurement, log, DEEPEST)
     return log

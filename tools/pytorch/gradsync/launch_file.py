@@ -16,10 +16,10 @@ class UnusableFile(Refused):
 
 
 def check_usable(path: str, **known: Any) -> None:
-    """Raises UnusableFile if the recording of a new training run cannot be appended to the file
-    `path`, or if `path` has no directory part. `known`: fields of the new recording, such as
-    `command`, which must not differ, by differing_field(), from those of the file's first
-    launch."""
+    """Raises UnusableFile if a new recording cannot be appended to the file `path`, or if `path`
+    has no directory part. `known`: fields of the new recording, such as `command`. Raises
+    UnusableFile if differing_field() finds that a field in `known` differs from that of the file's
+    first launch."""
     if not _can_be_written(path):
         raise UnusableFile(f"--out={path} cannot be written, or is no file")
     if not os.path.exists(path):

@@ -34,8 +34,8 @@ class LaunchWriter:
     def start(self, optimizers: str) -> None:
         """Called after the first step, when `optimizers`, the names of the model's optimizers, are
         known. Adds the names of the optimizers and of the hosts to the launch. Raises UnusableFile
-        on rank 0 if the file cannot be appended to, or if its first launch differs, such as in the
-        optimizers."""
+        on rank 0 if the file cannot be appended to. Also raises UnusableFile on rank 0 if the
+        file's first launch differs in a field of AGREE other than `passes`."""
         hosts = gathered(platform.node(), self._world.device)
         self.launch = dataclasses.replace(self.launch, hosts=tuple(hosts), optimizer=optimizers)
         self._check(field for field in AGREE if field != "passes")
@@ -43,8 +43,8 @@ class LaunchWriter:
     def set_passes(self, passes: int) -> None:
         """Called after the first round, a series of steps of different kinds, when `passes`, the
         number of backward passes in a step, is known. Adds `passes` to the description of this
-        launch. Raises UnusableFile on rank 0 if the file cannot be appended to, or if its first
-        launch has another number of backward passes."""
+        launch. Raises UnusableFile on rank 0 if the file cannot be appended to. Also raises
+        UnusableFile on rank 0 if the file's first launch has another number of backward passes."""
         self.launch = dataclasses.replace(self.launch, passes=passes)
         self._check(["passes"])
 

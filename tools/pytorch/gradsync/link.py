@@ -152,8 +152,8 @@ class LinkCosts:
         `more`.
 
         `more`: for each such operation, its new curves, sorted by `in_flight`, the number of
-        collectives that run at the same time. The first curves of each operation must have
-        `in_flight` 1.
+        collectives that run at the same time. The first Curves of each operation in `more` must be
+        those of one collective alone (`in_flight` 1).
         """
         other = copy.copy(self)
         other._curves = {**self._curves, **more}

@@ -20,8 +20,8 @@ def local_step(
     average_s: float,
     log_error: float,
 ) -> Interval:
-    """Returns the predicted seconds per step of local SGD: the trimmed mean, over simulated
-    periods, of the slowest rank's seconds per step, plus `average_s`.
+    """Returns the predicted seconds per step of local SGD: `average_s` plus a trimmed mean over
+    simulated periods. The trimmed mean is of the seconds per step of each period's slowest rank.
 
     `ranks`: for each recorded rank, the seconds of its steps without synchronisation of gradients,
     equally many on each rank. `steps`: the number of steps between two averagings of the weights.

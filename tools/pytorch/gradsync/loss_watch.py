@@ -1,6 +1,6 @@
 """Finds the losses of a script, and the factor by which backward() multiplies the mean of each
-loss. Losses are results of cross_entropy, nll_loss or mse_loss, and single numbers that the script
-reduces by a collective. Losses that need no gradient are ignored."""
+loss. Losses are results of cross_entropy, nll_loss or mse_loss, and tensors of one element that the
+script passes to all_reduce() or reduce(). Losses that need no gradient are ignored."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Pass:
     """A backward pass of the script.
 
     `given`: the number on which the script called backward(); NaN if it was not a single number.
-    `is_divided`: whether the script has divided `given` by a number above 1 that the script has
-    summed over ranks. `losses`: each loss (such as a result of cross_entropy) through which the
+    `is_divided`: whether the script has divided the tensors given to backward() by a sum over ranks
+    of magnitude above 1. `losses`: each loss (such as a result of cross_entropy) through which the
     pass has gone so far."""
 
     calls: str
@@ -110,8 +110,9 @@ class LossWatch:
         self, own: Callable[..., Any], loss: torch.Tensor, args: tuple[Any, ...], kwargs: Any
     ) -> None:
         """Called when `own`, a loss function in LOSSES, has returned `loss` for `args` and
-        `kwargs`. Does nothing if `loss` needs no gradient, or if size_average or reduce is given.
-        Otherwise each later backward pass through `loss` adds a PassLoss to Pass.losses."""
+        `kwargs`. Does nothing if `loss` needs no gradient, or if size_average or reduce is given
+        and not None. Otherwise each later backward pass through `loss` adds a PassLoss to
+        Pass.losses."""
         given = inspect.signature(own).bind(*args, **kwargs).arguments
         is_deprecated = any(given.get(name) is not None for name in ("size_average", "reduce"))
         if not loss.requires_grad or is_deprecated:

@@ -40,14 +40,14 @@ class LossFactor:
     `of_means`: this factor if the mean loss weights all ranks equally, and all passes of a rank
     equally. `of_tokens`: the factor by which the backward passes multiply the mean of the loss over
     the tokens of all passes. `of_means` or `of_tokens` is None if that factor differs between
-    passes, is 0 or is unknown. `least`, `most`: the smallest and the largest factor of one pass,
-    each times the number of the rank's passes; 0 if unknown. `rounding`: the largest relative error
-    of `of_means` and `of_tokens` by rounding. `is_repeated`: whether, on each rank, all passes
-    began with the same call stack of the script, as in a loop. `is_reduced`: whether the script
-    reduced the loss of every pass over ranks by a collective. `is_alone`: False if a pass had
-    several losses, from which one was chosen. `is_whole`: whether every pass called backward() on a
-    multiple of one loss, without another term such as a penalty. If the loss of a pass is unknown
-    or has no tokens, all flags are False, and `of_means` and `of_tokens` are None."""
+    passes, is 0 or is unknown. `least`, `most`: the smallest and the largest product of a pass's
+    PassLoss.factor and its rank's number of passes; 0 if unknown. `rounding`: the largest relative
+    error of `of_means` and `of_tokens` by rounding. `is_repeated`: whether, on each rank, all
+    passes began with the same call stack of the script, as in a loop. `is_reduced`: whether the
+    script reduced the loss of every pass over ranks by a collective. `is_alone`: False if a pass
+    had several losses, from which one was chosen. `is_whole`: whether every pass called backward()
+    on a multiple of one loss, without another term such as a penalty. If the loss of a pass is
+    unknown or has no tokens, all flags are False, and `of_means` and `of_tokens` are None."""
 
     of_means: float | None = None
     of_tokens: float | None = None
@@ -67,8 +67,9 @@ class LossFactor:
         )
 
     def text(self) -> str:
-        """Returns by what the backward passes multiply the mean loss, as the end of a sentence: one
-        factor, or the smallest and the largest factor if they differ between passes or ranks."""
+        """Returns the end of a sentence, such as "2 times the mean loss", with the factor that
+        shown() returns. If `of_means` and `of_tokens` are None and `least` is below `most`, the
+        text has `least` and `most` instead."""
         if self.of_means is None and self.of_tokens is None and self.least < self.most:
             return f"{self.least:.6g} to {self.most:.6g} times the mean loss, depending on the pass"
         return f"{self.shown():.6g} times the mean loss"
@@ -114,8 +115,9 @@ class LossFactor:
 def judge_losses(ranks: Sequence[Sequence[PassLoss | None]], findings: Findings) -> LossFactor:
     """Returns the factor by which the backward passes of all ranks in a step multiply the mean
     loss. `ranks`: for each rank, the losses of its passes; None for a pass whose loss is unknown.
-    If only `of_means` is known, and the mean losses over passes and over tokens differ beyond
-    rounding, adds a note to `findings`."""
+    If only `of_means` is known, notes in `findings` how far the mean loss over ranks and passes is
+    off that over tokens. Notes nothing if both means are equal up to rounding, or if the mean over
+    tokens is 0."""
     known = [loss for rank in ranks for loss in rank if loss is not None and loss.tokens > 0]
     if not known or len(known) < sum(len(rank) for rank in ranks):
         return LossFactor()

@@ -54,9 +54,9 @@ class Reason(enum.Enum):
 @dataclasses.dataclass(frozen=True)
 class Absence:
     """A rank that does not come to an optimizer's step() or the script's end, or whose GradScaler
-    skipped more steps than others. `text`: what the rank does instead of waiting, for the error
-    message. `speaker`: the rank that prints the error: rank 0 for Reason.OVER or if all ranks have
-    come; else the lowest rank that is not absent."""
+    skipped more calls of step() than another rank's. `text`: what the rank does instead of waiting,
+    for the error message. `speaker`: the rank that prints the error: the lowest rank that is not
+    known to be absent. For Reason.OVER, or if all ranks have come, `speaker` is 0."""
 
     rank: int
     reason: Reason
@@ -212,8 +212,8 @@ class Meetings:
         return self._why_stalled(rank, other, stalls)
 
     def _who_skipped(self) -> Absence | None:
-        """Returns an Absence for the rank whose GradScaler has skipped the most calls of step();
-        None if all ranks skipped equally many."""
+        """Returns an Absence for the rank whose GradScaler has skipped the most calls of step()
+        since the last meeting. Returns None if all ranks skipped equally many."""
         keys = [self._place_of(rank) for rank in range(self._size)]
         skipped = [self._get(key) for key in keys]
         if min(skipped) == max(skipped):
@@ -235,8 +235,9 @@ class Meetings:
     ) -> tuple[Reason, str] | None:
         """Returns why waiting for rank `rank` is useless, or None if the rank may still come.
         Waiting is useless if, since its last wait, the rank has begun more forward or backward
-        passes than this rank, and stands still. A rank stands still if it makes no progress for 2
-        seconds plus the time of this rank's step."""
+        passes than this rank, and stands still. A rank that has waited fewer times than this rank
+        may still come. A rank stands still if it makes no progress for 2 seconds plus the time of
+        this rank's step."""
         own = self._own
         has_more = other.calls > own.calls or other.passes > own.passes
         if other.meetings < own.meetings or not has_more:
@@ -267,8 +268,8 @@ class Meetings:
         return Progress(**self._get(key)) if self._has(key) else Progress()
 
     def _place_of(self, rank: int) -> str:
-        """Returns the key that rank `rank` writes to the store when that rank calls meet() for the
-        next meeting of this rank."""
+        """Returns the store's key that meet() sets on rank `rank` for the meeting whose number is
+        this rank's Progress.meetings."""
         return f"{self._own.meetings}/{rank}"
 
     def _set(self, key: str, value: Any) -> None:

@@ -95,14 +95,13 @@ class Need:
         DistributedDataParallel.
 
         `states`: the fraction of the optimizer's state that the rank has. `keeps`: whether all
-        gradients exist all the time, as when a step accumulates several passes. Gradients that the
-        recorded step kept (Memory.keeps_gradients) count as if `keeps` were True. `more`:
-        additional bytes of the rank at the peak of backward, such as those of a bucket's copy in
-        bf16. `batch`: the batch size as a multiple of the recorded batch size. `buckets`: whether
-        the rank has DDP's buckets, which take memory during the whole step. Gradients take no
-        memory in addition to the buckets if gradients were views of buckets in the recording
-        (Launch.views). Gradients take memory of their own if they were no views in the recording,
-        or if there are no buckets.
+        gradients exist all the time, as when a step accumulates several passes. If the recording's
+        Memory.keeps_gradients is True, `keeps` counts as True. `more`: additional bytes of the rank
+        at the peak of backward, such as those of a bucket's copy in bf16. `batch`: the batch size
+        as a multiple of the recorded batch size. `buckets`: whether the rank has DDP's buckets,
+        which take memory during the whole step. If `buckets` and the recording's Launch.views are
+        True, gradients are views of the buckets and take no memory of their own. Otherwise,
+        gradients take memory of their own.
         """
         recorded = self._recorded
         own = 0 if buckets and self._are_views else self._all_gradients  # of gradients, no views
@@ -175,7 +174,7 @@ class UnitSizes:
     """The bytes of each FSDP2 unit (parameters that FSDP2 gathers together). `gathered`: for each
     unit, the bytes of its whole parameters in the dtype of gathers. `reduced`: for each unit, the
     bytes of its whole gradients in the dtype of reductions. `summed`: for each unit, the bytes of
-    its whole reduced gradients, of which a rank keeps a shard, in the dtype of the parameters.
+    its whole reduced gradients in the dtype of the parameters; each rank keeps a shard.
     """
 
     gathered: Sequence[int]
@@ -188,8 +187,8 @@ def _by_unit(units: Sequence[Unit], sizes: Sequence[int]) -> list[int]:
 
 
 class UnitBuffers:
-    """Computes how many bytes the gathered parameters, buffers and gradients of FSDP2's units take
-    on a rank at several moments of a step. The rank's shards of the weights are not counted.
+    """Computes the bytes of gathered parameters, FSDP2's buffers and gradients on a rank at several
+    moments of a step. The rank's shards of the weights are not counted.
 
     FSDP2 gathers the parameters of a unit into a buffer, and then copies them from this buffer into
     whole parameters. In backward, the unit whose gradients are computed next is gathered in

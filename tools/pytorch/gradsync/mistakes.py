@@ -40,9 +40,9 @@ class Change:
     """How a gradient that one rank's optimizer gets differs from the mean of all ranks' gradients.
     `factor`: the gradient divided by the mean; None if the gradient is, up to rounding, no multiple
     of the mean. `tolerance`: the largest relative error of `factor` by rounding. `mask`: a hash of
-    which elements of the gradient are 0; empty if a nonzero element differs from the mean by more
-    than rounding. `kept`: the number of the gradient's elements that are not 0. `elements`: the
-    number of all elements of the gradient."""
+    the positions of the gradient's elements that are 0; empty if a nonzero element differs from the
+    mean by more than rounding. `kept`: the number of the gradient's elements that are not 0.
+    `elements`: the number of all elements of the gradient."""
 
     factor: float | None
     tolerance: float
@@ -84,12 +84,13 @@ def say_of_changes(
 ) -> str:
     """Returns a text if `changes` look like masking or clipping that is equal on all ranks, else
     "". Masked gradients are 0 at the same positions on all ranks, and equal the mean elsewhere. If
-    all gradients are 0 on all ranks, returns "". Clipped gradients are the mean times one factor,
-    above 0 and below 1, that is equal for all gradients and ranks. For clipping, returns "" if a
-    mistake explains the factor, such as 1 / `world_size`, or if `are_all` is False. `changes`: for
-    each rank, one Change for each gradient that differs from the mean on some rank. `are_all`:
-    whether the mean over ranks of every compared gradient without a Change is 0. `has_others`:
-    whether some gradients have no Change because they were compared before clipping."""
+    all gradients in `changes` are 0, returns "" if `are_all` is True and `has_others` is False.
+    Clipped gradients are the mean times one factor, above 0 and below 1, that is equal for all
+    gradients and ranks. For clipped gradients, returns "" if `are_all` is False, or if
+    name_of_factor() names a mistake with this factor. `changes`: for each rank, one Change for each
+    gradient that differs from the mean on some rank. `are_all`: whether the mean over ranks of
+    every compared gradient without a Change is 0. `has_others`: whether some gradients have no
+    Change because they were compared before clipping."""
     first, *others = changes
     if all(change.mask for change in first) and all(
         [change.mask for change in rank] == [change.mask for change in first] for rank in others
@@ -165,10 +166,10 @@ def _clipped_by_rank(one: Comparison, handed: torch.Tensor, ranks: Ranks) -> str
 def _muon_by_pass(
     handed: torch.Tensor, mean: torch.Tensor, pass_means: Sequence[torch.Tensor]
 ) -> str:
-    """Returns BY_PASS if `handed` (the optimizer's gradient) has a cosine similarity above 0.95
-    with the sum of the polar factors of `pass_means`. Otherwise returns "", and also if the polar
-    factor of `mean` has at least the same cosine similarity with `handed`. Also returns "" if
-    `pass_means` has fewer than 2 tensors, or `handed` fewer than 2 dimensions."""
+    """Returns BY_PASS or "". `handed`: the optimizer's gradient. BY_PASS requires that the cosine
+    similarity of `handed` and the sum of the polar factors of `pass_means` is above 0.95. BY_PASS
+    also requires that this similarity is above that of `handed` and the polar factor of `mean`.
+    Returns "" if `pass_means` has fewer than 2 tensors, or `handed` fewer than 2 dimensions."""
     if len(pass_means) <= 1 or handed.dim() <= 1:
         return ""
     of_sum = torch.cosine_similarity(handed.flatten(), _polar_factor(mean).flatten(), 0)

@@ -45,8 +45,8 @@ class OutputReader:
         return self.runs[-1]
 
     def read(self, line: str) -> None:
-        """Reads one line. Raises Refused if the line is the header of a table that has no column of
-        data types or no column of times."""
+        """Reads one line. Raises Refused if the line is the header of a table without a column
+        `type`, or without a column `time` before `algbw` and `busbw`."""
         if self._begins_next(line):
             self.runs.append(Run())
         readers = (

@@ -226,9 +226,8 @@ class Run:
         return [row for row in rows if row.redop == redop]
 
     def _agreeing_rows(self) -> tuple[list[Row], list[str]]:
-        """Considers only the rows of one data type and one reduction. Returns the rows whose size
-        is time times algorithm bandwidth, and a text about each row with another size. If no units
-        are printed, assumes GB/s and the unit of time that keeps most rows."""
+        """Returns what agreeing() returns for the rows of one data type and one reduction. If no
+        units are printed, assumes GB/s and the unit of time that keeps most rows."""
         rows = self._rows_of_one_type()
         if self.units:
             return agreeing(rows, self.units)

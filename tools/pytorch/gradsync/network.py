@@ -190,8 +190,8 @@ def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None =
     `sharing` ranks. `sharing` must divide network.world_size. `recorded`: measured costs, whose CPU
     time per sent byte lowers the rate between hosts; None to keep the rate.
 
-    The cost of a reduce-scatter includes the all-reduce of its result between the ranks that hold
-    the same shard in different groups."""
+    With several groups, the cost of a reduce-scatter includes HSDP's all-reduce of each shard over
+    the groups."""
     network = _as_used(network, _processor_s(recorded))
     within = replace(network, world_size=sharing, algorithm=Algorithm.RING)
     wire = network.between if network.world_size > network.ranks_per_host else network.within

@@ -35,8 +35,8 @@ def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
     --ntasks), else `world_size`. Raises Refused if `lines` has no row of measurements, or if times
     for one size differ by a factor of more than 1.5. Also raises Refused if `lines` has commands
     that start osu_allreduce with different numbers of ranks, or if the number of ranks is 1. Raises
-    Refused, too, if a table has an unknown column, or an average latency outside of its minimum and
-    maximum."""
+    Refused, too, if a table has an unknown column, or its second column is not the average latency.
+    An average latency outside of the row's minimum and maximum raises Refused as well."""
     rows = list(_rows_of(lines))
     costs = [_cost_of(row) for row in rows]
     told = {ranks for ranks in map(_ranks_of, lines) if ranks}
@@ -66,7 +66,7 @@ def _test_of(line: str) -> str | None:
 
 def _ranks_of(line: str) -> int | None:
     """Returns the number of ranks (-n, -np or --ntasks) with which a command in this line starts
-    osu_allreduce; None if there is none."""
+    osu_allreduce; None if the line has no such number."""
     launcher, program, _ = line.partition(PROGRAM)
     options = RANKS.findall(launcher) if program else []
     return int(options[-1]) if options else None

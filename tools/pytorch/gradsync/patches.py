@@ -60,8 +60,8 @@ class Patches:
     restores the attributes that other code has not replaced meanwhile, last first, and then removes
     the hooks, last first.
 
-    A Patches object is a context manager that calls `undo` at the end of its `with` block, and can
-    be used again after `undo`.
+    A Patches object is a context manager that calls `undo` at the end of its `with` block. After
+    `undo`, a Patches object can be used again.
     """
 
     def __init__(self) -> None:

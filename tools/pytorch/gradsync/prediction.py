@@ -52,9 +52,10 @@ class _ReadyStep:
     DistributedDataParallel copies them into buckets. Times, except those in `step`, are in seconds.
 
     `begin_s`: how long after the first rank of its round this step began; 0 with several hosts. A
-    round is the steps that all ranks took together. `first_s`: the time from the beginning of the
-    last backward until the first gradient is ready. `ready_s`: for each bucket, the time from the
-    last backward's beginning until its gradients and those of all earlier buckets are ready."""
+    round is one step of every rank, taken at the same time. `first_s`: the time from the beginning
+    of the last backward until the first gradient is ready. `ready_s`: for each bucket, the time
+    from the last backward's beginning until its gradients and those of all earlier buckets are
+    ready."""
 
     begin_s: float
     step: Step
@@ -131,9 +132,9 @@ class Predictor:
 
     def own_hybrid_step(self, link_pace: float = 1) -> Prediction:
         """Predicts a step under the script's HSDP, which shards parameters over groups as large as
-        those in the recording. If one group has all ranks, predicts sharded_step(). Otherwise,
-        raises Refused if question.world_size is no multiple of a group's ranks, or if question.link
-        is no NamedLink and question.is_as_recorded is False."""
+        those in the recording. If one group has all ranks, predicts sharded_step(). Raises Refused
+        if question.world_size is no multiple of a group's ranks. With several groups, also raises
+        Refused unless question.link is a NamedLink or question.is_as_recorded is True."""
         question = self.question
         sharing = question.launch.sharing_ranks
         if question.world_size == sharing:
@@ -154,8 +155,8 @@ class Predictor:
 
     def local_step(self, steps: int) -> tuple[Interval, float]:
         """Predicts a step of local SGD, which averages all weights over ranks after every `steps`
-        steps. Returns two values in seconds: the mean time of a step, and the time of one averaging
-        divided by `steps`."""
+        steps. Returns the predicted seconds of a step, and the seconds of one averaging divided by
+        `steps`. The seconds of a step include these seconds of averaging."""
         question = self.question
         by_launch, averages_s = [], []
         for i, launch in enumerate(self.recording.launches):
@@ -329,10 +330,11 @@ class Predictor:
     ) -> float:
         """Returns the seconds that ZeroRedundancyOptimizer's broadcasts of weights take in a step.
 
-        The measured time is used if the question has a RecordedLink between as many ranks.
-        Otherwise, the time of an all-gather of all weights is multiplied by world_size /
-        (world_size - 1). Over gloo, the product is also multiplied by ceil(log2(world_size)),
-        because a broadcast's root sends all bytes so often (gloo's broadcast.cc)."""
+        If question.link is a RecordedLink between question.world_size ranks, the measured time is
+        used, multiplied by settings.link_pace. Otherwise, the time of an all-gather of all weights
+        is multiplied by world_size / (world_size - 1). Over gloo, the product is also multiplied by
+        ceil(log2(world_size)), because a broadcast's root sends all bytes that many times (gloo's
+        broadcast.cc)."""
         total, world_size = self.recording.total_bytes, self.question.world_size
         is_recorded = isinstance(self.question.link, RecordedLink)
         is_known = is_recorded and self.question.measured_ranks == world_size
@@ -397,8 +399,8 @@ class Predictor:
 
 
 def _ready_steps(launch: Launch, buckets: Buckets, total_bytes: int) -> list[list[_ReadyStep]]:
-    """Returns a list for each rank: a _ReadyStep for each of its steps for which _is_like_ddp() is
-    True on rank 0."""
+    """Returns one list for each rank, with a _ReadyStep for each step of the rank. A step is left
+    out if _is_like_ddp() is False for rank 0's step with the same index."""
     ranks: list[list[_ReadyStep]] = [[] for _ in launch.ranks]
     for steps in zip(*launch.ranks, strict=True):
         if not _is_like_ddp(steps[0], total_bytes):
@@ -487,9 +489,8 @@ def largest_zero1_part(numels: Sequence[int], world_size: int) -> float:
     ZeroRedundancyOptimizer. `numels`: the number of elements of each parameter.
 
     In each parameter group, ZeroRedundancyOptimizer assigns the largest parameters first, each to
-    the rank that has the fewest elements so far
-    (torch/distributed/optim/zero_redundancy_optimizer.py, _partition_parameters). All parameters
-    are assumed to be in one group."""
+    the rank that has the fewest elements so far (PyTorch's zero_redundancy_optimizer.py). All
+    parameters are assumed to be in one group."""
     held = [0] * world_size
     for numel in sorted(numels, reverse=True):
         held[held.index(min(held))] += numel

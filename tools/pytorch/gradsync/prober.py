@@ -51,8 +51,8 @@ class Prober:
         return sent
 
     def _way(self, probe: Probe, sent: CollectiveMarks) -> Callable[[], None]:
-        """Returns a function that runs the collectives of `probe`. Unless it issues all at once,
-        the function marks in `sent` when each begins and ends."""
+        """Returns a function that runs the collectives of `probe`. The function marks in `sent`
+        when each collective begins and ends, unless the function issues all collectives at once."""
         if probe.kind is CollectiveKind.FULLY_SHARD:
             return self._gather_and_reduce_units(sent)
         if probe.kind is CollectiveKind.ZERO1:

@@ -41,8 +41,8 @@ class Communication:
     @classmethod
     def of(cls, launches: Sequence[Launch]) -> Communication:
         """Computes what collectives cost from the collectives timed in one or more launches (runs)
-        of one script. Raises Refused if all-reduces, or FSDP2's gathers or reductions, of one size
-        have a trimmed mean time of 0."""
+        of one script. Raises Refused if all-reduces, bf16 all-reduces, or FSDP2's gathers or
+        reductions, of one size have a trimmed mean time of 0."""
         first = launches[0]
         samples = _Samples(first)
         for probe in _probes(launches):
@@ -75,11 +75,11 @@ class _Sample:
     """The measurements of all probes (steps with timed collectives) with the same _Group: kind,
     size and number at a time.
 
-    `seconds`: for each probe, the mean time until _Group.in_flight concurrent collectives were
-    done, including any cast back from bf16; for ZERO1, per byte. `processor`: for each probe, the
-    CPU-seconds that one rank's process used per second of its collectives. `cast_in` and
-    `cast_out`: the seconds of the cast to bf16, and of the cast back, per byte of the uncast
-    gradients.
+    `seconds`: for each probe, the mean seconds until _Group.in_flight concurrent collectives were
+    done, including any cast back from bf16. For ZERO1, `seconds` are per byte. `processor`: for
+    each probe, the CPU time of one rank's process divided by the duration of the probe's
+    collectives. `cast_in` and `cast_out`: the seconds of the cast to bf16, and of the cast back,
+    per byte of the uncast gradients.
     """
 
     seconds: list[float] = field(default_factory=list)

@@ -70,9 +70,9 @@ class Question:
     `asked_world_size`: the number of ranks in --world_size; None without this flag. `at`: another
     recording of the model, made on the machine for which to predict; None without --at. All
     predicted times of computation are multiplied by `pace`. `processor_share`: how many of a rank's
-    processors a collective uses while it runs, such as 0.5; None for the measured number, or 0 if
-    none was measured. `memory_limit_bytes`: the bytes that a rank's tensors may take; None if not
-    given.
+    CPUs a collective uses while the collective runs, such as 0.5. If `processor_share` is None, the
+    measured number is used, or 0 if none was measured. `memory_limit_bytes`: the bytes that a
+    rank's tensors may take; None if not given.
     """
 
     recording: Recording

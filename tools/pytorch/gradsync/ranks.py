@@ -46,8 +46,8 @@ class Ranks:
 
     def find(self) -> bool:
         """Returns whether a group was passed to the constructor, join() has made one, or a default
-        group of several ranks exists. If only a default group exists, sets `size` to its number of
-        ranks, and `rank` to this process's number in it."""
+        group of several ranks exists. If only a default group of several ranks exists, sets `size`
+        and `rank` to the default group's size and this process's rank in it."""
         if self._group is not None or not dist.is_initialized() or dist.get_world_size() == 1:
             return self._group is not None
         self.size = dist.get_world_size()

@@ -26,8 +26,8 @@ Each recorded start of the script (a launch) adds a line of JSON to FILE. Start 
 times, because steps take different times in different launches, for example because memory
 addresses differ. schema.py defines the fields of the line that a launch adds to FILE, the file
 named by --out. The field `memory` has the bytes that rank 0's tensors need at different times of
-one step without synchronisation, as live.py measures them. The field `memory` is missing if
-torch.compile had compiled anything before the step in which live.py measures.
+one step without synchronisation (live.py). The field `memory` is missing if torch.compile had
+compiled anything before the step in which live.py measures.
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ is ready. If DDP has gradient_as_bucket_view, a view of the buffer then replaces
 backward, while nothing is computed, a probe of several ranks sends pieces of the buffer. Then the
 recorder, also with one rank, copies the gradients back from the buffer, except under fully_shard.
 Gradients that are views of the buffer are not copied back. One kind of probe does not send the
-buffer, but runs FSDP2's collectives: for one repeated block of the model after the other, and for
-all other parameters together. In SCRIPT steps, DDP or fully_shard synchronises gradients as the
-script has set it up. The recorder does not change the script's first step, from which it learns the
-model's optimizers and how many backward passes a step has. Before the optimizer updates the weights
-in an UNSYNCHRONISED step or a PROBE, the recorder averages gradients over ranks as DDP or
-fully_shard would, so training continues as without the recorder. The recorded times leave this
-averaging out.
+buffer, but runs FSDP2's collectives. These collectives gather and reduce each repeated block of the
+model in turn, and all other parameters together. In SCRIPT steps, DDP or fully_shard synchronises
+gradients as the script has set it up. The recorder does not change the script's first step, from
+which it learns the model's optimizers and how many backward passes a step has. Before the optimizer
+updates the weights in an UNSYNCHRONISED step or a PROBE, the recorder averages gradients over ranks
+as DDP or fully_shard would, so training continues as without the recorder. The recorded times leave
+this averaging out.
 
 step_machine.py decides where a step begins and ends, and in which order of calls a script cannot be
 recorded. DDP prepares its reducer in forward if it will synchronise gradients. In UNSYNCHRONISED
