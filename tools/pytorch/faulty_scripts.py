@@ -16,6 +16,7 @@ from check_scripts import (
 )
 
 CLIP = "nn.utils.clip_grad_norm_(model.parameters(), .01)"
+THIRD_OF_LOSS = "F.mse_loss(model(batch()), torch.zeros(8, 8)) / 3 / passes"
 
 # Gloo summed when it was asked to average: pytorch issue 162338.
 SUMMING_GLOO = """
@@ -203,6 +204,21 @@ HOOKS = (
         + DDP_OF_NET
         + loop(before_step="net[0].weight.grad += 1e-3"),
         "gradient of 0.weight \\(and 0 of 3 others\\) .* is not 0, although the mean is 0$",
+    ),
+    Script(
+        "a third of a loss, and gradients with other factors",
+        DDP_OF_NET
+        + loop(
+            loss=THIRD_OF_LOSS,
+            before_step="for i, p in enumerate(net.parameters()): p.grad *= 3 + i % 2",
+        ),
+        "gradient of 0.weight \\(and 3 of 3 others\\) .* 3 times the mean: no known mistake",
+    ),
+    Script(
+        "a third of a loss, and a factor of each rank",
+        DDP_OF_NET
+        + loop(loss=THIRD_OF_LOSS, before_step="for p in net.parameters(): p.grad *= 3 + rank"),
+        "gradient of 0.weight \\(and 3 of 3 others\\) .* 3 times the mean: no known mistake",
     ),
     Script(
         "gradients that are lost behind the mean",

@@ -38,6 +38,7 @@ class LossesTest(unittest.TestCase):
         self.assertEqual((factor.of_means, factor.of_tokens), (None, None))
         self.assertEqual(factor.text(), "1 to 2 times the mean loss, depending on the pass")
         factor, _ = judged([(1 / 2, 4, 1), (-3, 4, 1)], [(1, 4, 1)])
+        self.assertEqual(judged([(0, 4, 1)], [(0, 4, 1)])[0].text(), "0 times the mean loss")
         self.assertEqual(factor.text(), "-6 to 1 times the mean loss, depending on the pass")
 
     def test_numbers_of_tokens_that_differ_are_noted(self):

@@ -14,7 +14,15 @@ from gradsync.facts import Facts, Update
 from gradsync.findings import Coverage, Findings, Status, Topic
 from gradsync.losses import LossFactor, judge_losses
 from gradsync.meetings import Absence
-from gradsync.mistakes import BY_PASS, Change, Explanation, change_of, explain, say_of_changes
+from gradsync.mistakes import (
+    BY_PASS,
+    Change,
+    Explanation,
+    change_of,
+    common_factor,
+    explain,
+    say_of_changes,
+)
 from gradsync.ranks import Ranks
 from gradsync.reference import Comparison, Gradients, are_scaled_alike, digest
 from gradsync.trained import Step, Trained, Turns, parameters_of
@@ -23,12 +31,12 @@ from gradsync.twin import Weights, has_parts, step_of_twin
 
 @dataclasses.dataclass
 class _Wrong:
-    """The first gradient, in the order of the optimizer's parameters, that differs from the mean
-    over ranks. `rank`: the lowest number of a rank on which this gradient is wrong."""
+    """The gradients that differ from the mean over ranks on some rank. `params`: their parameters,
+    in the order of the optimizer's. `rank`: the lowest number of a rank on which the gradient of
+    the first is wrong."""
 
-    p: torch.nn.Parameter
+    params: list[torch.nn.Parameter]
     rank: int
-    count: int  # of wrong gradients
     compared: int
     are_all: bool  # or else the mean is 0
     changed: str = ""  # what all ranks have made of the mean, if that is no mistake
@@ -210,19 +218,23 @@ class Comparer:
         if self._is_clipped and self.findings.has_difference(Topic.GRADIENTS):
             return False
 
-        self._step.suspect = id(wrong.p)
-        means = self._means_by_pass(wrong.p)
-        for held in self._delivered(wrong.p):
-            one = Comparison(wrong.p, question.handed(wrong.p), held, self._ranks)
+        p = wrong.params[0]
+        self._step.suspect = id(p)
+        means = self._means_by_pass(p)
+        sums = self._delivered(p)
+        for held in sums:
+            one = Comparison(p, question.handed(p), held, self._ranks)
             is_own = all(self._ranks.gather(one.is_own()))
             explanation = explain(one, wrong.rank, means, self._passes, self._ranks)
             if is_own or explanation.factor is not None:
                 break
-        if self._is_no_mistake(wrong, where, explanation):
+        with_aside = held is not sums[0]
+        has_one_factor = wrong.are_all and self._have_one_factor(wrong, question, with_aside)
+        if self._is_no_mistake(wrong, where, explanation, has_one_factor):
             return False
         text = "each rank's own, which nothing has averaged" if is_own else explanation.text
         if is_own or explanation.factor is None:
-            text += self._reason(wrong.p, question.is_of_clip)
+            text += self._reason(p, question.is_of_clip)
         if not (is_own and question.may_average):
             if self.findings.has_difference(Topic.GRADIENTS) and text.endswith(BY_PASS):
                 self.findings.note(Topic.PASSES, self._text(wrong, where, text))
@@ -275,15 +287,27 @@ class Comparer:
             return [held]
         return [held, None if held is None else held.with_aside()]
 
-    def _is_no_mistake(self, wrong: _Wrong, where: str, explanation: Explanation) -> bool:
+    def _have_one_factor(self, wrong: _Wrong, question: _Question, with_aside: bool) -> bool:
+        """Returns whether the wrong gradients, on all ranks, are the mean over ranks times one
+        factor. `with_aside`: whether the mean is of the second sum that _delivered() returns."""
+        own = []
+        for p in wrong.params:
+            held = self._delivered(p)[-1 if with_aside else 0]
+            own.append(change_of(Comparison(p, question.handed(p), held, self._ranks)))
+        return common_factor([one for rank in self._of_ranks(own) for one in rank]) is not None
+
+    def _is_no_mistake(
+        self, wrong: _Wrong, where: str, explanation: Explanation, has_one_factor: bool
+    ) -> bool:
         """Returns True, and adds a note, if gradients that differ from the mean over ranks are
         right nevertheless. For example, gradients of twice the mean can be right if the script
-        halves the loss."""
+        halves the loss. `has_one_factor`: whether all compared gradients are the mean times one
+        factor."""
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
-        if wrong.are_all and self._loss.makes_up_for(factor, *self._circumstances()):
+        if has_one_factor and self._loss.makes_up_for(factor, *self._circumstances()):
             text += f" {self._loss.shown(factor):.6g} times: together right"
-        elif wrong.are_all and self._is_divided_by_all and explanation.is_sum(self._ranks.size):
+        elif has_one_factor and self._is_divided_by_all and explanation.is_sum(self._ranks.size):
             text += " is divided by a number that the script sums over ranks: together right"
         elif wrong.changed:
             text = f"of what {where} gets, {wrong.changed}"
@@ -294,10 +318,12 @@ class Comparer:
         return True
 
     def _text(self, wrong: _Wrong, where: str, text: str) -> str:
-        others = f" (and {wrong.count - 1} of {wrong.compared - 1} others)"
+        others = f" (and {len(wrong.params) - 1} of {wrong.compared - 1} others)"
         if wrong.compared == 1:
             others = ""
-        return f"the gradient of {self.name_of(wrong.p)}{others} that {where} gets is {text}"
+        return (
+            f"the gradient of {self.name_of(wrong.params[0])}{others} that {where} gets is {text}"
+        )
 
     def _to_compare(
         self, params: Sequence[torch.nn.Parameter], where: str
@@ -329,8 +355,7 @@ class Comparer:
 
     def _find_wrong(self, question: _Question) -> _Wrong | None:
         """Compares the gradients of `question.params`, as `question.handed` returns them on each
-        rank, with the mean over ranks. Returns the first wrong gradient, or None if all are
-        right."""
+        rank, with the mean over ranks. Returns the wrong gradients, or None if all are right."""
         params = question.params
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
@@ -360,16 +385,15 @@ class Comparer:
         wrong = [(i, number) for i, number in wrong if i not in right]
         if not wrong:
             return None
-        first, rank_number = min(wrong)
         indices = sorted({i for i, _ in wrong})
         are_all = len(without_mean.union(indices)) == len(params)
+        wrong_params = [params[i] for i in indices]
         return _Wrong(
-            p=params[first],
-            rank=rank_number,
-            count=len(indices),
+            params=wrong_params,
+            rank=min(wrong)[1],
             compared=len(params),
             are_all=are_all,
-            changed=self._changes([params[i] for i in indices], question, are_all),
+            changed=self._changes(wrong_params, question, are_all),
         )
 
     def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
@@ -399,10 +423,14 @@ class Comparer:
         """Returns a text that says how all ranks have changed the mean gradients alike, by clipping
         or by a mask. Returns "" if no such change is found, or if it looks like a mistake."""
         own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
-        gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
-        changes = [[Change(**values) for values in rank] for rank in gathered]
         has_others = self._is_clipped and not question.is_of_clip
+        changes = self._of_ranks(own)
         return say_of_changes(changes, are_all, has_others, self._ranks.size, self._passes)
+
+    def _of_ranks(self, own: Sequence[Change]) -> list[list[Change]]:
+        """Returns the changes that each rank passes, in rank order."""
+        gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
+        return [[Change(**values) for values in rank] for rank in gathered]
 
     def _circumstances(self) -> tuple[int, bool]:
         """Returns the largest number of backward passes that a rank made in the step. Also returns

@@ -68,9 +68,11 @@ class LossFactor:
 
     def text(self) -> str:
         """Returns the end of a sentence, such as "2 times the mean loss", with the factor that
-        shown() returns. If `of_means` and `of_tokens` are None and `least` is below `most`, the
-        text has `least` and `most` instead."""
-        if self.of_means is None and self.of_tokens is None and self.least < self.most:
+        shown() returns. If `of_means` and `of_tokens` are None, the text has `least` and `most`
+        instead."""
+        if self.of_means is None and self.of_tokens is None:
+            if self.least == self.most:
+                return f"{self.least:.6g} times the mean loss"
             return f"{self.least:.6g} to {self.most:.6g} times the mean loss, depending on the pass"
         return f"{self.shown():.6g} times the mean loss"
 

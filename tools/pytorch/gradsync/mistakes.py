@@ -52,7 +52,7 @@ class Change:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Factor:
+class Factor:
     factor: float
     tolerance: float
 
@@ -61,13 +61,13 @@ def change_of(one: Comparison) -> Change:
     """Returns how the optimizer's gradient differs from the mean of all ranks' gradients."""
     norm = float(one.mean.norm().clamp(min=SMALLEST_NORM))
     rounding = float(one.bound.norm())
-    factor: float | None = float((one.handed * one.mean).sum()) / norm / norm
-    if not bool((one.handed - (factor or 0) * one.mean).norm() <= rounding):
-        factor = None
+    factor = float((one.handed * one.mean).sum()) / norm / norm
+    most = max(1.0, abs(factor)) * rounding
+    is_multiple = bool((one.handed - factor * one.mean).norm() <= most)
     is_zero = one.handed == 0
     is_mask = bool((is_zero | (abs(one.handed - one.mean) <= one.bound)).all())
     return Change(
-        factor=factor,
+        factor=factor if is_multiple else None,
         tolerance=rounding / norm,
         mask=digest(is_zero) if is_mask else "",
         kept=int(is_zero.numel() - is_zero.sum()),
@@ -98,7 +98,7 @@ def say_of_changes(
         kept, elements = (sum(getattr(one, key) for one in first) for key in ("kept", "elements"))
         if kept or not are_all or has_others:
             return f"{elements - kept} of {elements} elements are 0 on all ranks, as of a mask"
-    factor = _common_factor([change for rank in changes for change in rank])
+    factor = common_factor([change for rank in changes for change in rank])
     if not are_all or factor is None or not 0 < factor.factor < 1:
         return ""
     if name_of_factor(factor.factor, factor.tolerance, world_size, passes):
@@ -106,14 +106,17 @@ def say_of_changes(
     return f"gradients are {factor.factor:.6g} times the mean on all ranks, as clipping leaves them"
 
 
-def _common_factor(changes: Sequence[Change]) -> _Factor | None:
+def common_factor(changes: Sequence[Change]) -> Factor | None:
     """Returns the factor by which every gradient in `changes` is a multiple of the mean; None if
     there is no such factor up to rounding."""
-    factors = [_Factor(one.factor, one.tolerance) for one in changes if one.factor is not None]
+    factors = [Factor(one.factor, one.tolerance) for one in changes if one.factor is not None]
     if not factors or len(factors) < len(changes):
         return None
     best = min(factors, key=lambda one: one.tolerance)
-    is_one = all(abs(one.factor - best.factor) <= one.tolerance + best.tolerance for one in factors)
+    scale = max(1.0, abs(best.factor))
+    is_one = all(
+        abs(one.factor - best.factor) <= scale * (one.tolerance + best.tolerance) for one in factors
+    )
     return best if is_one else None
 
 
