@@ -287,6 +287,13 @@ SYNCHRONISATION = (
         "gradient of extra \\(and 0 of 4 others\\) .* made after the model was wrapped",
     ),
     Script(
+        "a parameter that is trained after wrapping",
+        "net[0].weight.requires_grad_(False); model = DDP(net)\n"
+        "net[0].weight.requires_grad_(True); optimizer = sgd(model)\n" + loop(),
+        "gradient of 0.weight \\(and 0 of 3 others\\) .* nothing has averaged: it needed no "
+        "gradient when the model was wrapped in DistributedDataParallel$",
+    ),
+    Script(
         "a parameter that DDP ignores, clipped with the others",
         "DDP._set_params_and_buffers_to_ignore_for_model(net, ['0.bias'])\n"
         + DDP_OF_NET

@@ -166,6 +166,7 @@ class TurnsTest(unittest.TestCase):
             self.assertFalse(turns.are_too_long())
             turns.take(first)
         self.assertTrue(turns.are_too_long())
+        self.assertEqual([Turns(groups).longest() for groups in (25, 26)], [50, 52])
 
 
 class TrainedTest(unittest.TestCase):
@@ -173,9 +174,11 @@ class TrainedTest(unittest.TestCase):
         trained = Trained()
         net = torch.nn.Linear(2, 1)
         self.assertEqual(trained.name_of(net.bias), "")
-        for prefix in ("module", "_orig_mod"):
-            outer = torch.nn.Module()
-            outer.add_module(prefix, net)
+        for prefix in ("module", "_orig_mod", "module._orig_mod", "_orig_mod.module"):
+            outer = net
+            for name in reversed(prefix.split(".")):
+                inner, outer = outer, torch.nn.Module()
+                outer.add_module(name, inner)
             trained.models = {0: outer, 1: torch.nn.Sequential(net)}
             self.assertEqual(trained.name_of(net.bias), "bias")
 

@@ -104,10 +104,15 @@ class Turns:
         params = parameters_of(owner)
         return sum(id(p) in self._trainable and id(p) not in self._checked for p in params)
 
+    def longest(self) -> int:
+        """Returns after how many updates of an optimizer the others are not waited for: 50, or 2 *
+        `groups` if that is more."""
+        return max(LONGEST, STEPS * self.groups)
+
     def are_too_long(self) -> bool:
-        """Returns whether any one optimizer or DeepSpeed engine has made at least max(50, 2 *
-        `groups`) updates, checked or not."""
-        return max(self._taken.values(), default=0) >= max(LONGEST, STEPS * self.groups)
+        """Returns whether any one optimizer or DeepSpeed engine has made at least longest()
+        updates, checked or not."""
+        return max(self._taken.values(), default=0) >= self.longest()
 
 
 @dataclasses.dataclass
@@ -129,6 +134,16 @@ class Trained:
         self.made: dict[int, Made] = {}  # by id of the updater
         self.models: dict[int, torch.nn.Module] = {}  # the outermost that were called, by id
         self.wrapped: list[DDP] = []
+        self._frozen: set[int] = set()  # ids of parameters, when DDP wrapped them
+
+    def wrap(self, model: DDP) -> None:
+        """Records a DDP model that the script has just made."""
+        self.wrapped.append(model)
+        for p in model.parameters():
+            if p.requires_grad:
+                self._frozen.discard(id(p))
+            else:
+                self._frozen.add(id(p))
 
     def add(self, updater: Updater, place: str) -> bool:
         """Records an optimizer or DeepSpeed engine, and the FILE:LINE `place` of the script.
@@ -152,13 +167,14 @@ class Trained:
         return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
-        """Returns the name of `p` in the first of `models` that contains `p`, without a leading
-        "_orig_mod." and then without a leading "module.". Returns "" if none of `models` contains
-        `p`."""
+        """Returns the name of `p` in the first of `models` that contains `p`, without the leading
+        "module." of DDP, and without "_orig_mod." of torch.compile() before or behind it. Returns
+        "" if none of `models` contains `p`."""
         for model in self.models.values():
             for name, own in model.named_parameters():
                 if own is p:
-                    return name.removeprefix("_orig_mod.").removeprefix("module.")
+                    outer = name.removeprefix("_orig_mod.").removeprefix("module.")
+                    return outer.removeprefix("_orig_mod.")
         return ""
 
     def ignored(self) -> set[int]:
@@ -177,9 +193,11 @@ class Trained:
 
     def why_not_reduced(self, p: torch.nn.Parameter) -> str:
         """Returns why no DDP model averages the gradient of `p`, as the end of a sentence. Returns
-        "" if there is no DDP model, or if a DDP model had `p`, and did not ignore `p`, when it was
-        wrapped."""
+        "" if there is no DDP model. Also returns "" if a DDP model was made with `p`, did not
+        ignore it, and `p` needed a gradient then."""
         known = {id(own) for ddp in self.wrapped for own in reduced_parameters(ddp)}
+        if id(p) in known and id(p) in self._frozen:
+            return ": it needed no gradient when the model was wrapped in DistributedDataParallel"
         if not self.wrapped or id(p) in known:
             return ""
         if any(p is own for ddp in self.wrapped for own in ddp.parameters()):

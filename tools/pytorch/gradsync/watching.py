@@ -40,7 +40,7 @@ from gradsync.torch_private import (
     sharded_groups,
     whole_parameter,
 )
-from gradsync.trained import LONGEST, Step, Trained, Turns, Unclipped, Updater, parameters_of
+from gradsync.trained import Step, Trained, Turns, Unclipped, Updater, parameters_of
 
 # Of torch.nn.utils and its module clip_grad. PyTorch 2.3 has not all of them.
 CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grads_with_norm_", "clip_grad_value_")
@@ -188,7 +188,7 @@ class Watch(Listener):
 
     def _on_wrapped(self, model: DDP) -> None:
         self.elsewhere.refuse_part_of_ranks(model)
-        self._trained.wrapped.append(model)
+        self._trained.wrap(model)
         self._step.calls.begin_step()  # what was called before was no training
 
     def _on_made(self, optimizer: Optimizer) -> None:
@@ -448,8 +448,8 @@ class Watch(Listener):
             return
         if not self.has_compared():
             self.own_work.refuse(
-                f"{update.where} has stepped {LONGEST} times, and never with gradients of "
-                "backward(): nothing was checked"
+                f"{update.where} has stepped {self._turns.longest()} times, and never with "
+                "gradients of backward(): nothing was checked"
             )
         self.finish()
 
