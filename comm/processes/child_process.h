@@ -29,7 +29,7 @@ class ProcessEnd {
   int wait_status_;
 };
 
-// Returns a text such as "signal 9 (SIGKILL)".
+// Returns a text such as "signal 9 (SIGKILL)", or "signal 40" if the signal has no name.
 std::string SignalName(int signal);
 // Returns a text such as "exited with status 7" or "was killed by signal 9 (SIGKILL)".
 std::string ToString(const ProcessEnd& end);
@@ -50,26 +50,28 @@ struct ChildOptions {
   int stdin_fd = STDIN_FILENO;
   int stdout_fd = STDOUT_FILENO;
   int stderr_fd = STDERR_FILENO;
-  // If own_group is true, the child becomes the leader of a new process group, so that ChildProcess::Signal
-  // and Kill also reach the programs that the child starts. The signal of a terminal's Ctrl-C does not reach
-  // a child in its own process group: the caller must pass signals on to it (comm/processes/stop_signals.h).
+  // If own_group is true, the child becomes the leader of a new process group, to which ChildProcess::Signal
+  // and Kill send their signals. Programs that the child starts are in this group unless they leave it. The
+  // signal of a terminal's Ctrl-C does not reach a child in its own process group: the caller must pass
+  // signals on to it (comm/processes/stop_signals.h).
   bool own_group = false;
   // If dies_with_parent is true, the kernel kills the child when the thread that started it ends for any
   // reason.
   bool dies_with_parent = true;
 };
 
-// A child process. The destructor kills the process if it still runs. The child starts with no signal blocked
-// and with no descriptors except standard input, output and error. This class is not thread-safe.
+// A child process. The destructor calls Kill, so that a process that still runs ends. The child starts with
+// no signal blocked and with no descriptors except standard input, output and error. This class is not
+// thread-safe.
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
 
   // Executes options.program, or, if that is empty, the first word of `command`. A program whose name has no
   // slash is looked up in this process's PATH; if PATH is not set, in the working directory. All words of
-  // `command` become the program's arguments; the first word becomes argv[0]. The constructor returns when
-  // the call of execve in the child has succeeded. Throws std::system_error, which names the first word of
-  // `command`, if the program cannot start.
+  // `command`, at least one, become the program's arguments; the first word becomes argv[0]. The constructor
+  // returns when the call of execve in the child has succeeded. Throws std::system_error if the program
+  // cannot start. The error names the first word of `command`, unless pipe2(2) failed.
   explicit ChildProcess(const std::vector<std::string>& command, const ChildOptions& options = {});
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;

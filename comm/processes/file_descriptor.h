@@ -42,8 +42,8 @@ Pipe MakePipe();
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Returns the milliseconds until `deadline`, rounded up, for the argument `timeout` of poll(2); 0 after the
-// deadline, and -1 (no limit) for Deadline::max().
+// Returns the argument `timeout` of poll(2): the milliseconds until `deadline`, rounded up, and at most
+// INT32_MAX (24 days). Returns 0 after the deadline, and -1 (no limit) for Deadline::max().
 int PollTimeout(Deadline deadline);
 // Waits until poll(2) reports one of `events`, an error or a hang-up for the descriptor `fd`, and then
 // returns true. Returns false if poll(2) reports nothing by the deadline, or fails.

@@ -12,10 +12,11 @@ struct LaunchOptions {
   bool with_mpirun = false;
   // `settle` is the time from the first failure of a rank until LaunchSelf sends SIGTERM to the other ranks.
   // In this time the other ranks may print the cause of the failure. If all ranks end before this time has
-  // passed, LaunchSelf does not wait for the rest of it.
+  // passed, LaunchSelf does not wait for the rest of it. `settle` has no effect if with_mpirun is true:
+  // mpirun itself stops the other ranks.
   std::chrono::milliseconds settle{1000};
-  // `finish` is the longest time from the end of the first rank to the end of the last rank. When this time
-  // has passed, LaunchSelf stops the ranks that still run. `finish` has no effect if with_mpirun is true.
+  // `finish` is the time from the end of the first rank until LaunchSelf sends SIGTERM to the ranks that
+  // still run. `finish` has no effect after a rank has failed, or if with_mpirun is true.
   std::chrono::milliseconds finish{60'000};
   // `grace` is the time from the signal that asks the ranks to stop (SIGTERM, or the signal that this process
   // received) until LaunchSelf kills the ranks that still run. If this process receives a second SIGINT,
@@ -30,18 +31,18 @@ struct LaunchOptions {
 // WorldFromEnvironment() (comm/rendezvous/world.h) returns, in each of these processes, a World with its rank
 // and the launcher "self". The ranks find each other by files in a new directory under TMPDIR (else /tmp),
 // which LaunchSelf removes at the end. LaunchSelf waits for all ranks. If SIGINT, SIGTERM or SIGHUP arrives
-// while LaunchSelf waits, LaunchSelf stops all ranks, and then this process ends by the same signal.
-// Otherwise LaunchSelf returns the exit status for main:
+// while LaunchSelf waits, and is not ignored (nohup), LaunchSelf stops all ranks, and then this process ends
+// by the same signal. Otherwise LaunchSelf returns the exit status for main:
 //
 //   0  every rank exited with 0
 //   1  a rank failed, or did not end in time: the others were stopped, and the last line on stderr names the
 //      first cause (with_mpirun: names mpirun)
 //   2  the first cause is a rank, or mpirun, that exited with 2 (bad arguments): the others were stopped
 //
-// The first cause is the first rank that a signal killed before LaunchSelf stopped the ranks. If no signal
-// killed a rank, the first cause is the first rank that exited with a status other than 0 and 1. If all
-// failed ranks exited with 1, the first cause is the rank that exited first among them. If no rank failed,
-// the first cause is the lowest-numbered rank that did not end in time.
+// The first cause is the first rank that a signal killed; kills after LaunchSelf has asked the ranks to stop
+// do not count. If no kill counts, the first cause is the first rank that exited with a status other than 0
+// and 1. If all failed ranks exited with 1, the first cause is the rank that exited first among them. If no
+// rank failed, the first cause is the lowest-numbered rank that did not end in time.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
 // A rank that finds bad arguments calls IsFirstToReport, so that only one rank of a launch prints the error.

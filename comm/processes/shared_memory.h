@@ -27,8 +27,8 @@ class SharedMemory {
   // bytes each. From Linux 5.14 on, allocates the memory of this rank's part, number `own`, if possible on
   // the calling thread's NUMA node. Before Linux 5.14, the kernel allocates each page at its first access,
   // and sends SIGBUS if memory is missing. If `bytes` is 2 MiB or more, asks the kernel for huge pages for
-  // this rank's part. Throws std::system_error if the kernel cannot map the memory or, from Linux 5.14 on,
-  // cannot allocate it.
+  // this rank's part. Throws std::system_error if the kernel cannot map the file or, from Linux 5.14 on,
+  // cannot allocate this rank's part.
   SharedMemory(const FileDescriptor& file, size_t bytes, int num_parts, int own);
 
   std::byte* part(int rank) const { return base_ + static_cast<size_t>(rank) * part_bytes_; }

@@ -40,7 +40,7 @@ class StopSignals {
   int fd() const { return fd_.get(); }
   // Returns a SIGINT, SIGTERM or SIGHUP that has arrived and that Next has not returned before; nullopt if
   // there is none. After a Ctrl-C, the terminal has sent SIGINT also to the children that are in this
-  // process's process group.
+  // process's process group. A SIGINT that the caller passes on is a second SIGINT for these children.
   std::optional<int> Next();
 
  private:

@@ -33,7 +33,8 @@ class PeerError : public std::runtime_error {
   const int suspect_;
 };
 
-// The error that a backend throws if the other rank of a connection closed or refused the connection.
+// The error that a backend throws if the other rank of a connection closed or refused the connection. A
+// PeerClosed with the suspect kNobody means that this rank itself closed the connection.
 class PeerClosed : public PeerError {
  public:
   using PeerError::PeerError;
@@ -55,8 +56,8 @@ class FirstCause {
   // other ranks.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
   // Writes the note of this rank into the job's store: which rank this rank blames for `failure`, and why.
-  // Returns after at most six seconds, even if the note could not be written. Only the first call on this
-  // object writes a note.
+  // Write first waits while another thread is in Read or Write. After this wait, Write returns within six
+  // seconds, even if the note could not be written. Only the first call on this object writes a note.
   void Write(const std::exception& failure);
   // Returns the text of the failure that most likely came first. Call Write with this rank's failure before
   // Read. Read goes from this rank's note to the blamed rank's note, and so on, and returns the last note's

@@ -12,8 +12,8 @@
 
 namespace gradsync::comm {
 
-// A process group that forwards every collective to another process group, and logs the collectives and the
-// calls of Work::Wait for them.
+// A process group that forwards every collective to another process group, and logs the collectives and those
+// calls of Work::Wait for them that return without an exception.
 class RecordingProcessGroup : public GroupDecorator {
  public:
   struct Entry {
@@ -41,10 +41,11 @@ class RecordingProcessGroup : public GroupDecorator {
   Work Issue(Request request) override;
 
   // Returns the collectives issued since the last call of Clear (or since construction), in the order of
-  // issue. The member `interval` of an Entry is {0, 0} until the next call of Finish.
+  // issue. The member `interval` of an Entry is {0, 0} until Finish sets it.
   const std::vector<Entry>& entries() const { return entries_; }
-  // Waits for all collectives of entries(), fills in the intervals of these entries, and releases the tensors
-  // of the collectives. Finish throws CollectiveError if one of the collectives failed.
+  // Waits for all collectives of entries(), fills in the intervals of these entries, and releases this
+  // group's handles (Work) of the collectives. At the first collective that failed, Finish throws
+  // CollectiveError; the intervals of this and later entries stay {0, 0}.
   const std::vector<Entry>& Finish();
   // Returns the calls of Work::Wait since the last call of Clear (or since construction) that have returned
   // without an exception, in the order in which they returned. Waits inside RecordingProcessGroup::Finish are
@@ -56,7 +57,7 @@ class RecordingProcessGroup : public GroupDecorator {
   // value.
   void Clear();
   // Returns the total time, in nanoseconds, of all calls of Work::Wait for collectives of this group since
-  // construction. Calls that threw an exception are not counted.
+  // construction. Calls that threw an exception, and waits inside Finish, are not counted.
   int64_t waited_ns() const {
     return std::accumulate(waited_->sums_ns.begin(), waited_->sums_ns.end(), int64_t{0});
   }

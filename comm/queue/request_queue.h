@@ -27,9 +27,9 @@ struct RequestQueueOptions {
   int rank = 0;
   std::string_view backend;
   // Only backend hierarchical sets the function `divide`; other backends leave it empty. `divide` divides a
-  // request into requests to the group within a host and the group between hosts, and returns the Work that
-  // ends when these requests have ended. A queue with `divide` has no communication threads (threads that run
-  // requests), and never calls `run`.
+  // request into requests to the group within a host, the group between hosts, or both. `divide` returns the
+  // Work that ends when these requests have ended. A queue with `divide` has no communication threads
+  // (threads that run requests), and never calls `run`.
   std::function<Work(const Request& request)> divide = {};
   // If the function `divide` is empty, the queue has `num_threads` communication threads, which run its
   // requests. At most num_threads requests run at one time, on communication threads and on callers' threads
@@ -65,9 +65,10 @@ struct RequestQueueOptions {
 };
 
 // Returns options for the queue of a backend; the caller must still set the functions `run` and `abort`, and
-// may set `begin`. `first_cause` is the object that finds the rank that failed first. If `first_cause` is
-// null, the options get a new FirstCause, and RequestQueueOptions::is_part is false. If `first_cause` is not
-// null, the options get `first_cause`, and RequestQueueOptions::is_part is true.
+// may set `begin`, `num_threads` and `waiters_help`. `first_cause` is the object that finds the rank that
+// failed first. If `first_cause` is null, the options get a new FirstCause, and RequestQueueOptions::is_part
+// is false. If `first_cause` is not null, the options get `first_cause`, and RequestQueueOptions::is_part is
+// true.
 RequestQueueOptions MakeQueueOptions(std::string_view backend, const GroupOptions& options,
                                      std::shared_ptr<FirstCause> first_cause);
 

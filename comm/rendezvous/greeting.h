@@ -11,8 +11,8 @@ namespace gradsync::comm {
 // Returns the greeting: the first message that rank `from` sends on a new connection to another rank. `name`
 // is a text with a random part that the other rank has published for its listening socket. The greeting
 // consists of an HMAC and of the number `from`. The HMAC is computed over `name` and `from`, and keyed with
-// the ranks' `secret`. The HMAC proves that the sender knows `secret`, and the `name` that the other rank has
-// published. A greeting has at most 75 bytes.
+// the ranks' `secret`. Only a process that knows both `secret` and `name` can compute the HMAC. A greeting
+// has at most 75 bytes.
 std::string MakeGreeting(const std::string& secret, const std::string& name, int from);
 
 // Accepts connections at `listener` from the ranks above `rank`, and stores the socket of rank r in

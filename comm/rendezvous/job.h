@@ -60,8 +60,9 @@ auto WithRendezvousErrors(const World& world, const Action& action) {
 // rank 0 or the deadline passes.
 class Job {
  public:
-  // The constructor returns when all ranks have joined the job. Throws InvalidInput if the url
-  // `world.rendezvous` is malformed. Throws CollectiveError, with a message of one line, in three cases:
+  // `world` must have at least two ranks. The constructor returns when all ranks have joined the job. Throws
+  // InvalidInput if the url `world.rendezvous` is malformed. Throws CollectiveError, with a message of one
+  // line, in three cases:
   // - If ranks are missing after the timeout, the message is, for example: "rank 0: rank 1 did not arrive at
   //   file:///x within 60.0 s; arrived: 0, 2".
   // - If a rank's settings (`terms`) differ from rank 0's, the message of CollectiveError is, for example:
@@ -79,9 +80,9 @@ class Job {
   // 0's process. No rank can use the store after rank 0 has destroyed its Job object.
   Store& store() { return *store_; }
   // Returns a prefix for the keys with which the next process group of the ranks `members` exchanges values
-  // in the store. No other process group of the job gets this prefix. The n-th call with equal `members`
-  // returns the same prefix on all ranks. So if several process groups have equal `members`, all ranks in
-  // `members` must make these groups in the same order.
+  // in the store. An empty `members` means all ranks of the job. No other process group of the job gets this
+  // prefix. The n-th call with equal `members` returns the same prefix on all ranks. So if several process
+  // groups have equal `members`, all ranks in `members` must make these groups in the same order.
   std::string NextGroup(const std::vector<int>& members);
 
  private:

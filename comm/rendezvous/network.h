@@ -16,8 +16,9 @@ struct HostPort {
   std::string port;
 };
 
-// Parses "host:port", "1.2.3.4:port" and "[::1]:port" with a port from 1 to 65535. Throws InvalidInput for
-// any other `text`. `url` is the whole address (tcp://host:port); only the error message uses it.
+// Parses "host:port", "1.2.3.4:port" and "[::1]:port" with a port from 1 to 65535. Throws InvalidInput if
+// `text` lacks a host or a port in this range, or if a host that contains a colon has no brackets. `url` is
+// the whole address (tcp://host:port); only the error message uses it.
 HostPort ParseHostPort(const std::string& text, const std::string& url);
 
 // Listens on each address of this host that `address.host` resolves to, and returns the sockets. With port
@@ -47,11 +48,12 @@ std::string OwnAddress(Deadline deadline);
 std::string LoopbackAddress(Deadline deadline);
 // IsOwnAddress returns whether at least one address of `host`, a name or address, belongs to this host; it
 // returns false if the name cannot be resolved. IsLoopback returns whether all addresses of `host` are
-// loopback.
+// loopback; it throws std::runtime_error if the name cannot be resolved.
 bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);
-// Returns whether `host` is a name other than "localhost" that resolves only to loopback on this host. A
-// host's own name often resolves only to loopback on the host itself, but to another address on other hosts.
+// Returns whether `host` is a name, not an address and not "localhost", that resolves only to loopback on
+// this host. Throws std::runtime_error if the name cannot be resolved. A host's own name often resolves only
+// to loopback on the host itself, but to another address on other hosts.
 bool IsLoopbackOnlyHere(const std::string& host, Deadline deadline);
 
 std::string ErrorText(int error);
