@@ -34,12 +34,12 @@ enum class FrameType : char {
   kYes = 'y',     // hosts, a value, a list of values, or nothing
   kNone = '0',    // the key has not been set
   kLater = 'l',   // reason to retry later, such as another run at this place
-  // Both kFailed and kRefused tell a rank that the job has failed; the payload is the cause. kRefused is used
-  // if the cause is a bad argument of a rank, and kFailed for any other cause. After the failure, rank 0
-  // answers the next kSet or kGet of each joined rank with kFailed or kRefused. It answers a kMeet with one
-  // of the two only if not all ranks have met. When rank 0 destroys its store after the failure, it also
-  // sends kFailed or kRefused, without a request, to each rank that is still connected. Rank 0 closes the
-  // connection after it has sent kFailed, kRefused, kLater or kNo.
+  // Both kFailed and kRefused tell a rank that the job has failed; the payload is the cause. The type is
+  // kRefused if Store::Fail was called with FailureKind::kBadArgument, and kFailed after any other failure.
+  // After the failure, rank 0 answers the next kSet or kGet of each joined rank with kFailed or kRefused.
+  // Rank 0 answers a kMeet with kFailed or kRefused only if not all ranks have met. When rank 0 destroys its
+  // store after the failure, it also sends kFailed or kRefused, without a request, to each rank that is still
+  // connected. Rank 0 closes the connection after it has sent kFailed, kRefused, kLater or kNo.
   kFailed = 'x',
   kRefused = 'b',
   kNo = 'n',  // reason
@@ -54,7 +54,8 @@ struct Frame {
 
 inline constexpr char kProtocol[] = "gradsync rendezvous 4";
 // kMaxStrangerBytes is the largest payload, in bytes, that rank 0 accepts from a process that has not joined.
-// kMaxPayloadBytes is the largest payload that rank 0 and a joined rank accept from each other.
+// kMaxPayloadBytes is the largest payload, in bytes, that rank 0 accepts from a joined rank, and that a
+// client accepts from rank 0.
 inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 inline constexpr size_t kMaxKeyBytes = 256;
@@ -65,9 +66,9 @@ std::string Pack(const std::vector<std::string>& list);
 std::optional<std::vector<std::string>> Unpack(std::string_view text);
 
 // A Channel is a connection between rank 0 and one other process. A Channel sends and receives frames, each
-// with a type and a payload. Send and Receive throw std::runtime_error if the deadline passes before they are
-// done, or if the connection is lost; the exception's message always calls the other process "rank 0". After
-// Send has thrown, later calls of Send throw too, but Receive may still return frames.
+// with a type and a payload. Send and Receive throw std::runtime_error if they would have to wait past the
+// deadline, or if the connection is lost. The exception's message always calls the other process "rank 0".
+// After Send has thrown, later calls of Send throw too, but Receive may still return frames.
 class Channel {
  public:
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // a non-blocking socket

@@ -31,8 +31,9 @@ class JobFailed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Set, Get and Meet throw JobFailed if the job fails before they are done, and std::runtime_error if rank 0
-// cannot be reached or does not answer in time.
+// Set, Get and Meet throw JobFailed if the job fails before they are done. But a Meet that all `size` ranks
+// have called returns its values. Set, Get and Meet throw std::runtime_error if rank 0 cannot be reached or
+// does not answer in time.
 class Store {
  public:
   virtual ~Store() = default;
@@ -50,11 +51,11 @@ class Store {
   using Values = std::vector<std::optional<std::string>>;
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
-  // Makes the job fail with `cause`. Rank 0 sends `cause` to each rank that is still connected, as the answer
-  // to that rank's current or next Set, Get or Meet. A Meet that all `size` ranks have called still returns
-  // its values. If the job has failed, the destructor of rank 0's StoreServer also sends the cause to each
-  // connected rank. Fail has no effect if rank 0 cannot be reached, or if the job has already failed when
-  // rank 0 receives `cause`.
+  // Makes the job fail with `cause`, which must not be empty. Rank 0 sends `cause` to each rank that is still
+  // connected, as the answer to that rank's current or next Set, Get or Meet. A Meet that all `size` ranks
+  // have called still returns its values. If the job has failed, the destructor of rank 0's StoreServer also
+  // sends the cause to each connected rank. Fail has no effect if rank 0 cannot be reached, or if the job has
+  // already failed when rank 0 receives `cause`.
   virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
   // Returns the `cause` of the job's failure if this rank knows that a call of Fail with kBadArgument has
   // made the job fail, because a rank had a bad argument. Otherwise returns nullopt.

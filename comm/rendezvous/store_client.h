@@ -25,9 +25,9 @@ class StoreClient : public Store {
 
   // Joins the job as rank `rank`; the caller must call Join before the class's other functions. When all
   // ranks have joined, returns the identity of each rank's host (HostOf), in rank order. Returns nullopt if
-  // this process must connect again, for example because all ranks had joined before rank 0 received this
-  // request to join. Throws Refused if rank 0 rejects this process, JobFailed if the job has failed, and
-  // std::runtime_error if the connection is lost or the deadline passes.
+  // this process must connect again, for example because all ranks had joined before, and the earlier process
+  // of rank `rank` has left since. Throws Refused if rank 0 rejects this process, JobFailed if the job has
+  // failed, and std::runtime_error if the connection is lost or the deadline passes.
   std::optional<std::vector<std::string>> Join(int rank, const std::string& host, const std::string& terms,
                                                Deadline deadline);
   void Set(const std::string& key, std::string_view value, Deadline deadline) override;

@@ -37,10 +37,10 @@ class StoreServer : public Store {
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
-  // The destructor first answers the other ranks' requests until all ranks that have joined have closed their
-  // connections, but for at most one second. If the job has failed, the destructor then sends the cause to
-  // each rank that is still connected, so that the next Set, Get or Meet on such a rank throws JobFailed with
-  // the cause.
+  // StoreServer's destructor first answers the other ranks' requests until all ranks that have joined have
+  // closed their connections, but for at most one second. If the job has failed, the destructor then sends
+  // the cause to each rank that is still connected, so that the next Set, Get or Meet on such a rank throws
+  // JobFailed with the cause.
   ~StoreServer() override;
 
   // Waits until all ranks have joined, and returns the identity of each rank's host (HostOf), in rank order.
@@ -77,15 +77,16 @@ class StoreServer : public Store {
   void RejectOldest();
   void Serve(Connection& connection);
   // Checks a client's protocol version, run, job name and secret, and answers its request to join the job as
-  // a rank. Returns true when all ranks have joined and rank 0 has accepted this client by a frame kYes. If
+  // a rank. Returns true when all ranks have joined and Admit has sent this client a frame of type kYes. If
   // the client does not become a rank, Admit returns false, or throws std::runtime_error if a message does
   // not arrive.
   bool Admit(Connection& connection);
   // Returns the answer to kJoin, a client's request to join as `rank`. Unless the answer is kNo, AnswerToJoin
   // waits until all ranks have joined, the job has failed, or rank 0 destroys the StoreServer. The answer is
   // kNo, which rejects the client, if another client that has joined as `rank` is still connected one second
-  // after the request. The answer is kLater, after which the client tries again, if the request came after
-  // all ranks had joined, or if rank 0 destroys the StoreServer before all ranks have joined.
+  // after the request. Unless it is kNo, the answer is kLater if the request came after all ranks had joined.
+  // The answer is also kLater if rank 0 destroys the StoreServer before all ranks have joined and before the
+  // job has failed. After kLater the client connects again.
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   void Answer(Connection& connection);
   // Returns the frame (message), of type kFailed or kRefused, with which rank 0 tells another rank the cause

@@ -10,8 +10,8 @@ namespace gradsync::comm {
 
 class Job;
 
-// Returns the number by which error messages name rank `index` of a world. It is members[index], the rank's
-// number in the whole job, or `index` if `members` is empty.
+// Returns the number by which error messages name rank `index` of a world. The number is members[index], the
+// rank's number in the whole job, or `index` if `members` is empty.
 inline int MemberName(const std::vector<int>& members, int index) {
   return members.empty() ? index : members[static_cast<size_t>(index)];
 }
@@ -50,9 +50,10 @@ struct World {
 };
 
 // Returns a text that identifies this process's host: world.host if it is not empty. Otherwise the text is
-// HostIdentity() and, if there is a network, the IP address from which this host sends to others.
-// HostIdentity() names this boot of the kernel and this network namespace. If world.host is empty, HostOf
-// returns the same text in all processes of one Linux network namespace.
+// HostIdentity() and, if there is an IPv4 route to other hosts, the IPv4 address from which this host sends
+// to them. HostIdentity() names this boot of the kernel and this network namespace; without /proc, only the
+// host's name. If world.host is empty and /proc is mounted, HostOf returns the same text in all processes of
+// one Linux network namespace.
 std::string HostOf(const World& world);
 
 // A function that returns the value of an environment variable, or nullopt if it is not set.
@@ -66,29 +67,30 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // A launcher need not set the variables from which local_rank and local_size are read, such as torchrun's
 // LOCAL_RANK and LOCAL_WORLD_SIZE. If the variable for local_size is not set, local_size is 0, or 1 in a
 // world of one rank. In a world of several ranks, JoinJob finds out which ranks share a host, and sets
-// local_rank and local_size accordingly. The job's name is GRADSYNC_JOB if it is set, else the launcher's
-// name for the job, if there is one. If torchrun or Slurm has restarted the job, the number of restarts is
-// appended to this name. GRADSYNC_SECRET, if set and not empty, is the job's secret, and must be one line of
-// 16 to 200 bytes. GRADSYNC_HOST, if set, becomes World::host, the text by which the user identifies this
-// host.
+// local_rank and local_size accordingly. The job's name is GRADSYNC_JOB if this variable is set and not
+// empty, else the launcher's name for the job, if there is one. If torchrun or Slurm has restarted the job,
+// the number of restarts is appended to this name. GRADSYNC_SECRET, if set and not empty, is the job's
+// secret, and must be one line of 16 to 200 bytes. GRADSYNC_HOST, if set, becomes World::host, the text by
+// which the user identifies this host.
 //
-// The rendezvous is GRADSYNC_RENDEZVOUS if this variable is set. If GRADSYNC_RENDEZVOUS is not set, and
-// mpirun of Open MPI starts all ranks on one host, the rendezvous is a directory (file://) inside the one
-// that Open MPI has made for the job. If no rendezvous follows from GRADSYNC_RENDEZVOUS or Open MPI, but
-// MASTER_ADDR and MASTER_PORT are set, the rendezvous is tcp://MASTER_ADDR:(MASTER_PORT + 1), because
-// torchrun's own store may listen on MASTER_PORT. mpirun and srun set neither GRADSYNC_RENDEZVOUS nor
-// MASTER_ADDR. So a user of mpirun or srun must export GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT,
-// to all ranks, unless mpirun of Open MPI starts all ranks on one host. With a tcp:// rendezvous, rank 0
-// listens only on the addresses of the host in the URL; 0.0.0.0 means all IPv4 addresses. If the URL's host
-// is a name that means only loopback on rank 0, as a host's own name often does, Job's constructor throws
-// CollectiveError on rank 0. Job's constructor accepts a name that means only loopback if the name is
-// localhost, or if local_size says that all ranks are on one host.
+// The rendezvous is GRADSYNC_RENDEZVOUS if this variable is set and not empty. If GRADSYNC_RENDEZVOUS is
+// unset or empty, and mpirun of Open MPI starts all ranks on one host, the rendezvous is a directory
+// (file://) inside the one that Open MPI has made for the job. If no rendezvous follows from
+// GRADSYNC_RENDEZVOUS or Open MPI, but MASTER_ADDR and MASTER_PORT are set, the rendezvous is
+// tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's own store may listen on MASTER_PORT. mpirun and
+// srun set neither GRADSYNC_RENDEZVOUS nor MASTER_ADDR. So for several ranks, a user of mpirun or srun must
+// export GRADSYNC_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT, to all ranks, unless mpirun of Open MPI starts
+// all ranks on one host. With a tcp:// rendezvous, rank 0 listens only on the addresses of the host in the
+// URL; 0.0.0.0 means all IPv4 addresses. If the URL's host is a name that means only loopback on rank 0, as a
+// host's own name often does, Job's constructor throws CollectiveError on rank 0. Job's constructor accepts a
+// name that means only loopback if the name is localhost, or if local_size says that all ranks are on one
+// host.
 //
 // WorldFromEnvironment throws InvalidInput, naming the environment variable, if a number, name or secret that
 // it reads is malformed. Also throws InvalidInput if two variables contradict each other, such as a rank that
 // is not below the number of ranks. Also throws InvalidInput if the world has several ranks and the variables
-// give no rendezvous. Throws InvalidInput, too, if no launcher has started this process, but a variable with
-// settings for torchrun is set, such as PET_NNODES.
+// give no rendezvous. If no launcher has started this process, throws InvalidInput if one of torchrun's
+// settings PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK and PET_MASTER_ADDR is set.
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 

@@ -18,7 +18,8 @@ namespace gradsync::comm {
 // for each rank. Thread-safe.
 class SharedBuffers {
  public:
-  // The place in a shared buffer at which a tensor begins.
+  // The place at which one rank's tensor begins in a shared buffer, which is memory that all ranks have
+  // mapped.
   struct Location {
     int64_t buffer = 0;        // number of the buffer, from 1, equal on all ranks; 0: in no shared buffer
     int64_t offset_bytes = 0;  // offset from the start of the rank's part

@@ -83,7 +83,8 @@ class ShmMesh {
   void Abort() noexcept;
 
  private:
-  // The step counter of one rank, to which the rank's calls of Step add 1.
+  // One rank's step counter, which counts the rank's calls of Step, and the number of ranks that sleep until
+  // it changes.
   struct Progress {
     std::atomic<uint32_t> steps;
     std::atomic<uint32_t> num_sleepers;  // number of ranks that Step must wake

@@ -21,8 +21,9 @@ void RunRanks(int size, const std::function<void(int rank)>& body);
 // threw none.
 std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int rank)>& body);
 
-// Returns one process group for each rank, on the CPU. `backend` is "local" or a name in BackendNames(). The
-// ranks act as if each host had `ranks_per_host` of them; 0 means that all ranks are on one host.
+// Returns one process group for each rank, on the CPU. `backend` is one of the names that ThreadBackends()
+// returns. Unless `backend` is "local", the ranks act as if each host had `ranks_per_host` of them; 0 means
+// that all ranks are on one host.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
     int ranks_per_host = 0);
@@ -51,10 +52,10 @@ struct TestedWorld {
 // empty. Other backends run with the numbers of ranks in `others`.
 std::vector<TestedWorld> TestedWorlds(const std::vector<int>& in_memory, const std::vector<int>& others);
 
-// Returns the address from which this host sends to other hosts; empty without a network.
+// Returns the IPv4 address from which this host sends to other hosts; empty without an IPv4 route to them.
 std::string OuterAddress();
 
-// Returns "tcp://host:port" with a free port. `host` must be an address of this host.
+// Returns "tcp://host:port" with a free port. `host` must be an IPv4 address or a name of this host.
 std::string FreeTcpUrl(const std::string& host = "127.0.0.1");
 
 }  // namespace gradsync::comm

@@ -10,8 +10,8 @@
 
 namespace gradsync::ddp {
 
-// The size of a cache line in bytes. PlanUnits and PlanPlaced start each gradient on a cache line of its
-// bucket, because kernels store whole SIMD vectors.
+// The size of a cache line in bytes. PlanUnits and PlanPlaced start each gradient at a multiple of kLineBytes
+// from the start of its bucket.
 inline constexpr size_t kLineBytes = 64;
 
 // A group of parameters whose gradients or weights one collective sends. All parameters of a bucket have one
@@ -20,11 +20,12 @@ struct Bucket {
   std::vector<model::Parameter*> params;
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // number of elements, with padding
-  // 0 if the collective sends the bucket's gradients or weights themselves. Otherwise the size in bytes of
-  // the tensor that the collective writes. If a TouchedRows object sends the bucket, the tensor holds from
-  // each rank the gradient rows that may be nonzero, and their indices. With the strategy topk, the tensor
-  // holds the elements that each rank sends, with indices for gradients that are sent in part. With the
-  // strategy bf16_wire, the collective's tensor holds the bucket's gradients in bf16.
+  // messages_bytes is 0 if the collective sends the bucket's gradients or weights themselves. Otherwise
+  // messages_bytes is the size in bytes of the tensor that the collective writes. If a TouchedRows object
+  // sends the bucket, the tensor holds from each rank the gradient rows that may be nonzero, and their
+  // indices. With the strategy topk, the tensor holds the elements that each rank sends, with indices for
+  // gradients that are sent in part. With the strategy bf16_wire, the collective's tensor holds the bucket's
+  // gradients in bf16.
   size_t messages_bytes = 0;
   comm::Collective collective = comm::Collective::kAllReduce;
   // `num_hosts` is 1 unless the ranks send the bucket through a comm::HostGroup. With a HostGroup, num_hosts
@@ -76,8 +77,8 @@ struct BucketLimits {
   // A bucket of several parameters has at most max(last_bytes, rest) bytes, where `rest` is the size of all
   // gradients in the buckets after it in the plan.
   size_t last_bytes;
-  // Each gradient starts at a multiple of this number of bytes from the start of its bucket. The gaps between
-  // the gradients are also sent.
+  // Each gradient starts at a multiple of alignment_bytes, which must be a power of two, from the start of
+  // its bucket. The gaps between the gradients are also sent.
   size_t alignment_bytes = 1;
 };
 
@@ -137,12 +138,13 @@ model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
 // Returns a buffer for each bucket; all buffers are views of one zeroed tensor. A bucket's buffer may overlap
 // buffers of earlier buckets, but not those of the (window - 1) buckets directly before it. So `window`
-// consecutive buckets can be in use at once. Returns no buffers for an empty plan.
+// consecutive buckets can be in use at once. Returns no buffers if the plan has no buckets, or if no bucket
+// has elements.
 std::vector<model::Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group);
 // Returns one buffer for each bucket, in memory that all ranks of `group` share
-// (ProcessGroup::AllocateShared). Returns no buffers if the ranks of `group` cannot share memory, for example
-// because they are on several hosts. All ranks of `group` must call MakeCommonBuffers, with equal plans of at
-// least one bucket.
+// (ProcessGroup::AllocateShared). Returns no buffers if `group` has one rank, if its ranks cannot share
+// memory (such as ranks of several hosts), or if no bucket has elements. All ranks of `group` must call
+// MakeCommonBuffers, with equal plans of at least one bucket.
 std::vector<model::Tensor> MakeCommonBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 
 // Calls the caller's function place(param, view) for each parameter of each bucket. `buffers` has one buffer
