@@ -26,8 +26,8 @@ void FillPattern(const model::Tensor& tensor, int rank);
 // f32, f64 or bf16.
 int64_t CountWrong(const model::Tensor& tensor, comm::ReduceOp op, int world_size, int64_t first = 0);
 
-// Returns how many elements of a CPU tensor differ from the test input that FillPattern writes for rank
-// `rank`.
+// Returns how many elements of a CPU tensor, rounded to f32, differ from the test input that FillPattern
+// writes for rank `rank`. Throws InvalidInput unless the dtype is f32, f64 or bf16.
 int64_t CountDifferent(const model::Tensor& tensor, int rank);
 
 }  // namespace gradsync::bench

@@ -22,8 +22,9 @@ inline constexpr FlagMarks kChoosesPeers{1 << 2};
 inline constexpr FlagMarks kChoosesLaunches{1 << 3};
 inline constexpr FlagMarks kOutput{1 << 4};
 // When the ranks connect, they check that each flag without the mark kOfOneHost has the same value on all
-// ranks. They do not compare flags with the mark kOfOneHost: such a flag's value may differ by host
-// (--interface), or other code compares it with the number of ranks that a launcher started (--world_size).
+// ranks. Values are compared as texts, so 1MiB and 1048576 differ. The ranks do not compare flags with the
+// mark kOfOneHost: such a flag's value may differ by host (--interface), or other code compares it with the
+// number of ranks that a launcher started (--world_size).
 inline constexpr FlagMarks kOfOneHost{1 << 5};
 // With --max_memory, the program only prints estimates of memory. So with --max_memory the program refuses
 // all flags without the mark kNeedsMemory, because they would have no effect.

@@ -51,8 +51,8 @@ class Rank {
   Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv,
        ControlGroups control_groups = ControlGroups());
 
-  // Sets the text Provenance::base_command of the records that SetRecords makes later: the program's name and
-  // the command-line flags `flags`.
+  // Sets the text Provenance::base_command of the records that SetRecords makes later: the program's path
+  // (argv[0]) and the command-line flags `flags`.
   void SetBaseCommand(const std::vector<std::string>& flags);
 
   const comm::World& world() const { return world_; }
@@ -74,11 +74,11 @@ class Rank {
   comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
   bool Has(const std::string& backend) const { return groups_.contains(backend); }
 
-  // Opens the file into which this rank writes its records. Makes a copy of the argument `record` for each
-  // backend; RecordOf returns the copy of a backend. Adds to each copy the seed, the device, the numbers of
-  // threads and an id of the launch. Also adds facts about the machine and about the backend's process group.
-  // All ranks must call SetRecords, because rank 0 sends the launch's id to the other ranks. Throws
-  // InvalidInput if the file for the records cannot be made or is not empty.
+  // Opens the file into which this rank writes its records. For each backend that Join got, copies the
+  // argument `record`; RecordOf(backend) returns this copy. Adds to each copy the seed, the device, the
+  // numbers of threads and an id of the launch. Also adds facts about the machine and about the backend's
+  // process group. All ranks must call SetRecords, because rank 0 sends the launch's id to the other ranks.
+  // Throws InvalidInput if the file for the records cannot be made or is not empty.
   void SetRecords(Record record);
   // If periods of a CPU quota have passed since the call of SetRecords, adds two numbers to `facts`: how many
   // periods passed, and in how many of them the quota was used up, so that threads had to wait.

@@ -70,10 +70,10 @@ class TooLittleMemory : public InvalidInput {
 // but at least one. CountThreadsPerRank assumes that ranks with equal texts share the named CPUs, and that
 // ranks with different texts share none.
 std::string ReadOwnCpus();
-// Returns the default of the flag --threads_per_rank (number of compute threads of each rank). For each rank,
-// the function computes how many CPUs the rank gets if the ranks that may use the same CPUs divide these CPUs
-// equally. It returns the smallest of these numbers, rounded down, but at least 1. `cpus_of_ranks` has one
-// text for each rank: the text that ReadOwnCpus returns in that rank's process.
+// Returns the default of the flag --threads_per_rank (number of compute threads of each rank).
+// `cpus_of_ranks` has one text for each rank: the text that ReadOwnCpus returns in that rank's process. A
+// rank's share is the number of CPUs in its text, divided by the number of ranks with the same text. The
+// default is the smallest share of a rank, rounded down, but at least 1.
 int64_t CountThreadsPerRank(std::span<const std::string> cpus_of_ranks);
 
 // Returns the CPU or, with --device=cuda, the GPU whose number is the local rank modulo the number of GPUs.

@@ -20,15 +20,16 @@ class RankJob {
   virtual void Run() = 0;
 };
 
-// A RankProgram has what differs between benchmark programs: functions that RunRankProgram, the common main
-// function of these programs, calls.
+// A RankProgram has what differs between benchmark programs: name, flags, and the functions that
+// RunRankProgram (their common main function) calls.
 struct RankProgram {
   const char* experiment;  // name of the benchmark in records
   FlagTable& flags;
   RankOptions& options;
   // The function `plan` decides from the flags what to measure, and returns the backends ("gloo",
   // "hierarchical:inner=shm") for which process groups are needed. RunRankProgram calls `plan` once in every
-  // process. `plan` throws InvalidInput if flags contradict each other, or do not fit the number of ranks.
+  // process, but not with --help. `plan` throws InvalidInput if flags contradict each other, or do not fit
+  // the number of ranks.
   std::function<std::vector<std::string>(const comm::World& world)> plan;
   // The function `check` throws InvalidInput or TooLittleMemory if this host cannot run the measurement. If a
   // user started the program, RunRankProgram calls `check` once, before it starts the ranks. If torchrun,

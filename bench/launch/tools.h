@@ -5,7 +5,8 @@
 
 #include "comm/processes/child_process.h"
 
-// Declares functions that make command lines for programs that read the records of a benchmark.
+// Declares functions that find files in Bazel's runfiles, and functions that make command lines for programs
+// that read a benchmark's records.
 namespace gradsync::bench {
 
 using Command = std::vector<std::string>;
@@ -30,12 +31,13 @@ Command AnswerCommand(const char* argv0, const std::string& records, const std::
 Command TablesCommand(const char* argv0, const std::string& records, const std::string& format,
                       const std::string& file);
 // Returns the command line with which //tools:summarize checks the confidence intervals of step-time
-// differences in the newest set of launches. The program exits with status 3 (kNo) if half the width of an
-// interval is unknown or exceeds `precision`. Widths are fractions of a step time, usually the baseline
-// strategy's.
+// differences in the newest set of launches. //tools:summarize exits with status 3 (kNo) if an interval's
+// half-width is unknown or exceeds `precision`, or without any interval. `precision` and half-widths are
+// fractions of the baseline's step time (without a baseline: of the time of a step without communication).
 Command PrecisionCommand(const char* argv0, const std::string& records, double precision);
-// Returns the command line that a benchmark with --choose runs after its first launch (start of all ranks).
-// The program prints the flags --variants and --steps for later launches. On a second line, the program names
+// Returns the command line with which //tools:summarize chooses what a benchmark with --choose measures after
+// its first launch (start of all ranks). //tools:summarize reads the records of the set of launches `set`,
+// and prints the flags --variants and --steps for later launches. On a second line, //tools:summarize names
 // the fastest variant with exact gradients, if known, for each setting and baseline.
 Command ChoiceCommand(const char* argv0, const std::string& records, const std::string& set);
 // Returns the program //tools:report and the arguments with which it writes an HTML page of tables and

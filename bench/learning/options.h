@@ -65,7 +65,8 @@ struct ConvergencePlan {
   // settings[i] has copies of the variant training.variants[i], one for each combination of option values
   // that --tune tries. If --tune tries no option of training.variants[i], settings[i] has one copy. A lossy
   // strategy may have an option (Role::kStart) for the number of first steps that it averages exactly. If
-  // neither the variant nor --tune sets this option, each copy sets it to max(1, training.steps / 10).
+  // neither the variant nor --tune sets a strategy's option Role::kStart, each copy sets this option to
+  // max(1, training.steps / 10).
   std::vector<std::vector<TrainingVariant>> settings;
   int64_t evaluated_every = 0;  // steps
 

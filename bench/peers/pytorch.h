@@ -56,8 +56,8 @@ class PyTorchPeer {
  public:
   class Process;
 
-  // Starts the Python process, with environment variables that make glibc's malloc keep freed memory, unless
-  // the user has set these variables.
+  // Starts the Python process, with environment variables that make glibc's malloc keep freed memory;
+  // variables that the user has set stay unchanged.
   PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
               const comm::World& world, comm::ProcessGroup& group, const model::DevicePtr& device);
   ~PyTorchPeer();
@@ -82,7 +82,7 @@ class PyTorchPeer {
   const FactFields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
   // Lets the Python process take `num_steps` training steps with the strategy `strategy` on one batch.
-  // Returns the mean times of the parts of a step, such as the forward pass.
+  // Returns the mean times of the parts of a step, such as the forward pass, and PeerStep's other members.
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
 
   // Lets the Python process take one training step from the weights that Begin gave it (those of rank 0's

@@ -53,8 +53,9 @@ void ResetPeakResidentBytes();
 std::optional<int64_t> PeakResidentBytes();
 
 // Finds, in the file `path`, the first line that starts with `key`. Returns the rest of this line, without
-// characters of `separators` at its ends; empty if no line starts with `key`. For the line "MemAvailable:
-// 23456 kB", the key "MemAvailable" and the separators ": kB", ReadEntry returns "23456".
+// characters of `separators` at its ends. Returns an empty text if the file cannot be read, or if no line
+// starts with `key`. For the line "MemAvailable: 23456 kB", the key "MemAvailable" and the separators ": kB",
+// ReadEntry returns "23456".
 std::string ReadEntry(const std::string& path, std::string_view key, const char* separators);
 
 // Returns the NUMA node of the CPU on which the calling thread runs; empty if unknown.

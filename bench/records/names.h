@@ -274,8 +274,8 @@ class NameIn {
   consteval NameIn(const char* literal) : text_(literal) {
     if (!schema::Contains(kPart, text_)) throw "not a name of this part in bench/records/names.h";
   }
-  // Makes a NameIn of any text, even if the table kSchema does not list the text. `text` must outlive the
-  // NameIn.
+  // Returns a NameIn with the name `text`, without the check that the table kSchema lists `text`. `text` must
+  // outlive the NameIn.
   static constexpr NameIn Of(std::string_view text) { return NameIn(text, 0); }
 
   constexpr std::string_view text() const { return text_; }
