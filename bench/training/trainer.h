@@ -182,9 +182,10 @@ class Trainer {
   // unless traits.owns_state is true.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
-  // Lets the optimizer update the weights with the parameters' current gradients. If the Euclidean norm of
-  // all gradients together is larger than `clip_norm`, the optimizer uses the gradients times clip_norm /
-  // norm.
+  // Lets the optimizer update the weights with the parameters' current gradients. The learning rate is that
+  // of the trainer's last training step, or TrainerOptions::learning_rate before the first step. If the
+  // Euclidean norm of all gradients together is larger than `clip_norm`, the optimizer uses the gradients
+  // times clip_norm / norm.
   void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity());
 
   // Sets the parameters' gradients to the mean of the gradients of `batches`, such as the batches of all
