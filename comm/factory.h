@@ -29,9 +29,9 @@ void CheckBackend(const std::string& backend, const BackendOptions& options, mod
 // gloo has no option 'x'" or "backend hierarchical: inner is 'x', expected one of: shm, gloo, mpi".
 void CheckBackendOptions(const std::string& backend, const BackendOptions& options);
 // Checks that this host has at least as many GPUs as ranks that run on it, as backend nccl needs. Throws
-// InvalidInput if the host has fewer GPUs (`num_gpus`) than ranks. The text of the exception has both
-// numbers. Checks nothing if `share_gpu` is true, or if a launcher such as torchrun started the ranks and
-// this process sees only one GPU: the launcher may show a different GPU to each rank.
+// InvalidInput if the host has fewer GPUs (`num_gpus`) than ranks (world.local_size). The text of the
+// exception has both numbers. Checks nothing if `share_gpu` is true, or if a launcher such as torchrun
+// started the ranks and this process sees only one GPU: the launcher may show a different GPU to each rank.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
 // Properties of a backend of collectives, such as "gloo", that are known before it makes a process group.

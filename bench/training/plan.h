@@ -30,12 +30,14 @@ struct TrainingSize {
 struct TrainingPlan : TrainingOptions {
   // `given` has the values of all flags, and `flags` tells which flags the user has given. Throws
   // InvalidInput if a flag's value is wrong, such as an unknown strategy, or if flags contradict each other.
+  // The file of --weights is checked only by MakeTask.
   TrainingPlan(const TrainingOptions& given, const FlagTable& flags);
 
   std::vector<TrainingVariant> variants;  // gradsync's strategies first, then PyTorch's
 
-  // Stores the variant's strategy, options and backend in Record::variant. Stores values of flags, such as
-  // the dtype and the optimizer's name, in Record::config.
+  // Stores the variant's strategy, options and backend in Record::variant. Stores the dtype ("tf32" with
+  // --tf32), the optimizer's name (OptimizerOf(variant)) and values of other flags in Record::config. Stores
+  // facts of the variant, such as bucket_bytes, in Record::facts.
   void Describe(const TrainingVariant& variant, Record& record) const;
 
   // Returns the numbers of elements of parameters, activations and batch. If a flag such as --batch_size has
@@ -69,7 +71,7 @@ struct TrainingPlan : TrainingOptions {
            (interleaved() ? 1.0 : static_cast<double>(variants.size()));
   }
   // Returns the optimizer that the variant's option `optimizer` names, or the first value of --optimizer if
-  // the variant lacks this option.
+  // this option is missing or "given".
   OptimizerKind OptimizerOf(const TrainingVariant& variant) const {
     return variant.optimizer().value_or(optimizers.front());
   }

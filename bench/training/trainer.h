@@ -35,8 +35,8 @@ struct StepResult {
   // The begin and end of each wait for a collective in the last step. The list is empty if a GPU computes, or
   // if the caller of Trainer::Step gave no tracer.
   std::vector<StepWait> waits = {};
-  // The time, in ns on the host's steady clock, when this rank began the first timed step, after
-  // Trainer::Step had waited for all ranks and taken the untimed steps.
+  // The time, in ns on the host's steady clock, when this rank began the first timed step, after a barrier
+  // and the untimed steps.
   std::optional<int64_t> begin_ns = {};
   // The mean time per timed step, in ns, with a collective in flight between the end of forward and the
   // step's end. Time with several collectives counts once. For a strategy that may communicate before the
@@ -60,8 +60,9 @@ struct TrainerOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
   bool decay_vectors = true;  // if false, AdamW applies no weight decay to parameters with one dimension
-  // If `ranges` is not null, the trainer calls the RangeSink when a phase of a step or a collective of a
-  // strategy begins or ends, so that a profiler can show their times. The RangeSink must outlive the trainer.
+  // If `ranges` is not null, the trainer tells the RangeSink, for profilers, when each phase of a step begins
+  // and ends. The RangeSink also gets a range for each collective of a strategy (AnnotateCollectives). The
+  // RangeSink must outlive the trainer.
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies search every gradient of this rank for NaN and infinity
   // True if the caller never has two Strategy objects of this trainer at a time. If is_alone is true, a
@@ -136,8 +137,10 @@ class Trainer {
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, const ddp::StrategyOptions& options,
                                              comm::RecordingProcessGroup& group);
 
-  // Zeroes the optimizer's state. Sets the parameters and buffers of all ranks to rank 0's initial values,
-  // or, if TrainerOptions::restarts is false, to rank 0's current values. All ranks must call Restart.
+  // Makes the parameters use the trainer's memory for weights, and zeroes the optimizer's state. Sets the
+  // parameters and buffers of all ranks to rank 0's initial values. If TrainerOptions::restarts is false, all
+  // ranks instead get the values in the memory of rank 0's trainer. A strategy that has moved the weights
+  // into its own memory does not update these values. All ranks must call Restart.
   void Restart();
 
   // Waits for all ranks, then runs turn.lead_in_steps untimed and turn.num_steps timed training steps,
@@ -155,18 +158,22 @@ class Trainer {
   void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
   // For tests: replaces the clocks by which the trainer measures its steps. `timer` gives the times at which
   // forward, backward, synchronisation and the update of the weights begin and end. `now` returns the time in
-  // ns, by which the trainer measures the calls of Strategy::BeginStep, OnGradReady and OnUse.
+  // ns on the same clock as `timer`. With `now` the trainer measures when Strategy::BeginStep returns, and
+  // the calls of OnGradReady and OnUse in a step's last backward pass.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
   // Returns, for error messages, the name of the phase that the trainer has reached in its current or last
   // step: "start", "forward", "backward", "synchronisation", "optimizer" or "end".
   std::string_view phase() const { return phase_; }
 
   // Returns the mean loss of this rank's batch in the last step, computed with the weights before the update.
+  // After ComputeGradientsAlone, returns the mean loss of the last of the `batches`. Returns NaN before the
+  // first step or ComputeGradientsAlone.
   double loss() const;
 
-  // Returns the number of floating-point operations of forward and backward of `batch`. Runs forward of one
-  // of the `accumulation_steps` equal parts of `batch`, and multiplies the count by the number of parts.
-  // Computes the operations of backward from those of forward.
+  // Returns how many floating-point operations the matrix products, attention and convolutions take in
+  // forward and backward of `batch`; other operations count 0. Runs forward of one of the
+  // `accumulation_steps` equal parts of `batch`, and multiplies the count by the number of parts. Computes
+  // the operations of backward from those of forward.
   double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
   // Returns how many bytes in the trainer's own memory a strategy with the properties `traits` needs. The sum
@@ -175,9 +182,10 @@ class Trainer {
   // unless traits.owns_state is true.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
-  // Lets the optimizer update the weights with the parameters' current gradients. If the Euclidean norm of
-  // all gradients together is larger than `clip_norm`, the optimizer uses the gradients times clip_norm /
-  // norm.
+  // Lets the optimizer update the weights with the parameters' current gradients. The learning rate is that
+  // of the trainer's last training step, or TrainerOptions::learning_rate before the first step. If the
+  // Euclidean norm of all gradients together is larger than `clip_norm`, the optimizer uses the gradients
+  // times clip_norm / norm.
   void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity());
 
   // Sets the parameters' gradients to the mean of the gradients of `batches`, such as the batches of all

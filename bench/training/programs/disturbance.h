@@ -14,8 +14,8 @@
 namespace gradsync::bench {
 
 // Returns the busy time of the CPUs `cpus` (names such as "cpu3") since boot, summed over the CPUs, in ns.
-// Time in the states `idle` and `iowait` is not busy time. `proc_stat` is the text of /proc/stat. Returns
-// nullopt if the text lacks one of the CPUs, or if the sum is 0.
+// Time in the states `idle` and `iowait` is not busy time; time in `steal` is. `proc_stat` is a stream of the
+// text of /proc/stat. Returns nullopt if the text lacks one of the CPUs, or if the sum is 0.
 std::optional<int64_t> ReadBusyNs(std::istream& proc_stat, const std::set<std::string>& cpus);
 
 // Measures the CPU time that programs other than the ranks use in each step, on the CPUs of this host's
@@ -32,8 +32,9 @@ class Disturbance {
   const std::set<std::string>& cpus() const { return cpus_; }
 
   // On the first rank of a host, returns the busy time of cpus() since boot minus this process's CPU time, in
-  // ns. On the host's other ranks, returns minus this process's CPU time. If /proc/stat can be read, the sum
-  // over a host's ranks is the CPU time that other programs have used on cpus() since boot.
+  // ns. If /proc/stat cannot be read, the busy time counts as 0. On the host's other ranks, returns minus
+  // this process's CPU time. If /proc/stat can be read, the sum over a host's ranks is the CPU time that
+  // other programs have used on cpus() since boot.
   int64_t ReadNs();
 
   // Returns, for each step, the CPU time in ns that programs other than the ranks used on cpus(). `terms_ns`

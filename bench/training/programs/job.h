@@ -28,10 +28,11 @@ using AlterTask = std::function<void(TrainingTask& task)>;
 // program checks only the new weights, against those that Traits::reference computes. If a check fails, the
 // program exits with an error, except for the strategy `none`, which does not communicate.
 //
-// The program draws some timed turns of each gradsync strategy at random. After each drawn turn, the ranks
-// compare with each other their weights if the strategy shards the optimizer's state, else their gradients.
-// If these weights or gradients differ between ranks, the program ends immediately with an error, unless
-// Traits::agreement of the strategy is kDrifts.
+// The program draws one turn at random from each block of 8 successive timed turns of a gradsync strategy in
+// a setting. With --steps below 8, all timed turns are one block. From a last block of fewer turns, the
+// program may draw none. After each drawn turn, the ranks compare with each other their weights if the
+// strategy shards the optimizer's state, else their gradients. If these weights or gradients differ between
+// ranks, the program ends immediately with an error, unless Traits::agreement of the strategy is kDrifts.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const AlterTask& alter_task = {});
 

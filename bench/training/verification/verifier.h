@@ -53,12 +53,13 @@ class Verifier {
   BatchSource& source_;
   Trainer& trainer_;
   Rank& rank_;
-  // A ReferenceKey has all values on which the expected gradients in reference_ depend. If the next
-  // strategy's check has an equal key, it uses the gradients in reference_ again. If the key differs, the
-  // check computes the expected gradients anew. If the number of ranks is a power of two, every ReferenceKey
-  // has the `loss_scale` 1, because multiplying the loss by 1 / (number of ranks) then causes no rounding
-  // errors. For other numbers of ranks, `loss_scale` is the strategy's own factor for the loss
-  // (Stepper::loss_scale()), so that the expected gradients are rounded like the strategy's.
+  // A ReferenceKey has those values that may differ between checks and on which the expected gradients in
+  // reference_ depend. If the next strategy's check has an equal key, it uses the gradients in reference_
+  // again. If the key differs, the check computes the expected gradients anew. If the number of ranks is a
+  // power of two, every ReferenceKey has the `loss_scale` 1, because multiplying the loss by 1 / (number of
+  // ranks) then causes no rounding errors. For other numbers of ranks, `loss_scale` is the strategy's own
+  // factor for the loss (Stepper::loss_scale()), so that the expected gradients are rounded like the
+  // strategy's.
   struct ReferenceKey {
     BatchShape batch;
     int64_t num_passes;  // number of parts of each batch (gradient accumulation)
@@ -72,11 +73,10 @@ class Verifier {
 };
 
 // Compares the gradients or weights that a strategy computes with those of a simple implementation of the
-// equation in the strategy's paper (ddp/lossy/reference.h). The strategy and the simple implementation start
-// from the same initial weights. The strategy takes two steps or, if it averages weights after several steps,
-// the steps until the second average. The second step or average depends on what the strategy
-// remembers of the first one, such as a compression error, so the comparison also checks this memory. All
-// ranks must call CheckEquation. Each rank takes all its steps on its own `batch`.
+// strategy's equation (ddp/lossy/reference.h). Traits::reference of the gradsync strategy must not be null.
+// The strategy and the simple implementation start from the same initial weights. The strategy takes two
+// steps or, if it averages weights after several steps, the steps until the second average. All ranks must
+// call CheckEquation. Each rank takes all its steps on its own `batch`.
 //
 // For a strategy with Agreement::kLossy, CheckEquation compares each step's gradients with those of the
 // simple implementation. For a kLossy strategy, CheckEquation also compares the final weights with those that
@@ -87,7 +87,8 @@ Agreement CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& tr
 // In a round, every variant that is being measured takes one turn. Returns whether ranks compare their
 // gradients or weights (Verifier::SpotCheck) after the turn of variant number `variant` in timed round
 // `round`. For each variant, one round is drawn at random from each block of `rounds_per_check` successive
-// rounds; the result is true only in this round. `seed` is the seed of the random numbers.
+// rounds; the result is true only in this round. `seed`, which must be equal on all ranks, is the seed of the
+// random numbers.
 bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed);
 
 }  // namespace gradsync::bench

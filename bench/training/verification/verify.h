@@ -55,7 +55,7 @@ std::vector<int> RanksThatDiffer(std::span<const model::Tensor> tensors, comm::P
                                  const model::DevicePtr& device);
 
 // The result of FindLargestError: the largest error (see Agreement) of a tensor on any rank, and the tensor's
-// index in `found`.
+// index in `found`. The index is 0 if all errors are 0. All ranks must call FindLargestError.
 struct LargestError {
   double error = 0;
   size_t index = 0;
