@@ -31,8 +31,8 @@ inline constexpr char kWithoutMpi[] =
 // dies, mpirun's error message names it.
 //
 // MPI can be initialised only once in a process, and stays initialised until the process ends, so ranks
-// cannot be threads. MPI_Init waits for all ranks of the job, so when one rank makes its first MPI group, all
-// other ranks must make their first one too.
+// cannot be threads. MPI_Init waits for all ranks of the job. So when one rank makes its first MPI group of
+// several ranks, all other ranks must make their first one too.
 //
 // Open MPI moves data only inside calls of MPI, so each running collective occupies one of the
 // options.num_threads communication threads, which calls MPI_Test until the collective ends.
