@@ -46,11 +46,11 @@ std::string Seconds(std::chrono::nanoseconds duration);
 // collective fails if another rank makes no progress for GroupOptions::timeout. What the timeout limits
 // depends on the backend. In backend gloo, the timeout limits each wait until a message is received or sent,
 // and each wait for the GPU. In backend shm, the timeout limits each wait until the other ranks have done
-// their next step of the collective. In backend mpi, the timeout limits the time in which none of this rank's
-// running collectives ends. In backend nccl, the timeout limits a collective's time on the GPU, and the time
-// of the call that launches the collective. For a failed collective, what() names the rank that throws the
-// error, the collective's number, kind and bytes, the backend, the cause, and, if it is known, the rank that
-// caused the failure.
+// their next step of the collective. In backend mpi, the timeout limits the time in which none of the group's
+// running collectives ends on this rank. In backend nccl, the timeout limits a collective's time on the GPU,
+// and the time of the call that launches the collective. For a failed collective, what() names the rank that
+// throws the error, the collective's number, kind and bytes, the backend, the cause, and, if it is known, the
+// rank that caused the failure.
 class CollectiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -98,8 +98,8 @@ struct Request {
   Waits waits = Waits::kLater;
   int64_t sequence = 0;      // number of the collective in its process group, from 0; set by the backend
   bool within_host = false;  // true if a HostGroup issues the collective
-  // In an all-reduce or broadcast, `input` and `output` are one tensor. In a barrier, both tensors are
-  // undefined.
+  // In an all-reduce or broadcast, `input` and `output` are one tensor. In a barrier, `input` and `output`
+  // are undefined tensors.
   model::Tensor input{};
   model::Tensor output{};
   // The backend runs the request when the earlier collective `after` has ended; if `after` has failed, the
@@ -129,7 +129,8 @@ struct GroupFacts {
   // `limit_per_second` is a bus bandwidth, in bytes per second, that no collective of this group can reach.
   // The tables of benchmark results warn if a measured bus bandwidth is higher than this number, because the
   // measurement is then wrong. The default value is for ranks on one machine that exchange data through its
-  // main memory; backends gloo and nccl set other values.
+  // main memory. Backends gloo, gloo_own and nccl set other values. Backend hierarchical takes the value of
+  // its outer group, or, without one, of its inner group.
   double limit_per_second = 400e9;
   std::vector<std::pair<std::string, std::string>> more = {};  // more facts, as names and values
 };
@@ -170,9 +171,9 @@ class ProcessGroup {
   // Returns a tensor, with undefined contents, in the kind of memory in which this backend's collectives are
   // fastest; use it for data that is sent repeatedly. Allocate is a collective: all ranks must call it in the
   // same order with equal shape and dtype, and it may block until they have. The tensor may outlive the
-  // process group. Backend shm, alone or in backend hierarchical, throws CollectiveError if a rank cannot
-  // make the shared memory; the process group then fails on all ranks. With another backend, Allocate throws
-  // the errors of Tensor::Empty if memory is missing, and the process group stays usable.
+  // process group. With backend shm, alone or in backend hierarchical, Allocate throws CollectiveError on a
+  // rank that cannot get shared memory. The process group then fails on all ranks. With another backend,
+  // Allocate throws the errors of Tensor::Empty if memory is missing, and the process group stays usable.
   virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
@@ -181,8 +182,8 @@ class ProcessGroup {
   // backend hierarchical, and only if all ranks of the group are on one host. If the group cannot share
   // memory or has only one rank, or if the tensor has 0 bytes, AllocateShared returns an undefined tensor on
   // all ranks. The caller must not pass the shared tensor to a collective. All ranks must call AllocateShared
-  // in the same order with equal shape and dtype. If a rank cannot make the shared memory, AllocateShared
-  // throws CollectiveError, and the process group fails on all ranks. In memory statistics, each rank counts
+  // in the same order with equal shape and dtype. On a rank that cannot get the shared memory, AllocateShared
+  // throws CollectiveError; the process group then fails on all ranks. In memory statistics, each rank counts
   // an equal share of the shared tensor's bytes.
   virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
                                        model::DType /*dtype*/) {

@@ -36,7 +36,7 @@ class CudaStaging {
   using Buffer = std::shared_ptr<model::PinnedBuffer>;
 
   // Returns a host tensor with the shape and dtype of `tensor`, but not its values, in the pinned memory
-  // `buffer`. If `buffer` is too small, replaces it by a larger one.
+  // `buffer`. If `buffer` is null or too small, replaces it by a new buffer with the size of `tensor`.
   model::Tensor OnHost(const model::Tensor& tensor, Buffer& buffer) const;
   // Returns when all copies between GPU and host that this object has started (on stream_) are done. Throws
   // CudaError if CUDA reports an error, and std::runtime_error if the copies take longer than `timeout` of

@@ -12,10 +12,10 @@
 //
 // In an all-reduce of short vectors (GlooTuning::direct_bytes), every rank sends its whole vector to every
 // other rank, and reduces the vectors of all ranks itself. If the vectors have more than 4 KiB, each rank
-// also sends every other rank a confirmation that it has received everything. An all-reduce exchanges vectors
-// of up to ShortMessages::kMaxBytes (4 KiB) without gloo, by the class ShortMessages, if two conditions hold.
-// The mesh must have short_messages(), and the caller must wait for the result immediately after it issued
-// the collective (Waits::kAtOnce).
+// also sends every other rank a confirmation that it has received everything. An all-reduce exchanges short
+// vectors of up to ShortMessages::kMaxBytes (4 KiB) without gloo, by the class ShortMessages, if two
+// conditions hold. The mesh must have short_messages(), and the caller must wait for the result immediately
+// after it issued the collective (Waits::kAtOnce).
 //
 // In an all-reduce of long vectors, each rank cuts its vector into one part for each rank. Rank r receives
 // part r of every other rank's vector, reduces part r of all vectors, and sends the result to all other
@@ -27,8 +27,8 @@
 //
 // In a broadcast to `size` ranks, each segment of the root's vector passes at most log2(size) connections,
 // rounded up, on its way to a rank. In a barrier, a rank sends log2(size) messages, rounded up, one after the
-// other, and receives as many. But if the mesh has short_messages(), and the caller of the barrier waits
-// immediately, each rank sends a short message to all other ranks at once.
+// other, and receives as many. But if the mesh has short_messages(), and the caller waits immediately
+// (Waits::kAtOnce), each rank directly sends every other rank one short message.
 //
 // RunCollective reduces all ranks' values of an element in one pass, in rank order (comm/queue/reduction.h).
 // So in RunCollective, the result of an element depends only on the ranks' values of this element, and is

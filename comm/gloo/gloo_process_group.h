@@ -8,17 +8,18 @@
 namespace gradsync::comm {
 
 // Makes the process group of backend "gloo" or "gloo_own", which communicates over gloo's TCP transport.
-// Backend "gloo" uses the algorithms of gloo_collectives.h over gloo's connections; short collectives may
-// use connections of ShortMessages instead. options.num_threads communication threads run the collectives,
-// so several collectives can progress at one time. A thread that calls Work::Wait may itself run a short
-// collective on CPU tensors that was issued with Waits::kAtOnce. gloo has one more thread, which receives
-// messages and sends some of them.
+// Backend "gloo" uses the algorithms of gloo_collectives.h over gloo's connections; short all-reduces and
+// barriers may use connections of ShortMessages instead. options.num_threads communication threads run the
+// collectives, so several collectives can progress at one time. A thread that calls Work::Wait may itself run
+// a short collective on CPU tensors that was issued with Waits::kAtOnce. In a group of several ranks, gloo
+// has one more thread, which receives messages and sends some of them.
 //
 // A collective fails if a wait for a message takes longer than the shortest options.timeout of the ranks, or
-// if a connection breaks. All unfinished and later collectives of this rank then fail, with an error that
-// names the rank that failed first if that rank is known. This rank closes its connections, so collectives of
-// other ranks that still need messages from this rank also fail. The destructor of the process group makes
-// unfinished collectives fail, and waits for no other rank.
+// if a connection breaks. All unfinished and later collectives of this group then fail on this rank. Their
+// errors name the rank that failed first, if that rank is known. This rank closes its connections, so
+// collectives of other ranks that still need messages from this rank also fail. The destructor of the process
+// group makes unfinished collectives fail, and does not wait for collectives of other ranks. On rank 0, the
+// destructor waits up to one second for other ranks if the group is the last owner of World::job.
 //
 // Collectives on tensors of a GPU copy these tensors through host memory (comm/gloo/cuda_staging.h). A
 // collective on tensors of a GPU starts only after the GPU has done the work that was on the compute stream

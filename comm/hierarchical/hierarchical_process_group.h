@@ -10,13 +10,15 @@
 namespace gradsync::comm {
 
 // A function that makes a process group of the ranks in part.world with the backend part.backend. The group
-// reports failures to `first_cause`, which finds out which rank failed first. `first_cause` may be null.
+// reports failures to `first_cause`, which finds out which rank failed first. If `first_cause` is null, the
+// group makes its own FirstCause.
 using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions& part,
                                                              const std::shared_ptr<FirstCause>& first_cause)>;
 
-// Makes a process group for ranks on several hosts from two other process groups. The inner group connects
-// the ranks of one host; the outer group connects one rank of each host. Collectives accept only tensors on
-// the CPU.
+// Makes the process group of backend hierarchical, which uses an inner process group, an outer process group,
+// or both. A rank's inner group connects the ranks of this rank's host. A rank's outer group connects all
+// ranks that have this rank's position among the ranks of their hosts. Collectives accept only tensors on the
+// CPU.
 //
 // If both groups exist, an all-reduce works like the 2D-torus all-reduce of Mikami et al. (2018). First, a
 // reduce-scatter in the inner group gives each rank one part of the reduction over its host's ranks. Next, an

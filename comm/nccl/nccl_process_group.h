@@ -15,17 +15,18 @@ inline constexpr char kWithoutNccl[] =
     "backend nccl: this program was built without NCCL: install libnccl-dev and build it again";
 
 // Makes a process group whose collectives NCCL runs on GPUs. Ranks are processes or threads, each with its
-// own GPU (`device`) unless the environment variable GRADSYNC_NCCL_SHARE_GPU is 1.
+// own GPU (`device`). Ranks may share a GPU only if MakeProcessGroup makes the group and the environment
+// variable GRADSYNC_NCCL_SHARE_GPU is 1.
 //
 // Collectives run one after the other on one CUDA stream, the communication stream. A collective starts when
 // the GPU has done the work that was on the compute stream (the CUDA stream of the model's computations) when
 // the collective was issued. Work::Wait makes the compute stream wait for the end of the collective; only the
 // Wait of a barrier blocks the calling thread until then. A collective keeps its tensors alive until Wait has
-// returned or the GPU has finished the collective, whichever happens first. So the device's allocator does
-// not reuse the tensors' memory while the collective uses it. Work::interval measures with CUDA events, and
-// converts their times to the host's clock with an anchor: a time read on both clocks
-// (model/tensor/cuda_clock.h). Every Barrier reads a new anchor; Work::interval uses the anchor that was the
-// newest when the collective was issued.
+// returned or the GPU has finished the collective, whichever happens first. So work on the compute stream
+// reuses the memory of the collective's freed tensors only after the collective has ended. Work::interval
+// measures with CUDA events, and converts their times to the host's clock with an anchor: a time read on both
+// clocks (model/tensor/cuda_clock.h). Every Barrier reads a new anchor; Work::interval uses the anchor that
+// was the newest when the collective was issued.
 //
 // NCCL chooses the order of additions, which is not always rank order. The result of an all-reduce is bitwise
 // equal on all ranks.
