@@ -140,7 +140,7 @@ struct Provenance {
   std::string os;         // "Debian GNU/Linux 12 (bookworm)"
   std::string kernel;     // "Linux 6.1.0-18-amd64"
   std::string cpu_model;  // name of the CPU
-  // Number of logical CPUs that this process may use.
+  // Number of logical CPUs on which this process may run, by its affinity mask.
   int64_t cpu_count = 0;
   int64_t memory_bytes = 0;
   std::string gpu;       // name of the GPU; empty if no GPU is used
