@@ -34,7 +34,8 @@ struct StepTimes {
   Part hooks{};  // the strategy's hooks in the last backward pass, without waits; if empty, in `backward`
   // How long the forward pass and the backward pass waited for all-gathers, which collect weights.
   // forward_wait and backward_wait are empty if a GPU computes, and for PyTorch's strategies. Both are also
-  // empty unless a collective of the strategy can be in flight before a step's last backward pass begins.
+  // empty unless Strategy::needs_use_hook() is true, or needs_every_pass() is true and the step has several
+  // backward passes.
   Part forward_wait{}, backward_wait{};
   // The time from the end of backward until Strategy::Finish is done; on a GPU, until the GPU has done the
   // work of Finish. Finish waits until the gradients are averaged, unless the strategy is `none` or owns the
