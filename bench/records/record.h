@@ -17,11 +17,11 @@
 // raw samples and facts about the measurement, such as the machine.
 //
 // A record has what one rank measured of one configuration (a strategy, a model, a batch size, ...) in one
-// start of the benchmark. In the output directory, the file <experiment>.<run_id>.rank<r>.jsonl has the
-// records of rank r, with one JSON object per line. The first line of a record has its configuration. Later
-// data, such as the times of steps, may be on further lines (continuation lines), so a process that is killed
-// leaves all data that it has written. names.h lists the names in a record's configuration, samples, checks,
-// facts and link, with their meanings.
+// launch (a start of all ranks). In the output directory, the file <experiment>.<run_id>.rank<r>.jsonl has
+// the records of rank r, with one JSON object per line. The first line of a record has its configuration.
+// Later data, such as the times of steps, may be on further lines (continuation lines), so a process that is
+// killed leaves all data that it has written. names.h lists the names in a record's configuration, samples,
+// checks, facts and link, with their meanings.
 namespace gradsync::bench {
 
 inline constexpr std::string_view kRecordSchema = "gradsync.record/5";
@@ -140,7 +140,7 @@ struct Provenance {
   std::string os;         // "Debian GNU/Linux 12 (bookworm)"
   std::string kernel;     // "Linux 6.1.0-18-amd64"
   std::string cpu_model;  // name of the CPU
-  // Number of logical CPUs that this process may use.
+  // Number of logical CPUs on which this process may run, by its affinity mask.
   int64_t cpu_count = 0;
   int64_t memory_bytes = 0;
   std::string gpu;       // name of the GPU; empty if no GPU is used
@@ -225,9 +225,9 @@ class RecordWriter {
   // returns, the operating system has these data, so they are not lost if the process is killed. Throws
   // std::runtime_error, with the file's path and the reason, if it cannot write.
   void Write();
-  // Writes into the file as Write does, and returns only when the data are on disk, so that they survive a
-  // crash of the machine. Throws std::runtime_error, with the file's path and the reason, if it cannot write
-  // or flush the data.
+  // Writes into the file as Write does, and flushes the data to disk, so that they survive a crash of the
+  // machine. WriteToDisk does not flush devices, such as /dev/null. Throws std::runtime_error, with the
+  // file's path and the reason, if it cannot write or flush the data.
   void WriteToDisk();
 
   const std::string& path() const { return path_; }

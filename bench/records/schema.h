@@ -13,7 +13,8 @@ namespace gradsync::bench {
 
 // Returns the Scope (names.h) of the value `name` of a record's configuration: whether the value describes
 // what was measured (kSetting, such as the model), the seed of weights and batches (kTrial), or how the ranks
-// measured (kRun, such as the number of steps). Returns kSetting if the schema lacks the name.
+// measured (kRun, such as the number of steps). Returns kSetting if the schema has no name `name` of a
+// configuration.
 Scope ScopeOf(std::string_view name);
 
 // Returns a line for each value of `record` whose type the schema does not allow for its name, such as:
@@ -26,9 +27,9 @@ std::vector<std::string> WrongTypes(const Record& record);
 // program that wrote `record`. Such a line is: no samples "step_ns".
 std::vector<std::string> MissingSamples(const Record& record);
 
-// Returns the lines of WrongTypes(record), a line for each name in `record` that the schema does not have,
-// and a line for each missing name that the schema requires of the program that wrote `record`. `record` must
-// be complete: the program that wrote it has added all data.
+// Returns the lines of WrongTypes(record), and a line for each missing name that the schema requires of the
+// program that wrote `record`. Also returns a line for each name in a RecordPart of `record` that the schema
+// does not have. `record` must be complete: the program that wrote it has added all data.
 std::vector<std::string> SchemaFaults(const Record& record);
 
 }  // namespace gradsync::bench

@@ -10,9 +10,9 @@
 namespace gradsync::bench {
 
 // The parts of the time that one rank needs for a training step, in ns. If several steps in a row were
-// measured together, each part is a mean over these steps. Parts do not overlap, and their sum is the time of
-// the step. A part that was not measured by itself is empty (nullopt): another part includes its time, or it
-// takes no time.
+// measured together, each part is a mean over these steps, rounded down. Parts do not overlap, and their sum
+// is the time of the step. A part that was not measured by itself is empty (nullopt): another part includes
+// its time, or it takes no time.
 //
 // The waits of one rank may be longer than the time that communication costs, because this rank also waits
 // while another rank still computes. So tools use the times of all ranks: waits for communication lengthen a
@@ -34,7 +34,8 @@ struct StepTimes {
   Part hooks{};  // the strategy's hooks in the last backward pass, without waits; if empty, in `backward`
   // How long the forward pass and the backward pass waited for all-gathers, which collect weights.
   // forward_wait and backward_wait are empty if a GPU computes, and for PyTorch's strategies. Both are also
-  // empty unless a collective of the strategy can be in flight before a step's last backward pass begins.
+  // empty unless Strategy::needs_use_hook() is true, or needs_every_pass() is true and the step has several
+  // backward passes.
   Part forward_wait{}, backward_wait{};
   // The time from the end of backward until Strategy::Finish is done; on a GPU, until the GPU has done the
   // work of Finish. Finish waits until the gradients are averaged, unless the strategy is `none` or owns the
@@ -75,8 +76,8 @@ inline constexpr StepPart kStepParts[] = {
     {"optimizer_ns", &StepTimes::optimizer},
 };
 
-// Returns the mean of each part (such as forward) over the training steps `steps`. There must be at least one
-// step, and each part must have a value in all steps or be empty in all steps.
+// Returns the mean of each part (such as forward) over the training steps `steps`, rounded down to whole ns.
+// There must be at least one step, and each part must have a value in all steps or be empty in all steps.
 StepTimes MeanOf(std::span<const StepTimes> steps);
 
 void AddTo(SampleSeries& samples, const StepTimes& times);

@@ -9,8 +9,8 @@
 namespace gradsync::bench {
 
 // A variant is one of the things that a benchmark compares: a strategy with its options, and the backend,
-// such as gloo, over which it communicates. The struct Variant parses and prints the text by which records
-// and command lines name a variant. Variant does not check that strategy, options and backend exist;
+// such as gloo, over which it communicates. The struct Variant parses and prints the text by which command
+// lines and tables name a variant. Variant does not check that strategy, options and backend exist;
 // MakeVariants (bench/training/variant.h) does. The text of a variant is:
 //
 //   strategy[:option=value[,option=value...]][@backend[:option=value...]]

@@ -31,10 +31,10 @@ struct ProgramResult {
 class RunningProgram {
  public:
   // Starts the program at `path` with the arguments `arguments`, as a child process of the test. The
-  // program's environment is the environment of the test, with the names and values of `environment` added.
-  // The environment lacks the variables by which a launcher gives processes their ranks, unless `environment`
-  // has them: RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, and the same names with the prefix
-  // GRADSYNC_.
+  // program's environment is that of the test, in which the pairs (name, value) of `environment` add or
+  // replace variables. The environment lacks the variables by which a launcher gives processes their ranks,
+  // unless `environment` has them: RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, and the same names with
+  // the prefix GRADSYNC_.
   RunningProgram(const std::string& path, const std::vector<std::string>& arguments,
                  const std::vector<std::pair<std::string, std::string>>& environment = {});
 
@@ -56,14 +56,15 @@ class RunningProgram {
 ProgramResult RunProgram(const std::string& path, const std::vector<std::string>& arguments,
                          const std::vector<std::pair<std::string, std::string>>& environment = {});
 
-// Makes a new directory for the temporary files of a test, and returns its path.
+// Makes a new directory for the temporary files of a test, and returns its path. Throws std::runtime_error if
+// FreshDirectory cannot make the directory.
 std::string FreshDirectory();
 
 // Returns the benchmark records in all *.jsonl files in `directory`, in the order of the files' names. A
 // record may take several lines of a file. A line that is neither the first line of a record nor a further
-// line of an earlier record makes the calling test fail. If `running` is true (programs may still write the
-// files), an incomplete line (one that begins with "{" but does not end with "}") is skipped, and does not
-// make the test fail.
+// line of an earlier record in the same file makes the calling test fail. If `running` is true (programs may
+// still write the files), an incomplete line (one that begins with "{" but does not end with "}") is skipped,
+// and does not make the test fail.
 std::vector<Record> RecordsIn(const std::string& directory, bool running = false);
 
 // Returns the contents of a file; empty if the file cannot be read.

@@ -6,8 +6,9 @@
 
 namespace gradsync::bench {
 
-// Returns whether this program can make NVTX ranges (NVIDIA's annotations for profilers). A build without the
-// CUDA toolkit cannot, because NVTX's headers are part of the toolkit.
+// Returns whether this program can make NVTX ranges (NVIDIA's annotations for profilers). HaveNvtx() is true
+// if the build found a CUDA toolkit with NVTX's headers, and either a GPU or the environment variable
+// CUDA_ARCHITECTURES.
 bool HaveNvtx();
 
 // Returns a RangeSink that makes an NVTX range for each range that is reported to it. The NVTX ranges are in

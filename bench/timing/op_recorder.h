@@ -58,9 +58,9 @@ class OpRecorder : public model::Tracer {
   // after End was called for all ranges that have begun. On a GPU, ops() blocks until the GPU has reached the
   // end of every range that ops() returns.
   const std::vector<TracedOp>& ops();
-  // Returns a ComputedOp for each operation of the forward pass since the last Clear(): its name, its number
-  // of floating-point operations, and when the device began and ended it. Call computed() only when ops() may
-  // be called. Blocks until the device has computed these operations and has ended all recorded ranges.
+  // Returns a ComputedOp for each operation of the forward pass since the last Clear(): its name, its
+  // floating-point operations, begin_ns and end_ns. Call computed() only when ops() may be called. Blocks
+  // until the device has computed these operations and has ended all recorded ranges.
   const std::vector<ComputedOp>& computed();
   // Removes all recorded ranges and operations. Call Clear() between two training steps, when all ranges have
   // ended.

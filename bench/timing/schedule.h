@@ -17,8 +17,8 @@ namespace gradsync::bench {
 // after each of the others. So, within rounds, the effects of a turn on the next one (by caches, temperature)
 // meet all configurations equally. The orders of configurations in the rounds of a block follow the design of
 // E. J. Williams, "Experimental designs balanced for the estimation of residual effects of treatments", 1949.
-// The numbering of the configurations and the order of the rounds in a block are drawn at random, with the
-// seed `seed`. Equal arguments give an equal order on every rank and machine.
+// For each block, the numbering of the configurations and the order of the rounds are drawn at random, with
+// the seed `seed`. Equal arguments give an equal order on every rank and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
 // A measurement has taken `spent_s` seconds for its first `rounds` rounds (one turn of each configuration).

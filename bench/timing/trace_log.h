@@ -12,11 +12,11 @@
 
 namespace gradsync::bench {
 
-// A TraceLog collects a trace of one rank's timed training steps: when their phases, operations and
-// collectives began and ended. The function Write writes the trace into a file, which the viewers
-// chrome://tracing and ui.perfetto.dev can show. The viewers show a row for the phases of a step (forward,
-// backward, ...), a row for the operations of backward and the broadcast of buffers, a row for collectives
-// that wait in the queue, and rows for collectives in flight.
+// A TraceLog collects a trace of one rank's timed training steps: when their phases, operations of backward,
+// broadcasts of buffers and collectives began and ended. The function Write writes the trace into a file,
+// which the viewers chrome://tracing and ui.perfetto.dev can show. The viewers show a row for the phases of a
+// step (forward, backward, ...), a row for the operations of backward and the broadcast of buffers, a row for
+// collectives that wait in the queue, and rows for collectives in flight.
 //
 // A phase in the trace includes the times in which the rank waited for communication. On a CPU, the trace has
 // an event `wait` for each wait, inside the phase in which the rank waited. The event's argument `sequence`

@@ -49,9 +49,9 @@ std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 
 // Returns a source of sequences at random positions of the file `path`, whose bytes are the token ids; the
 // target of each token is the next token of the file. The sequences that all ranks together get in a step
-// depend on the sum of the ranks' numbers of rows, but not on how many ranks divide these rows among
-// themselves. Throws InvalidInput if the file cannot be read or has not more than max_seq_len bytes, or if
-// vocab_size is smaller than 256.
+// depend on the sum of the ranks' numbers of rows. They do not depend on how many ranks divide these rows
+// equally among themselves. Throws InvalidInput if the file cannot be read or has not more than max_seq_len
+// bytes, or if vocab_size is smaller than 256.
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 
