@@ -140,8 +140,8 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
 }
 
 // Returns groups of parameters that strategies with sharded weights gather together (StrategyContext::units).
-// A group has at most `bytes` bytes, or one parameter. A parameter is in no group if any rank reads it after
-// parameters of a later group.
+// A group has at most `bytes` bytes, or one parameter. A parameter is in no group if, in any pass, any rank
+// reads the parameter after parameters of a later group.
 inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
                                                            int world_size, size_t bytes) {
   const BucketPlan plan = PlanReverse(model.params(), bytes);

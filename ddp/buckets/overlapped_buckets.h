@@ -44,8 +44,8 @@ class OverlappedBuckets : public Strategy {
   // Starts the collective that sends bucket i. Returns the collective's Work object, on which ReceiveThrough
   // waits.
   virtual comm::Work Send(size_t i) = 0;
-  // ReceiveThrough calls Receive when the collective of bucket i is done, so that a strategy can use the
-  // result.
+  // ReceiveThrough calls Receive(i) when the collective of bucket i is done. A derived class overrides
+  // Receive to use the collective's result.
   virtual void Receive(size_t /*i*/) {}
 
   // Waits for the collectives of the buckets from bucket 0 up to and including bucket i, in plan order. All

@@ -68,9 +68,10 @@ class PlacedBuckets : public OverlappedBuckets {
   std::vector<TouchedRows> rows_;  // the gradients of which only rows are sent
 };
 
-// Returns the memory that the strategies `core` and `core_update` need besides their buckets, as a multiple
-// of the memory of all gradients (Traits::more_copies). Returns 1 with the option views=0, which keeps each
-// gradient outside the buckets; else 0.
+// Returns the memory of gradients that the strategies `core` and `core_update` keep outside their buckets, as
+// a multiple of all gradients' memory (Traits::more_copies). Returns 1 with the option views=0, which keeps
+// each gradient outside the buckets; else 0. Does not count the messages of TouchedRows objects (option
+// rows=1).
 double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp

@@ -16,12 +16,12 @@ namespace gradsync::ddp {
 // unknown or do not fit into a message, the ranks all-reduce the whole gradient.
 class TouchedRows {
  public:
-  // Returns TouchedRows objects for parameters whose gradient has more bytes than `max_rows` rows and row
-  // indices from each rank. `max_rows` is the number of indices in Parameter::touched_rows on rank 0,
-  // repetitions included, but at most the gradient's number of rows. A parameter gets no TouchedRows object
-  // if it is a scalar, or if its Parameter::touched_rows on rank 0 is null or has no indices. All ranks must
-  // call Agree at the end of the same training step. Gradients must be on the CPU. Throws CollectiveError if
-  // the ranks cannot communicate.
+  // Returns a TouchedRows object for each parameter whose gradient has more bytes than group.size() *
+  // `max_rows` rows and as many i32 indices. `max_rows` is the number of indices in Parameter::touched_rows
+  // on rank 0, repetitions included, but at most the gradient's number of rows. A parameter gets no
+  // TouchedRows object if it is a scalar, or if its Parameter::touched_rows on rank 0 is null or has no
+  // indices. All ranks must call Agree at the end of the same training step. Gradients must be on the CPU.
+  // Throws CollectiveError if the ranks cannot communicate.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }

@@ -19,16 +19,17 @@ namespace gradsync::ddp {
 inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 struct StrategyOptions {
-  // Maximum bytes of a bucket, for strategies with Traits::has_buckets. A parameter with more bytes than
-  // bucket_bytes has a bucket with no other parameter. The strategy `owned` is an exception: to keep padding
-  // small, it may put several matrices into a bucket larger than bucket_bytes (PlanOwned).
+  // Maximum bytes of a bucket, before its padding to equal parts (PadToParts), for strategies with
+  // Traits::has_buckets. A parameter with more bytes than bucket_bytes has a bucket with no other parameter.
+  // The strategy `owned` is an exception: to keep padding small, it may put several matrices into a bucket
+  // larger than bucket_bytes (PlanOwned).
   size_t bucket_bytes = kDefaultBucketBytes;
   // If true, OnGradReady searches each gradient of this rank for NaN and infinity before the ranks average
   // the gradient. If OnGradReady finds one, it throws std::runtime_error, which names parameter, rank and
   // step.
   bool check_gradients = false;
-  // For tests on the CPU: if true, the strategy `zero3` overwrites gathered weights with NaN when it no
-  // longer needs them, so that a test notices a later read.
+  // For tests on the CPU: if true, the strategy `zero3` overwrites a unit's gathered weights with NaN when it
+  // no longer needs them, so that a test notices a later read.
   bool spoil_weights = false;
   // If is_alone is true, the caller promises that only the strategy made with these options trains its
   // parameters. The caller keeps this promise until the strategy is destroyed or Strategy::Reset is called.

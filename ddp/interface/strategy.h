@@ -38,8 +38,9 @@ class Strategy {
   // The caller calls BeginStep before the first forward of a step. A strategy that keeps gradients in buckets
   // may make each p.grad() a view of a bucket in BeginStep.
   virtual void BeginStep() {}
-  // The caller calls OnGradReady once for each parameter, during the backward of a pass, as soon as the
-  // parameter's gradient is complete.
+  // The caller calls OnGradReady for each unfrozen parameter once in the last pass, or once in every pass if
+  // needs_every_pass() is true. The caller calls OnGradReady during backward, as soon as the parameter's
+  // gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
   // Returns whether the caller must pass OnUse as the argument on_use of the function Backward. If OnUse is
   // passed, Backward calls OnUse before it reads a weight, so that the strategy can wait for this weight. In
@@ -86,8 +87,8 @@ class Strategy {
   // all-reduce whole gradients (TouchedRows). Returns nullopt if the strategy has no option `rows`, or the
   // value of the option is 0.
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
-  // For the strategy `owned`, returns how many multiplications the optimizer Muon needs in an update on the
-  // rank with the most of them, divided by the mean over ranks. Other strategies return nullopt.
+  // For the strategy `owned`, returns the busiest rank's multiplications in Muon's Newton-Schulz iterations,
+  // divided by the mean over ranks; 1 without matrices. Other strategies return nullopt.
   virtual std::optional<double> largest_work() const { return std::nullopt; }
 
   // If Finish leaves a rank only parts of the mean gradient, or returns before its collectives are done,
@@ -97,16 +98,19 @@ class Strategy {
   virtual void CompleteGradients() {}
   // Makes every p.value() the whole current value: gathers the parts if each rank has only a part of the
   // weights, and waits for gathers that still run. Removes the functions that the strategy has set by
-  // Parameter::SetOnRead. All ranks must call CompleteValues, between steps. In the strategy `zero3`,
-  // CompleteValues may allocate memory for the whole weights.
+  // Parameter::SetOnRead. All ranks must call CompleteValues, and not between a BeginStep and the Update of
+  // its step. Before the first BeginStep, CompleteValues does not bring back weights from memory freed
+  // because of StrategyOptions::is_alone. In the strategy `zero3`, CompleteValues may allocate memory for the
+  // whole weights.
   virtual void CompleteValues() {}
   // Returns the tensors that the strategy keeps from step to step besides the weights, for saving and
   // loading. These tensors include the optimizer's state only if the strategy shards it; else the caller
   // saves that state.
   virtual std::vector<model::NamedTensor> State() { return {}; }
   // Resets the strategy to its state before the first step, so that the caller can train again from other
-  // weights. All ranks must call Reset. Reset may keep what the ranks have agreed on in earlier steps, such
-  // as the order of buckets.
+  // weights. Before writing other weights, the caller must call Parameter::TakeBack for each parameter;
+  // otherwise a strategy may ignore the new weights. All ranks must call Reset. Reset may keep what the ranks
+  // have agreed on in earlier steps, such as the order of buckets.
   virtual void Reset() {}
 
   // Returns the factor by which the caller multiplies the loss: 1 divided by the number of ranks if the

@@ -27,7 +27,7 @@ struct Option {
     // number of steps of a period, at whose end the strategy synchronises; benchmarks use whole periods
     kPeriod,
     kStart,  // number of steps at the start that average gradients exactly
-    // If the option is not 0, all-gathers of weights may continue after Update, until the next forward.
+    // If the option is not 0, all-gathers of weights may continue after Update, into the next step's forward.
     kCarry,
     // If the option is not 0, ranks reduce gradients in every pass (micro-batch) of a step, else only in the
     // last.
@@ -111,20 +111,21 @@ struct Traits {
   // allocates none.
   bool places_gradients = false;
   double gradient_copies = 0;  // maximum memory of the strategy's buffers, in copies of all gradients
-  // Returns the maximum memory of the strategy's buffers that gradient_copies does not include, as a multiple
-  // of the memory of all gradients. `largest_unit` is the fraction of the model's elements in the largest
-  // group of parameters that ranks gather together. CopiesOf counts a null more_copies as 0. Neither
-  // gradient_copies nor more_copies counts weights in memory that ranks share.
+  // Returns approximately the maximum memory of buffers that gradient_copies does not count, as a multiple of
+  // all gradients' memory. `largest_unit` is the fraction of the model's elements in the largest group of
+  // parameters that ranks gather together. CopiesOf counts a null more_copies as 0. Neither gradient_copies
+  // nor more_copies counts weights in memory that ranks share.
   double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The options that users can set in StrategyOptions::values, which do not include bucket_bytes.
   std::span<const Option> options = {};
   // Returns how many times a rank gathers each weight in one forward and backward, as a mean over all
   // elements of the model. The result does not apply if Strategy::places_values() is true: ranks then gather
-  // no weights. units[i] is the size of StrategyContext::units[i], parameters that are gathered together,
-  // divided by the model's size. If the pointer is null, ranks gather each weight at most once per step.
+  // no weights. units[i] is the number of elements in StrategyContext::units[i], parameters that are gathered
+  // together, divided by the model's number of elements. If `gathers` is null, ranks gather each weight at
+  // most once per step.
   double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // Makes an object that computes the gradients or weights that the strategy must have, for tests and
-  // benchmarks. If the pointer is null, gradients are compared with those of one process on the batches of
+  // benchmarks. If `reference` is null, gradients are compared with those of one process on the batches of
   // all ranks.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
   // The PyTorch strategy with which benchmarks compare this strategy; empty if there is none. The value is a

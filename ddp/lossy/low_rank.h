@@ -26,7 +26,7 @@ class LowRank {
            static_cast<double>(param_->numel());
   }
   // PlaceP and PlaceQ make the matrix P or Q a view of `storage` from element `offset` on. Before the first
-  // MakeP, call PlaceP, PlaceQ (unless is_whole() is true) and Reset, in this order.
+  // MakeP, call PlaceP, then PlaceQ, then Reset; leave out PlaceQ if is_whole() is true.
   void PlaceP(const model::Tensor& storage, int64_t offset);
   void PlaceQ(const model::Tensor& storage, int64_t offset);
 
@@ -42,7 +42,8 @@ class LowRank {
   // gradient plus the old error, minus this product.
   void Finish();
 
-  // Sets the error E to 0, and the matrix Q to random numbers that are equal on all ranks.
+  // Sets the error E to 0, and the matrix Q to random numbers, which are equal on all ranks with the same
+  // `stream`.
   void Reset();
 
   const model::Tensor& error() const { return error_; }

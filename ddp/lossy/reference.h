@@ -27,11 +27,11 @@ class Reference {
 
   // Computes the gradient or the weights that all ranks must have next for the p-th parameter. If the
   // strategy changes gradients, of_ranks[r] is the p-th parameter's gradient that rank r has computed, and
-  // the result is the gradient that all ranks have after Strategy::Finish. If the strategy averages weights,
-  // of_ranks[r] has rank r's weights at the end of a period (the steps between two synchronisations), and the
-  // result is the weights with which all ranks begin the next period. Call Next once for each parameter in
-  // each step (or period), because some references keep unsent parts of the gradients, or a momentum, from
-  // call to call.
+  // the result is the gradient that all ranks have after Strategy::Finish. If the strategy is `local_sgd` or
+  // `diloco`, of_ranks[r] is the p-th parameter's value on rank r at the end of a period. In these two
+  // strategies, the result is the value with which all ranks begin the next period (the steps from one
+  // synchronisation to the next). Call Next once for each parameter in each step (or period), because some
+  // references keep unsent parts of the gradients, or a momentum, from call to call.
   virtual Vector Next(size_t p, std::span<const Vector> of_ranks) = 0;
 };
 

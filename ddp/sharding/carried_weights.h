@@ -10,8 +10,9 @@ namespace gradsync::ddp {
 // All-gathers send the updated parts to all ranks of the process group.
 class CarriedWeights {
  public:
-  // The first bucket of `plan` has the parameters of the last layers. Each bucket is padded to parts of equal
-  // size, one for each rank. `plan` and `group` must outlive this object.
+  // The first bucket of `plan` must have the parameters of the last layers. The caller must have padded each
+  // bucket by PadToParts, to one part of equal size for each rank. `plan` and `group` must outlive this
+  // object.
   CarriedWeights(const BucketPlan& plan, comm::ProcessGroup& group);
   // Waits for pending all-gathers. If Place was called, copies the weights to the parameters' own memory;
   // after a failed all-gather, the weights are lost instead.
