@@ -327,7 +327,7 @@ StepTimes Trainer::TakeStep(const Turn& turn, bool communicates, const model::Ba
   }
   enter("optimizer", Mark::kSyncEnd);
   result.before_update_bytes = bytes();
-  optimizer_->SetLearningRate(turn.learning_rate > 0 ? turn.learning_rate : options_.learning_rate);
+  SetLearningRate(turn.learning_rate);
   strategy.Update(*optimizer_, ClipScale(turn.clip_norm, [&] { return strategy.SquaredNorm(params()); }));
   enter("end", Mark::kStepEnd);
   result.after_update_bytes = bytes();
@@ -387,7 +387,12 @@ void Trainer::StepWithWholeGradients(const Turn& turn, const model::Batch& batch
   for (size_t i = 0; i < grads.size(); ++i) params()[i]->PlaceGrad(grads[i]);
 }
 
-void Trainer::StepOptimizer(double clip_norm) {
+void Trainer::SetLearningRate(double rate) {
+  optimizer_->SetLearningRate(rate > 0 ? rate : options_.learning_rate);
+}
+
+void Trainer::StepOptimizer(double clip_norm, double learning_rate) {
+  SetLearningRate(learning_rate);
   optimizer_->Step(ClipScale(clip_norm, [&] {
     std::vector<Tensor> grads;
     for (Parameter* const param : params()) grads.push_back(param->grad());

@@ -182,11 +182,10 @@ class Trainer {
   // unless traits.owns_state is true.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
-  // Lets the optimizer update the weights with the parameters' current gradients. The learning rate is that
-  // of the trainer's last training step, or TrainerOptions::learning_rate before the first step. If the
-  // Euclidean norm of all gradients together is larger than `clip_norm`, the optimizer uses the gradients
-  // times clip_norm / norm.
-  void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity());
+  // Lets the optimizer update the weights with the parameters' current gradients. If the Euclidean norm of
+  // all gradients together is larger than `clip_norm`, the optimizer uses the gradients times clip_norm /
+  // norm. If `learning_rate` is 0, the learning rate is TrainerOptions::learning_rate.
+  void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity(), double learning_rate = 0);
 
   // Sets the parameters' gradients to the mean of the gradients of `batches`, such as the batches of all
   // ranks, without communication. The gradients of the batches are computed one after the other, and not
@@ -201,6 +200,8 @@ class Trainer {
   // Ends the current phase of a step (such as "forward") and begins `phase`. timer_ records the time of this
   // change under the name `mark`.
   void Enter(std::string_view phase, Mark mark);
+  // Sets the optimizer's learning rate to `rate`, or to TrainerOptions::learning_rate if `rate` is 0.
+  void SetLearningRate(double rate);
   void TakeValuesBack();
   void AllocateGradients();
   // Divides `batch` into `accumulation_steps` equal parts. Runs forward and backward of each part except the

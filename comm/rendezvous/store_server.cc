@@ -187,8 +187,10 @@ void StoreServer::Accept() {
       const auto pause = [&] { accept_again = Clock::now() + kAcceptPause; };
       if (!socket.valid() && is_short) pause();
       connections_.remove_if([](Connection& connection) {
-        if (connection.is_over) connection.thread.join();
-        return connection.is_over.load();
+        // Read once: its thread may set it meanwhile, and a thread that was not joined ends the process.
+        const bool is_over = connection.is_over;
+        if (is_over) connection.thread.join();
+        return is_over;
       });
       if (!socket.valid()) continue;
       RejectOldest();

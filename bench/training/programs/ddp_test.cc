@@ -133,6 +133,7 @@ TEST(DdpTest, MuonUpdatesWholeMatrices) {
 TEST(DdpTest, AccumulatesAndClips) {
   const std::string out = FreshDirectory();
   std::string variants = "--variants=core:rows=1,core_update:rows=1,zero2:accumulate_parts=1,";
+  variants += "local_sgd:clip_norm=0.01:learning_rate=0.01,";  // whose check must use that rate
   for (const std::string& strategy : ddp::StrategyNames()) {
     const ddp::Traits& traits = ddp::TraitsOf(strategy);
     variants += strategy + (traits.can_clip ? ":clip_norm=0.01," : ",");

@@ -53,6 +53,11 @@ void Write(const ddp::Reference::Vector& values, const Tensor& tensor) {
   });
 }
 
+// Updates the weights with the parameters' current gradients, as a step of `variant` does.
+void UpdateAs(const TrainingVariant& variant, Trainer& trainer) {
+  trainer.StepOptimizer(variant.clip_norm(), variant.learning_rate());
+}
+
 class EquationCheck {
  public:
   EquationCheck(Stepper& stepper, const Batch& batch, Trainer& trainer)
@@ -90,7 +95,7 @@ class EquationCheck {
     trainer_.Restart();
     for (const Tensors& of_turn : grads) {
       for (size_t p = 0; p < params().size(); ++p) params()[p]->grad().CopyFrom(of_turn[p]);
-      trainer_.StepOptimizer(stepper_.variant().clip_norm());
+      UpdateAs(stepper_.variant(), trainer_);
     }
     const LargestError worst =
         FindLargestError(values, CopyValues(params()), trainer_.group(), trainer_.device());
@@ -103,7 +108,7 @@ class EquationCheck {
     for (int turn = 0; turn < kTurns; ++turn) {
       for (int64_t step = 0; step < stepper_.variant().period(); ++step) {
         ComputeAlone();
-        trainer_.StepOptimizer(stepper_.variant().clip_norm());
+        UpdateAs(stepper_.variant(), trainer_);
       }
       for (size_t p = 0; p < params().size(); ++p) Replace(p, params()[p]->MutableValue());
     }
@@ -222,7 +227,7 @@ Agreement Verifier::CheckSingleProcess(Stepper& stepper, const Batch& batch) {
   stepper.StepFromStart(batch);
   const auto step_again = [&] {
     trainer_.Restart();
-    trainer_.StepOptimizer(stepper.variant().clip_norm());
+    UpdateAs(stepper.variant(), trainer_);
   };
   return Verify(trainer_.params(), reference_, step_again, ToleranceOf(stepper), trainer_.group());
 }
