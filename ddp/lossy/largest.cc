@@ -40,8 +40,10 @@ int64_t PlanMessage(double percent, Bucket& bucket) {
   int64_t num_indices = 0;
   for (size_t i = 0; i < bucket.params.size(); ++i) {
     const model::Parameter& param = *bucket.params[i];
-    const double share = param.shape().size() < 2 ? 1 : percent / 100;
-    const auto count = static_cast<int64_t>(std::ceil(share * static_cast<double>(param.numel())));
+    // Divides last: percent / 100 is rounded, and may lie above the share that is meant.
+    const double sent_percent = param.shape().size() < 2 ? 100 : percent;
+    const auto count =
+        static_cast<int64_t>(std::ceil(sent_percent * static_cast<double>(param.numel()) / 100));
     bucket.offsets[i] = std::exchange(bucket.numel, bucket.numel + count);
     if (count == param.numel()) continue;
     Require(param.numel() <= std::numeric_limits<int32_t>::max(), "parameter '", param.name(), "' has ",

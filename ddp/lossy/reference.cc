@@ -148,7 +148,7 @@ class TopK : public Reference {
       memory[i] = static_cast<double>(static_cast<float>(memory[i] + gradient[i]));
     std::vector<size_t> largest_first(memory.size());
     std::iota(largest_first.begin(), largest_first.end(), size_t{0});
-    const auto count = static_cast<size_t>(std::ceil(percent_ / 100 * static_cast<double>(memory.size())));
+    const auto count = static_cast<size_t>(std::ceil(percent_ * static_cast<double>(memory.size()) / 100));
     std::partial_sort(largest_first.begin(), largest_first.begin() + static_cast<std::ptrdiff_t>(count),
                       largest_first.end(), [&](size_t a, size_t b) {
                         const double x = std::abs(memory[a]), y = std::abs(memory[b]);
