@@ -50,8 +50,8 @@ void ReadDirectory(const std::string& path, int64_t max_bytes, Corpus& text) {
   std::error_code error;
   for (auto entry = fs::recursive_directory_iterator(path, error); entry != end(entry);
        entry.increment(error)) {
-    if (entry->is_regular_file(error)) files.push_back(entry->path());
-    if (error) break;
+    std::error_code of_entry;  // such as of a link that leads nowhere, which is no file
+    if (entry->is_regular_file(of_entry)) files.push_back(entry->path());
   }
   Require(!error, "--corpus=", path, ": cannot be read: ", error.message());
   std::ranges::sort(files);

@@ -44,6 +44,7 @@ TEST(CorpusTest, HoldsOutTheLastTenthOfAFile) {
 TEST(CorpusTest, HoldsOutWholeFilesOfADirectory) {
   const std::string path = FreshDirectory("directory");
   for (char c = 'a'; c < 'a' + 22; ++c) Write(path + (c < 'l' ? "/a" : "/b/") + c, std::string(3, c));
+  std::filesystem::create_symlink("nowhere", path + "/link");
   const Corpus text = ReadCorpus(path, kMax, 4);
   EXPECT_EQ(text.held_out, "jjjttt");
   EXPECT_EQ(text.training.substr(0, 9), "aaabbbccc");

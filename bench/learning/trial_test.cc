@@ -103,8 +103,7 @@ void ExpectLossesOfASingleProcess(const ConvergencePlan* plan, double clip_norm,
       EXPECT_NEAR(losses[number][static_cast<size_t>(i)], loss, 1e-4) << "step " << i << ", rank " << rank;
     }
     trainer.ComputeGradientsAlone(batches);
-    trainer.optimizer().SetLearningRate(rate(i));
-    trainer.StepOptimizer(clip_norm);
+    trainer.StepOptimizer(clip_norm, rate(i));
   }
   EXPECT_LT(losses[0].back(), 0.8 * losses[0].front());
 }
