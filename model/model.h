@@ -10,10 +10,10 @@
 
 namespace gradsync::model {
 
-// The training data of one rank for one step or, if a step sums the gradients of several forward passes, for
-// one of these passes. For a language model, inputs are token ids and targets are the token ids one position
-// later, both i32 (batch, seq). For an image model, inputs are images (batch, channels, height, width) and
-// targets are real numbers (batch, classes).
+// The training data of one rank for one step, or for one of the forward passes whose gradients a step sums.
+// For a language model, inputs are token ids and targets are the token ids one position later, both i32
+// (batch, seq). For an image model, inputs are images (batch, channels, height, width) and targets are real
+// numbers (batch, classes).
 struct Batch {
   Tensor inputs;
   Tensor targets;
@@ -43,12 +43,13 @@ class Model {
   virtual std::vector<std::vector<Parameter*>> units() const {
     return {{parameters().begin(), parameters().end()}};
   }
-  // Returns the model's buffers (struct Buffer), layer by layer in forward order. The same buffer may have
-  // different values on different ranks, because the model does not synchronise buffers.
+  // Returns the model's buffers (struct Buffer), in the order of their layers' parameters in parameters().
+  // The same buffer may have different values on different ranks, because the model does not synchronise
+  // buffers.
   virtual std::span<const Buffer> buffers() const { return {}; }
-  // Runs the forward pass, and returns the mean loss over the batch, a scalar (shape ()). Throws InvalidInput
-  // if the batch has wrong shapes or dtypes. On the CPU, also throws InvalidInput for token ids or targets
-  // outside of the vocabulary.
+  // Runs the forward pass, and returns a scalar (shape ()): the mean of the losses of all elements of
+  // batch.targets. Throws InvalidInput if the batch has wrong shapes or dtypes. On the CPU, also throws
+  // InvalidInput for token ids or targets outside of the vocabulary.
   virtual Var Loss(const Batch& batch) = 0;
 };
 

@@ -81,8 +81,8 @@ class Optimizer {
   // For example, AdamW's tensor exp_avg of the parameter NAME is called "exp_avg.NAME", or
   // "exp_avg.NAME[BEGIN:END]" for a part of the parameter.
   std::vector<NamedTensor> State();
-  // Returns the number of state tensors for parameter `p`. Each state tensor has as many elements as the
-  // parameter or, if the optimizer updates only a part of the parameter, as this part.
+  // Returns the number of state tensors for parameter `p` or, if the optimizer updates parts of `p`, for each
+  // of these parts. Each state tensor has as many elements as the parameter or, for a part, as this part.
   virtual size_t NumStatesOf(const Parameter& /*p*/) const { return state_names_.size(); }
   int64_t num_steps() const { return num_steps_; }
   void SetNumSteps(int64_t num_steps) { num_steps_ = num_steps; }

@@ -70,8 +70,9 @@ class Parameter {
   // Returns the tensor that operations read: the copy in bf16 if the parameter has one, else the value.
   const Tensor& ForwardValue() const;
 
-  // The two tensors of this parameter that an optimizer writes: the value and its copy in bf16. If the
-  // parameter has no copy in bf16, `copy` is an undefined Tensor.
+  // The two tensors of this parameter that an optimizer writes: value(), and the parameter's own copy in
+  // bf16. After PlaceForwardValue(place), `copy` is still in the parameter's own memory, not in `place`. If
+  // the parameter has no copy in bf16, `copy` is an undefined Tensor.
   struct Update {
     const Tensor& value;
     const Tensor& copy;

@@ -32,10 +32,11 @@ class CudaClock {
  public:
   explicit CudaClock(Device& device);
 
-  // Measures a new CudaAnchor, keeps it as the newest one and returns it. The call waits until the device's
-  // compute stream is empty. Only the thread that runs the model on the device may call Anchor().
+  // Makes a new CudaAnchor (a moment on both clocks), keeps it as the newest one and returns it. The call
+  // waits until the device's compute stream is empty. Only the thread that runs the model on the device may
+  // call Anchor().
   std::shared_ptr<const CudaAnchor> Anchor();
-  // Returns the newest CudaAnchor without measuring another one; any thread may call anchor().
+  // Returns the newest CudaAnchor without making another one; any thread may call anchor().
   std::shared_ptr<const CudaAnchor> anchor() const;
 
  private:

@@ -74,9 +74,10 @@ class CudaStream {
   // GPU prefers those of the stream with the higher priority.
   explicit CudaStream(const CudaDevice& device, Priority priority = Priority::kNormal);
 
-  // Makes work that is enqueued in this stream from now on wait until the GPU has reached `event`.
+  // Makes work that is enqueued in this stream from now on wait until the GPU has reached `event`. Does
+  // nothing if `event` was never recorded.
   void Wait(const CudaEvent& event) const;
-  // Blocks the CPU until all work of the stream is done.
+  // Blocks the calling thread until all work of the stream is done.
   void Synchronize() const;
   // Enqueues a copy of `bytes` bytes in this stream. Source and target may each be memory of this GPU, pinned
   // CPU memory or pageable CPU memory. Until the copy has run, nothing may write the source or use the
@@ -104,11 +105,11 @@ class CudaEvent {
   void Record(const CudaStream& stream) const;
   // Returns whether the GPU has reached the event; true for an event that was never recorded.
   bool done() const;
-  // Blocks the CPU until the GPU has reached the event.
+  // Blocks the calling thread until the GPU has reached the event; returns at once if it was never recorded.
   void Synchronize() const;
-  // Returns the milliseconds from `earlier` to this event, by the GPU's clock (resolution about half a
-  // microsecond). Throws CudaError unless both events have Timing::kOn and were recorded, and the GPU has
-  // reached both.
+  // Returns the milliseconds from `earlier` to this event, by the GPU's clock. The resolution is about half a
+  // microsecond for times below 8 s, and coarser for longer times. Throws CudaError unless both events have
+  // Timing::kOn and were recorded, and the GPU has reached both.
   double MillisecondsSince(const CudaEvent& earlier) const;
 
   CUevent_st* get() const { return handle_.get(); }
@@ -146,10 +147,11 @@ class PinnedBuffer {
 //
 // The memory of a freed tensor may be reused immediately, although the GPU may still have to run kernels that
 // use it. This reuse is safe on the compute stream, where kernels that use the memory's next tensor come
-// later. Before a tensor is used on another stream, that stream must wait for an event that was recorded on
-// the compute stream after the work that wrote the tensor. After the use, record an event on the other
-// stream. Keep the tensor until the GPU has reached this event, or until a wait for the event is enqueued on
-// the compute stream.
+// later. Before another stream reads a tensor, that stream must wait for an event that was recorded on the
+// compute stream after all work that wrote the tensor. Before another stream writes a tensor, the event must
+// come after the tensor's allocation and all earlier work that used the tensor. After the use, record an
+// event on the other stream. Keep the tensor until the GPU has reached this event, or until a wait for the
+// event is enqueued on the compute stream.
 //
 // For a token id or target outside of the vocabulary, the kernels Embedding and CrossEntropy write 1 + its
 // position to wrong_indices(). The device's next Synchronize, or Copy of 1 byte or more from or to CPU

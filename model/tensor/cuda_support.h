@@ -70,7 +70,7 @@ constexpr size_t kPackBytes = 16;
 template <class T>
 constexpr int kPackNumel = sizeof(T) == 2 ? 8 : 4;
 
-// Returns whether all arguments are addresses that are multiples of 16 bytes.
+// Returns whether each argument is null or an address that is a multiple of 16 bytes.
 template <class... Ts>
 bool ArePacked(const Ts*... arrays) {
   return ((reinterpret_cast<uintptr_t>(arrays) % kPackBytes == 0) && ...);
