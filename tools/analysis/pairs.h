@@ -29,11 +29,11 @@ using RowPairs = std::vector<RowPair>;
 // compared). If Setting::takes_turns() is true, a pair with a row that left early (Row::left_early) has the
 // estimate NaN.
 std::vector<Estimate> CompareSteps(const Setting& setting, const RowPairs& pairs);
-// Returns, for each pair, the cost of synchronisation of `own` minus that of `base`, in seconds per step. The
-// cost is a row's step time minus the step time of the strategy without communication. The estimate of a pair
-// is NaN if one of its two costs is unknown, if its row `own` does not communicate, or if a row left early
-// (Row::left_early). All estimates are NaN
-// if Setting::takes_turns() is false (the rows were not measured in rounds, or must not be compared).
+// Returns, for each pair, the cost of synchronisation of `own` minus that of `base`, in seconds per step.
+// The cost is a row's step time minus the step time of the strategy without communication. The estimate of a
+// pair is NaN if one of its two costs is unknown, if its row `own` does not communicate, or if a row left
+// early (Row::left_early). All estimates are NaN if Setting::takes_turns() is false (the rows were not
+// measured in rounds, or must not be compared).
 std::vector<Estimate> CompareCosts(const Setting& setting, const RowPairs& pairs);
 
 // Returns bounds[i][j], lower bounds of the step time of comparisons[i]->row minus that of
