@@ -79,8 +79,7 @@ class Writer<BF16> {
   }
 
  private:
-  // The f32 array that compute gets as `out`. The array's memory is aligned, so results do not depend on its
-  // address.
+  // The f32 array that operator() passes to compute as `out`.
   Eigen::ArrayXf wide_;
 };
 

@@ -6,7 +6,8 @@
 #include "model/tensor/kernel.h"
 
 // Declares kernels that scale, fill, convert and transpose arrays, add biases, sum squares, and compute
-// SwiGLU.
+// SwiGLU. If Destination::accumulate is true for a result, the kernel adds the result to Destination::data
+// instead of overwriting the old numbers.
 namespace gradsync::model::kernels {
 
 // Computes y = x * factor. x and y may be the same array.

@@ -55,8 +55,8 @@ class Tensor {
   DType dtype() const { return dtype_; }
   const DevicePtr& device() const;
 
-  // Returns a pointer to the first element. On CUDA the pointer is to GPU memory, which CPU code must neither
-  // read nor write.
+  // Returns a pointer to the first element; null for an undefined tensor. On CUDA the pointer is to GPU
+  // memory, which CPU code must neither read nor write.
   void* raw_data() const { return data_; }
   // Returns a pointer to the first element. Throws InvalidInput if T is not the C++ type of the dtype.
   template <class T>
@@ -83,7 +83,8 @@ class Tensor {
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
 
   // A Version remembers how many writes to a tensor's storage have been counted (CountWrite).
-  // Version::changed() tells whether more writes have been counted since version() returned the Version.
+  // Version::changed() tells whether more writes have been counted since version() returned the Version;
+  // false if the storage has been freed.
   class Version;
   Version version() const;
   // Counts a write to the storage, so that changed() returns true for each Version of this storage that

@@ -8,8 +8,8 @@
 #include "model/tensor/tensor.h"
 
 // Functions for arithmetic with whole tensors of f32, f64 or bf16. The functions record nothing for autograd.
-// The functions throw InvalidInput for a tensor that is not f32, f64 or bf16, except that Store can copy any
-// dtype.
+// The functions throw InvalidInput for a tensor that is not f32, f64 or bf16, with two exceptions. Store can
+// copy any dtype, and SquaredNorm returns 0 if all its tensors are empty, whatever their dtypes.
 namespace gradsync::model {
 
 // Computes target += source. Throws InvalidInput if the shapes, dtypes or types of device differ.

@@ -78,7 +78,7 @@ class ResNet : public Model {
   std::span<const Buffer> buffers() const override { return buffers_; }
 
   // Returns the outputs (batch, num_classes) of the last layer, fc, for images (batch, 3, height, width), and
-  // updates the running averages in buffers().
+  // updates all tensors in buffers().
   Var Predict(const Tensor& images);
   // Returns the mean squared error between Predict(batch.inputs) and batch.targets, which both have the shape
   // (batch, num_classes).

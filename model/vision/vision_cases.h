@@ -15,7 +15,8 @@ std::vector<FunctionCase> SmallVisionCases();
 // share the work.
 std::vector<FunctionCase> LargeVisionCases();
 // Returns test cases with small and with large shapes for the CUDA kernels of the operations. In these test
-// cases, activations have the layout NCHW or NHWC, because the CUDA kernels support no other layouts.
+// cases, activations with pixels have the layout NCHW or NHWC, because the CUDA kernels support no other
+// layouts.
 std::vector<FunctionCase> CudaVisionCases();
 
 }  // namespace gradsync::model

@@ -27,9 +27,10 @@ struct AnswerWords {
 };
 
 // Returns one sentence for each place and baseline: "Over gloo, against core: slower by at least 8 %: naive
-// and flat." A place is a setting (such as "batch 2"), a backend ("over gloo") or both. If there are fewer
-// rows (such as naive and flat) than places, each sentence is about one row and baseline, and lists the
-// places by verdict. Answers with the verdict kNone and an empty `remark` are left out.
+// and flat." A place is a setting (such as "batch 2"), a backend ("over gloo") or both. If `answers` has
+// fewer different rows than places, WriteSentences instead returns one sentence for each row and baseline:
+// "naive against core: slower by at least 8 %: batch 2 and batch 4." Answers with the verdict kNone and an
+// empty `remark` are left out.
 std::vector<std::string> WriteSentences(const std::vector<Answer>& answers, const AnswerWords& words = {});
 
 Answer MakeAnswer(const std::string& place, const Setting& setting, const Comparison& comparison);
@@ -39,8 +40,8 @@ Answer MakeAnswer(const std::string& place, const Setting& setting, const Compar
 // gradients or weights (Warning::kUnequal), and the rows compared with these baselines. Leaves out settings
 // whose rows must not be compared (Setting::void_reason).
 std::vector<Answer> MakeAnswers(const Settings& settings);
-// Tells whether the fastest row is known: the row with the shortest training step among rows with exact
-// gradients.
+// Tells whether, among the rows with exact gradients, a row is known whose training step is the shortest or
+// nearly the shortest.
 enum class State {
   kNone,  // nothing is known, for example because other programs disturbed the measurement
   // Choice::candidates[0] is recommended: its step exceeds the shortest step by less than 3 % (kEqualWithin)
@@ -59,11 +60,12 @@ struct Choice {
   const Comparison* base = nullptr;  // comparison of the baseline with itself
   State state = State::kNone;
   // The rows that may have the shortest step, the row with the shortest estimated step first. If there are
-  // candidates, every other row that takes part in the choice was shown to be slower than another row.
+  // candidates, every other row that takes part in the choice was shown to be slower than another row. There
+  // are no candidates if fewer than two rows take part, or if setting().takes_turns() is false.
   std::vector<const Comparison*> candidates{};
   // The rows that only the first launch of a benchmark with --choose measured (Row::left_early).
   std::vector<const Comparison*> left_early{};
-  // The rows that only the first launch measured (left_early) but that may be the fastest.
+  // The elements of `left_early` that may be the fastest; empty if there are no candidates.
   std::vector<const Comparison*> doubtful{};
   // Upper bound of the step time of candidates[0] minus the shortest step time of the rows that take part,
   // divided by the baseline's step time. If `state` is kEqual, the bound holds for each candidate in place of
@@ -74,13 +76,14 @@ struct Choice {
   // `lead`. `lead` may be 0 or negative. `lead` is NaN unless there is exactly one candidate and the baseline
   // takes part in the choice.
   double lead = kNaN;
-  // Bounds for rows that are slower or faster than the baseline, although Comparison::estimate.interval
-  // contains 0. The bound 0.02 means: at least 2 % slower than the baseline; -0.02: at least 2 % faster.
+  // One-sided bounds (FindLeads) for rows that are slower or faster than the baseline, although their
+  // Comparison::estimate.interval contains 0. Empty unless there is exactly one candidate. The bound 0.02
+  // means: at least 2 % slower than the baseline; -0.02: at least 2 % faster.
   std::map<const Comparison*, double> bounds{};
   Interval differences{};  // contains the differences of candidates[0] to all other candidates
 
   const Setting& setting() const { return *at.setting; }
-  // Returns the setting's comparisons with the baseline `base->row`, including that of the baseline with
+  // Returns pointers to the elements of setting().comparisons whose baseline is `base->row`, including `base`
   // itself.
   std::vector<const Comparison*> comparisons() const;
   // Returns the element of comparisons() whose row has the label `label`; null if there is none.
@@ -99,8 +102,9 @@ std::string ChooseForLaunches(const Settings& settings);
 // strategies that must not be compared, with the reasons in brackets: "not judged: flat (disturbed:17%)".
 std::string WriteSentence(const Choice& choice);
 // Returns the cost of synchronisation for each baseline: "core costs 19 to 26 ms of its 98.8 ms step over
-// gloo." The cost is the baseline's step time minus the step time without communication. Returns an empty
-// text if no cost is known, or if more than four are known.
+// gloo." Leaves out baselines with wrong gradients or weights (Warning::kUnequal). The cost is the
+// baseline's step time minus the step time without communication. Returns an empty text if no cost is known,
+// or if more than four are known.
 std::string CostSentence(const Settings& settings);
 // Returns a text with the first Setting::void_reason (such as too few steps); empty if no setting has one.
 std::string NoVerdict(const Settings& settings);
