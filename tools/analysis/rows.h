@@ -17,7 +17,8 @@
 // measured with one configuration.
 namespace gradsync::tools {
 
-// A difference in step time below 3 % of the baseline's step time may be called equal (Verdict::kEqual).
+// A row is called equal to its baseline (Verdict::kEqual) only if the interval of their difference contains 0
+// and lies within +- 3 % of the baseline's step time.
 inline constexpr double kEqualWithin = 0.03;
 
 // A row gets no verdict if other programs and the kernel's network work used at least 10 % of a host's CPU
@@ -58,8 +59,8 @@ struct Row {
   const bench::FactFields& facts() const { return measured->record.facts; }
   bool is_floor() const { return measured->is_floor(); }
   bool is_peer() const { return measured->is_peer(); }
-  // Returns false if a check found an error in the results: in a collective's output, or in gradients or
-  // parameters.
+  // Returns false if a check found an error in a collective's output, or in the gradients or parameters of a
+  // strategy that communicates.
   bool is_right() const { return !Has(warnings, Warning::kUnequal) && !Has(warnings, Warning::kWrong); }
   // Returns the mean over steps of the longest time called `samples` (such as "forward_ns") that any rank
   // had. The mean is in seconds; NaN if the row has no times called `samples`.
@@ -128,9 +129,9 @@ struct Setting {
   Setting(Setting&&) = default;
   Setting& operator=(Setting&&) = default;
 
-  // Returns true if the rows may be compared, and each round had one or a few steps of each strategy.
+  // Returns true if the rows may be compared (`void_reason` is empty) and were measured in rounds.
   bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
-  // Returns the number of rows that all launches of the benchmark measured.
+  // Returns the number of rows that did not leave early (Row::left_early).
   int64_t num_in_turn() const { return std::ranges::count(rows, false, &Row::left_early); }
   // Returns the first row, for values that all rows share, such as the model.
   const Row& any() const { return rows.front(); }
@@ -139,15 +140,17 @@ struct Setting {
   Cost CostOf(const Row& row) const;
 };
 
-// Makes a Setting from each group: the measurements of one run with one model, batch size and so on.
-// With --choose, the group of the first launch and the group of the later launches become one Setting.
-// `groups` must outlive the result. `baseline_row` is a variant ("core@gloo"), or a strategy ("core") that is
-// the baseline over each backend. If `baseline_row` was not measured, the baseline is usually the first
-// strategy of gradsync that communicates.
+// Makes a Setting from each group: the measurements of one run with one model, batch size and so on. With
+// --choose, the group of the first launch and the group of the later launches become one Setting. `groups`
+// must outlive the result. `baseline_row` is a variant ("core@gloo"), or a strategy ("core") that is the
+// baseline over each backend. In a setting without a row called `baseline_row`, the baseline is the first
+// strategy of gradsync that communicates; for collectives, the first row.
 std::vector<Setting> MakeSettings(const std::vector<Group>& groups,
                                   std::string_view baseline_row = kDefaultBaseline);
 
-// A setting, and a name with the values in which it differs from other settings: "batch 2, sequence 128".
+// A setting, and a name with the values in which the settings of one benchmark differ: "batch 2, sequence
+// 128". The name is empty if the benchmark has only one setting. Names that would be equal end with the run
+// id.
 struct NamedSetting {
   const Setting* setting = nullptr;
   std::string name{};

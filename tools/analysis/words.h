@@ -18,8 +18,8 @@ std::string PercentRange(const Interval& interval);
 std::string PercentAtLeast(double part);
 std::string PercentAtMost(double part);
 
-// Returns "31 to 36 ms" for the interval {0.031, 0.036}, whose ends are in seconds. If an end is at least 0.1
-// s, the text has seconds: "0.31 to 0.36 s".
+// Returns "31 to 36 ms" for the interval {0.031, 0.036}, whose ends are in seconds. If the absolute value of
+// an end is at least 0.1 s, the text has seconds: "0.31 to 0.36 s".
 std::string TimeRange(const Interval& seconds);
 
 }  // namespace gradsync::tools

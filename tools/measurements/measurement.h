@@ -73,7 +73,7 @@ enum class Stage { kNone, kChoosing, kDeciding };
 
 // The records of all ranks about one configuration (strategy, model, batch size, ...), combined.
 struct Measurement {
-  // The record of the lowest rank in the first launch, without its samples.
+  // The record of the lowest rank that has one, in the launch that was read first; without its samples.
   bench::Record record;
   std::map<std::string, Series, std::less<>> series;  // series by names of samples
   size_t num_steps = 0;
@@ -118,8 +118,8 @@ struct Measurement {
   Stage stage() const;
   bool is_peer() const { return !record.variant.framework.empty(); }
   int64_t world_size() const { return record.world_size; }
-  // A turn is one measurement of a strategy. Returns the number of consecutive steps in one turn of this
-  // strategy, including untimed steps.
+  // In each round of a benchmark, each strategy has one turn. Returns the number of consecutive steps in a
+  // turn of this strategy, including untimed steps.
   int64_t turn_steps() const { return record.facts.IntOr("turn_steps", record.facts.IntOr("period", 1)); }
 };
 
@@ -127,7 +127,8 @@ struct Measurement {
 // Configuration leaves out how the measurement was made, such as the number of steps.
 using Configuration = std::map<std::string, std::string>;
 Configuration ConfigurationOf(const bench::Record& record);
-// Returns the values of a record that all compared strategies share, such as model and batch size.
+// Returns the values of a record's configuration that all compared strategies share, such as model and batch
+// size.
 Configuration SettingOf(const bench::Record& record);
 std::string KeyOf(const Configuration& configuration);
 

@@ -18,7 +18,8 @@ namespace gradsync::tools {
 // newlines does not fill the memory.
 inline constexpr size_t kMaxLineBytes = size_t{16} << 20;
 
-// The lines and files of records that could not be used, with reasons, for messages to the user.
+// The lines, files and directories that ReadRecords could not use or read, with reasons, for messages to the
+// user.
 class Problems {
  public:
   void AddLine(const std::string& path, int64_t line, std::string reason) {
@@ -54,11 +55,11 @@ struct RecordSet {
 using RecordFilter = std::function<std::string(const bench::Record&)>;
 
 // Reads the benchmark records in `inputs`, which are files or directories. Of a directory, reads the *.jsonl
-// and *.jsonl.gz files in the order of their names, and no subdirectories. Of x.jsonl and x.jsonl.gz in one
-// directory, reads only x.jsonl. Files may be compressed by gzip, whatever their names. A file is read only
-// once, even if several elements of `inputs` name or contain it. Lines, files and records that cannot be used
-// are left out and listed in `problems`. A record for which `why_unusable` returns a reason (a text that is
-// not empty) is also left out and listed.
+// and *.jsonl.gz files in the order of their names, and no subdirectories. If a directory in `inputs` has
+// x.jsonl and x.jsonl.gz, reads only x.jsonl of the two. Files may be compressed by gzip, whatever their
+// names. A file is read only once, even if several elements of `inputs` name or contain it. Lines, files and
+// records that cannot be used are left out and listed in `problems`. A record for which `why_unusable`
+// returns a reason (a text that is not empty) is also left out and listed.
 //
 // The records of all ranks of a run about the same configuration are combined into one measurement. With
 // `--repeats`, the measurement has the records of all launches of the run. With --choose, the records of the

@@ -23,8 +23,8 @@ Grid MakeGrid(const std::vector<Choice>& choices, int decimals);
 // Returns the name of a setting. If the name is empty, returns a description such as "tiny, batch 2, sequence
 // 64".
 std::string NameOf(const NamedSetting& at);
-// Returns a name such as "tiny b2 s64 over gloo", from the setting and the backend of the baseline. If
-// Comparison::spans_backends, leaves out the backend.
+// Returns a name such as "tiny b2 s64 over gloo", from the setting and the backend of the baseline. Leaves
+// out the backend if Comparison::spans_backends of the baseline is true.
 std::string NameOf(const Choice& choice);
 // Returns a difference and its interval in per cent: "+29.2 [15.4, 42.9]" for 0.292 with {0.154, 0.429}.
 // Omits an unknown interval; empty if the difference is NaN.

@@ -84,8 +84,8 @@ LaunchEffect EstimateLaunches(std::span<const RoundDifferences> family, const st
 // The elements of `family` have the step times of one strategy X minus those of each other strategy. Returns
 // a lower bound of each true difference. By default, all bounds are below the true differences with a
 // probability of about 95 % or more (Bonferroni). A bound above 0 shows that X is not the fastest strategy
-// (Hsu, Constrained simultaneous confidence intervals for multiple comparisons with the best, 1984). A bound
-// is NaN with fewer than two rounds.
+// (Hsu, Constrained simultaneous confidence intervals for multiple comparisons with the best, 1984). The
+// bound of an element is NaN if fewer than two of the element's RoundDifferences::values are not NaN.
 std::vector<double> LeastDifferences(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, const Confidence& confidence = {});
 

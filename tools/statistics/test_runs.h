@@ -38,8 +38,8 @@ inline constexpr size_t kMeasuredVariants = 13;
 std::span<const int> TinyResiduals();   // 26 rounds
 std::span<const int> SmallResiduals();  // 10 rounds
 
-// A simulated step takes 1000 units of time, to which Simulate adds drift, noise and the effects of
-// strategies.
+// A simulated step takes 1000 units of time, to which Simulate adds drift, noise, launch effects and the
+// effects of strategies.
 inline constexpr double kSimulatedStep = 1000;
 struct Run {
   std::vector<Values> steps{};  // step times of each strategy

@@ -7,9 +7,9 @@
 
 namespace gradsync::tools {
 
-// A list, as a macro, of all kinds of tables except those of //bench:convergence, in the order in which a
-// report shows them. For each name in the list there is a function: for Memory, AddMemoryTables(settings,
-// tables) appends the tables of the kind Memory to `tables`.
+// A list, as a macro, of the kinds of tables that AddAllTables appends, in the order in which a report shows
+// them. For each name in the list there is a function: for Memory, AddMemoryTables(settings, tables) appends
+// the tables of the kind Memory to `tables`.
 #define GRADSYNC_TABLES(ROW) \
   ROW(AllReduce)             \
   ROW(Training)              \

@@ -12,8 +12,8 @@
 // strategy and each of several seeds.
 namespace gradsync::tools {
 
-// A strategy's loss is called equal to, better or worse than the baseline's only with at least kFewestSeeds
-// seeds, because a standard deviation of two losses would be too uncertain.
+// A strategy's loss is called equal to, better or worse than the baseline's only if both have finished the
+// training with at least kFewestSeeds seeds.
 inline constexpr size_t kFewestSeeds = 3;
 // A strategy's last loss is called equal to the baseline's if the confidence interval of
 // LearningRow::against_baseline contains 0 and lies between -kLossEqualWithin and kLossEqualWithin.
@@ -40,8 +40,9 @@ struct LearningRow {
   // Loss on the held-out text after the last step, in bits per byte: the mean over the seeds whose training
   // has finished. If fewer than two trainings have finished, final_bits has no confidence interval.
   Estimate final_bits{};
-  // How much higher the loss after the last step is than the baseline's with the same seed: the mean over
-  // seeds, as a fraction of the mean of the baseline's last losses. NaN in the baseline's own row. With a
+  // How much higher the loss after the last step is than the baseline's with the same seed. The value is a
+  // mean over the seeds with which both trainings have finished. The mean is divided by the mean of the
+  // baseline's last losses with these seeds. against_baseline is NaN in the baseline's own row. With a
   // probability of about 95 % or more, all intervals of against_baseline in one LearningSetting together
   // contain the true differences.
   Estimate against_baseline{};

@@ -30,8 +30,9 @@ struct Field {
 
   // `value_of` computes the column's value from a Subject: it is a function, or a pointer to a member of
   // Subject. If `value_of` returns an integer, Column::kind becomes kInteger. If `value_of` returns a
-  // std::string or Warnings, Column::kind becomes kText. If `value_of` returns an Estimate, CSV and JSON have
-  // three columns, such as "delta (%)", "delta_low (%)" and "delta_high (%)"; people see one column.
+  // std::string or Warnings, Column::kind becomes kText. If `value_of` returns an Estimate, CSV and the
+  // member "tables" of JSON have three columns, such as "delta (%)", "delta_low (%)" and "delta_high (%)";
+  // people see one column.
   template <class Function>
   Field(Column shown, Function value_of)
       : column(std::move(shown)), value([value_of = std::move(value_of)](const Subject& subject) -> Value {

@@ -59,7 +59,8 @@ struct Column {
   // in a column.
   bool said_once = false;
   // If true, the two columns after this one have the lower and the upper ends of the intervals of this
-  // column's values. Only CSV and JSON show these two columns.
+  // column's values. Only CSV and the member "tables" of JSON show these two columns; people see the ends in
+  // the cells of this column.
   bool has_interval = false;
   std::optional<Warning> marked_with{};  // numbers are marked in rows with this warning
 };

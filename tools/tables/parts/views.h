@@ -36,10 +36,11 @@ struct View {
   // Returns the result of the checks of gradients and weights as a text, such as "yes", "not checked" or "no
   // (1.2e-03)". In "no (1.2e-03)", the number is the largest relative error of the gradients.
   std::string equality() const;
-  // Returns the number of collectives in a step; NaN if unknown.
+  // Returns the number of the record's buckets, each of which one collective communicates; NaN for peers and
+  // publications.
   double num_collectives() const;
-  // Returns the peak of the lowest rank's device memory in use, in bytes per parameter of the model; NaN if
-  // unknown.
+  // Returns the peak of the device memory that the variant uses on the lowest rank, in bytes per parameter of
+  // the model; NaN if unknown. For a peer, the memory is that of all variants.
   double peak_bytes_per_parameter() const;
 };
 
