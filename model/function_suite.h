@@ -68,9 +68,10 @@ struct CaseResult {
   std::vector<Stored> input_grads;
 };
 
-// Runs forward and backward of the operation of test case c. If `displaced` is 2 i, the memory of the value
-// of input i is not aligned to 16 bytes. If `displaced` is 2 i + 1, the memory of the gradient of input i is
-// not aligned to 16 bytes. By default all values and gradients are aligned.
+// Runs forward and backward of the operation of test case c. If `displaced` is 2 i, the Parameter value of
+// input i is not aligned to 16 bytes; the value's copy in bf16, if there is one, is aligned. If `displaced`
+// is 2 i + 1, the memory of the gradient of input i is not aligned to 16 bytes. By default all values and
+// gradients are aligned.
 inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype,
                           size_t displaced = SIZE_MAX) {
   const auto displace = [](const Tensor& tensor) {
@@ -82,9 +83,9 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  // On the CPU, the loop below allocates memory blocks, fills them with NaN and frees them; later tensors of
-  // at most 4 KiB reuse these blocks. So a kernel that reads such memory before writing it computes NaN,
-  // which tests find.
+  // On the CPU, the loop below allocates memory blocks, fills them with NaN and frees them. Later tensors of
+  // at most 4 KiB may reuse these blocks. A kernel that reads a block full of NaN before writing the block
+  // computes NaN, which tests find.
   for (int64_t n = 32; device->is_cpu() && n <= 2048; n += 32)
     PoisonFreeMemory({Tensor::Empty(device, {n}, DType::kBF16)});
   for (Tensor& input : MakeInputs(c, device, dtype)) {
@@ -216,14 +217,14 @@ TEST_P(FunctionTest, IsDeterministic) {
   }
 }
 
-// Checks that adding a number to all logits changes neither CrossEntropy's loss nor its gradient. Also checks
-// that in f32 the gradient's elements have the sum 0, and that in bf16 equal logits give the loss log(number
-// of logits).
+// Checks that adding a number to all logits changes neither CrossEntropy's loss nor its gradient. Also
+// checks, to within 1e-6, that in f32 the gradient's elements have the sum 0, and that in bf16 equal logits
+// give the loss log(number of logits).
 inline void ExpectCrossEntropyIsOfDifferences(const DevicePtr& device) {
   constexpr int64_t kVocab = 300;
   const auto compute = [&](DType dtype, double offset) {
-    // For f32, each logit is `offset` plus a multiple of 1/64, and f32 represents this sum exactly. In bf16
-    // such sums would be rounded, so for bf16 nothing is added to `offset`: all logits are equal.
+    // For f32, logit i is offset + (37 i % 101) / 64, which f32 represents exactly for the offsets 0 and 1e4.
+    // bf16 would round these sums, so for bf16 every logit is `offset`, rounded to bf16.
     std::vector<float> values;
     for (int64_t i = 0; i < kVocab; ++i)
       values.push_back(static_cast<float>(offset + (dtype == DType::kBF16 ? 0 : 1.0 / 64 * (i * 37 % 101))));

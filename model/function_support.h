@@ -42,7 +42,7 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
 
 // The tensor for the gradient of an operation's input, and a flag that says whether a kernel adds to the
 // tensor or overwrites it. A Grad converts to Destination<T*>, the type that kernels take, with a pointer to
-// the tensor's elements and the same flag.
+// the tensor's elements and the same flag. A Grad whose tensor is undefined converts to a null pointer.
 using Grad = Destination<Tensor>;
 
 // If input i of `op` needs a gradient, runs the kernel that the caller's template lambda `make` returns:

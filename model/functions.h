@@ -29,9 +29,9 @@
 //   CrossEntropy     logits, targets, two numbers per position
 //
 // On CUDA, Embedding returns a row of NaN for a token id outside the vocabulary, and CrossEntropy returns a
-// loss of NaN for a target outside the vocabulary. After such a token id or target, the next CudaDevice::Copy
-// from or to CPU memory, or the next CudaDevice::Synchronize, throws InvalidInput. On CUDA, CausalAttention
-// throws InvalidInput if head_dim is above 128.
+// loss of NaN for a target outside the vocabulary. After such a token id or target, the next
+// CudaDevice::Synchronize, or CudaDevice::Copy of 1 byte or more from or to CPU memory, throws InvalidInput.
+// On CUDA, CausalAttention throws InvalidInput if head_dim is above 128.
 //
 // In backward, an operation with a weight computes the gradient of the weight before the gradients of the
 // other inputs, so that ranks can send the weight's gradient early. An input that neither is a trained
@@ -75,7 +75,7 @@ Var Scale(const Var& x, double factor);
 // Returns the mean over all positions of -log(softmax(logits)[target]). logits is (..., vocab), targets is
 // (...) of i32, and the result is (). Throws InvalidInput if there are no positions or, on the CPU, for a
 // target outside [0, vocab). On CUDA, a target outside [0, vocab) gives a loss of NaN; the next
-// CudaDevice::Copy from or to CPU memory, or CudaDevice::Synchronize, throws InvalidInput.
+// CudaDevice::Synchronize, or CudaDevice::Copy of 1 byte or more from or to CPU memory, throws InvalidInput.
 Var CrossEntropy(const Var& logits, const Tensor& targets);
 
 }  // namespace gradsync::model

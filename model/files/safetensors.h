@@ -67,8 +67,8 @@ class SafetensorsFile {
 
 // Writes tensors in the given order to a temporary file, and renames it to `path` when it is complete and on
 // disk. Throws InvalidInput if the file cannot be created, two tensors have the same name, or a name or the
-// metadata is not UTF-8. Also throws InvalidInput if a tensor has the name "__metadata__". Throws
-// std::runtime_error if writing or renaming fails.
+// metadata is not UTF-8. Also throws InvalidInput if a tensor is undefined or has the name "__metadata__".
+// Throws std::runtime_error if writing or renaming fails.
 void WriteSafetensors(const std::string& path, std::span<const std::pair<std::string, Tensor>> tensors,
                       const std::map<std::string, std::string>& metadata = {});
 

@@ -5,7 +5,8 @@
 #include "model/tensor/kernel.h"
 
 // Declares kernels of causal softmax attention for the CPU and for CUDA. If q, k and v are BF16, scores,
-// probabilities and sums are f32, except that cuDNN (attention_cudnn.h) rounds probabilities to bf16.
+// probabilities and sums are f32, except that cuDNN (attention_cudnn.h) rounds probabilities and the
+// gradients of scores to bf16.
 //
 // The forward pass does not keep the (seq, seq) matrices of scores and probabilities. The backward pass
 // computes these matrices again from q, k and each row's log-sum-exp (FlashAttention, arXiv:2205.14135). In

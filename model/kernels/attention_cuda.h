@@ -43,8 +43,9 @@ class SharedMemory {
 // is the type of a tile's elements. Products of tiles do not use the GPU's tensor cores, which would round
 // f32 inputs.
 //
-// A CUDA block has 16 x 16 threads. Of a product of two tiles, thread (ty, tx) computes every 16th column
-// from column tx on, in the kRows = kTile / 16 consecutive rows from row ty * kRows on.
+// A CUDA block has 256 threads: thread (ty, tx), where ty and tx are 0 to 15, has threadIdx.x = 16 ty + tx.
+// Of a product of two tiles, thread (ty, tx) computes every 16th column from column tx on, in the kRows =
+// kTile / 16 consecutive rows from row ty * kRows on.
 template <class NumberOf, int kDimOf>
 struct Tiles {
   using Number = NumberOf;

@@ -5,7 +5,7 @@
 
 // Declares functions that compute causal attention and its gradients in bf16 by NVIDIA's library cuDNN.
 // Results are bitwise equal in every run. Attention scores and all sums are computed in f32. The softmax's
-// probabilities and their gradients are rounded to bf16 before matrix products.
+// probabilities, and the gradients of the scores, are rounded to bf16 before matrix products.
 namespace gradsync::model::kernels {
 
 // ByCudnn tries to compute `op`, the forward pass or the gradients of attention, by cuDNN. ByCudnn returns

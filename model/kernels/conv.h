@@ -34,23 +34,23 @@ struct ConvShape {
 };
 
 // Returns the number of channels in a block (ActivationShape::block) with which f32 convolutions are fastest
-// on this CPU: 16 with AVX-512, else 8.
+// on this CPU: 16 if oneDNN can use AVX-512 (UsesInstructions in onednn.h), else 8.
 int64_t PreferredChannelBlock();
 
 // On the CPU, the library oneDNN computes convolutions of f32 numbers, on all threads of the device.
 // Convolutions of f64 numbers are plain loops on one thread, and slow. oneDNN also computes convolutions of
-// BF16 numbers if the CPU has instructions for BF16 (AVX-512 BF16), except for shapes that oneDNN computes
-// slowly, wrongly or not at all. If oneDNN does not compute a BF16 convolution, the call converts its inputs
-// to temporary f32 arrays, and is slower than a call for f32. The CPU sums the products of BF16 numbers in
-// f32 whether oneDNN computes a BF16 convolution or not.
+// BF16 numbers if UsesBF16Instructions() (onednn.h: AVX-512 BF16) is true, except for shapes that oneDNN
+// computes slowly, wrongly or not at all. If oneDNN does not compute a BF16 convolution, the call converts
+// its inputs to temporary f32 arrays, and is slower than a call for f32. The CPU sums the products of BF16
+// numbers in f32 whether oneDNN computes a BF16 convolution or not.
 //
 // On CUDA, cuDNN computes convolutions of f32, f64 and BF16 numbers, with bitwise equal results in every run.
 // cuDNN rounds f32 numbers to TF32 (10 bits of mantissa) only if CudaDevice::allow_tf32() is true. BF16
-// numbers are converted to f32 and multiplied as TF32, which represents them exactly. On CUDA, a block
-// (ActivationShape::block) of the input or output must have one channel (layout NCHW) or, except for f64, all
-// channels (layout NHWC); else the kernels' functions OnCuda throw InvalidInput. The functions OnCuda also
-// throw InvalidInput if the input is NHWC with several channels, but the output's block does not have all
-// channels. The functions OnCuda throw CudaError if cuDNN cannot compute the convolution.
+// numbers are converted to f32 and multiplied as TF32 or f32, which both represent them exactly. On CUDA, a
+// block (ActivationShape::block) of the input or output must have one channel (layout NCHW) or, except for
+// f64, all channels (layout NHWC); else the kernels' functions OnCuda throw InvalidInput. The functions
+// OnCuda also throw InvalidInput if the input is NHWC with several channels, but the output's block does not
+// have all channels. The functions OnCuda throw CudaError if cuDNN cannot compute the convolution.
 //
 // The kernel Conv2d computes y, the convolution of x with `weight`.
 template <class T>

@@ -87,9 +87,9 @@ class OneDnnConvs {
     const void* data;
   };
 
-  // Find returns the entry of `cache` for `key`. If `cache` has no entry for `key`, Find makes it from the
-  // two oneDNN descriptors that make() returns: that of the caller's weight (or of its gradient) in memory,
-  // and that of the convolution.
+  // Find returns the entry of `cache` for `key`. If `cache` has no entry for `key`, Find adds nullopt (see
+  // Cache), or a Made from the two oneDNN descriptors that make() returns. The first describes the caller's
+  // weight (or its gradient) in memory, the second the convolution.
   template <class Made, class Make>
   const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
 
