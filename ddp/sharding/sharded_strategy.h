@@ -81,7 +81,8 @@ class ShardedStrategy : public OverlappedBuckets {
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
   // Returns whether BeginStep has been called since the constructor or the last Reset. After BeginStep, the
   // current weights may be outside the parameters' own memory: in values_ (the ranks' common copy) or in
-  // own_values_ (this rank's parts).
+  // own_values_ (this rank's parts). If is_alone_ is true and own_values_ is not empty, own_values_ has the
+  // current weights from SetParts until Reset.
   bool has_begun() const { return has_begun_; }
   // Returns the number of passes (micro-batches) that EndPass has ended in this step. The caller does not
   // call EndPass for the last pass of a step.
