@@ -62,8 +62,8 @@ class Var {
                        const std::function<void(const Parameter&)>& on_use);
 
   // Returns whether this Var's tensor, an input of an operation, has been written or moved since the
-  // operation read it in forward. Call changed() only for a Var in FromOp's argument `inputs`. changed()
-  // detects only writes and moves that Tensor::Version or Parameter::version counts.
+  // operation read it in forward. Call changed() only for a Var that FromOp has stored in Node::inputs.
+  // changed() detects only writes and moves that Tensor::Version or Parameter::version counts.
   bool changed() const;
 
   Tensor value_;
@@ -107,7 +107,8 @@ class OpGradient {
   // Call Open and Close, instead of Contribute, if one kernel computes the gradients of several inputs
   // together. Open(i) returns the Destination of input i's gradient: the kernel must overwrite its tensor, or
   // add to it if its flag `accumulate` is true. Call Open for each input that needs a gradient, run the
-  // kernel, and call Close for each of these inputs.
+  // kernel, and call Close for each of these inputs. Two inputs that are open at once must not be the same
+  // parameter or the same operation's output.
   Destination<Tensor> Open(int i);
   void Close(int i, const Tensor& rows = {});
 
@@ -138,9 +139,9 @@ using UseHook = std::function<void(const Parameter&)>;
 // A graph can be used for one Backward only, because the tensors that an operation has captured are released
 // after its backward. Throws std::logic_error for a second Backward of the same graph, for an operation that
 // does not contribute exactly once to an input that needs a gradient, and for an input that has been changed
-// since the operation read it. Throws InvalidInput if the loss does not have exactly one element, depends
-// only on frozen parameters or on none, or depends on a parameter that is neither frozen nor in `params`;
-// also if `params` has a parameter twice.
+// since the operation read it. Throws InvalidInput if the loss does not have one element, is itself a
+// parameter, or depends on no parameter except frozen ones. Also throws InvalidInput if the loss depends on
+// an unfrozen parameter that is not in `params`, or `params` has a parameter twice.
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {},
               const UseHook& on_use = {});
 

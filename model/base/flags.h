@@ -53,7 +53,8 @@ Kind<int64_t> Elements();
 Kind<std::chrono::milliseconds> Duration();
 Kind<std::string> OneOf(std::vector<std::string> choices);
 // Returns the description (Kind) of a flag that accepts the names in `named`, a list of pairs of a name and a
-// value. Kind::parse turns a name into the value of the same pair.
+// value. Kind::parse turns a name into the value of the same pair. Kind::print accepts only values in
+// `named`, so the flag's default must be one of them.
 template <class T>
 Kind<T> OneOf(std::vector<std::pair<std::string, T>> named) {
   std::vector<std::string> choices;
@@ -105,9 +106,9 @@ class FlagTable {
   // BeginGroup.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // Sets the names of the flags that --help without a topic explains, in one line each. --help without a
-  // topic does not explain the flags that are not in `names`, and only lists their names. If ShowFirst is not
-  // called, --help explains all flags.
+  // Sets the names of the flags, all added by Add, that --help without a topic explains, in one line each.
+  // --help without a topic does not explain the flags that are not in `names`, and only lists their names. If
+  // ShowFirst is not called, --help explains all flags.
   void ShowFirst(std::vector<std::string> names) { first_ = std::move(names); }
 
   // Adds a flag --name. Parse writes the flag's value to `target` if the command line has the flag. --help

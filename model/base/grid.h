@@ -16,7 +16,7 @@ std::string Padded(std::string_view text, size_t width);
 // Appends `head` and `text` to `lines`, broken at spaces into lines of at most kScreenColumns characters. A
 // long `head` or word may make a line longer, except the last line, which is cut to kScreenColumns
 // characters. At most `most` (at least 1) lines are appended; an ellipsis replaces words of `text` that do
-// not fit. `end`, such as a backslash, is appended to each line except the last.
+// not fit. `end`, at most two characters such as a backslash, is appended to each line except the last.
 void AddText(const std::string& head, const std::string& text, size_t most, Lines* lines,
              const char* end = "");
 

@@ -13,9 +13,9 @@ double Mean(std::span<const double> values);
 // Returns the standard deviation of `values`, dividing by their number, as numpy.std does by default.
 double PopulationStd(std::span<const double> values);
 
-// Returns the value below which about the fraction `p` (0 to 1) of the n `values` lies. Percentile sorts the
-// values, and interpolates linearly between the two values around index p * (n - 1), as numpy and R do by
-// default. If 2 <= n < 1 / (1 - p), the result lies between the two largest values.
+// Returns the value below which about the fraction `p` (0 to 1) of the n `values` lies. Percentile
+// interpolates linearly between the two sorted values around index p * (n - 1), as numpy and R do by default.
+// If 2 <= n < 1 / (1 - p), the result lies between the two largest values.
 double Percentile(std::span<const double> values, double p);
 double Median(std::span<const double> values);
 
@@ -26,7 +26,7 @@ inline constexpr double kTrimmed = 0.2;
 
 // Leaves out the fraction `trimmed` (below 0.5) of all values at the low end, and the same fraction at the
 // high end. Returns the mean of the remaining values. The number of values removed at each end is rounded
-// down. A few extreme values change the trimmed mean little.
+// down. With the default kTrimmed, nothing is removed from fewer than five values.
 double TrimmedMean(std::span<const double> values, double trimmed = kTrimmed);
 
 // Returns the number of values whose distance from the median is more than mads * 1.4826 * MAD and also more

@@ -6,7 +6,8 @@
 
 namespace gradsync {
 
-// For tests: returns the message of the `Error` that `action` throws; "no error" if it does not throw.
+// For tests: returns the message of the `Error` that `action` throws; "no error" if `action` throws nothing.
+// Exceptions of other types leave ErrorOf.
 template <class Error = InvalidInput, class Action>
 std::string ErrorOf(const Action& action) {
   try {
