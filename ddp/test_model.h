@@ -19,8 +19,8 @@
 // each element of the parameter's gradient. If a RowsOfUse returns row numbers, the use adds only to the
 // elements in these rows. Here w is the element of the parameter, and x is the number that DataAt returns for
 // the element. If the element's index is even, w is the value that forward reads; if odd, the value that
-// backward reads. Unless the function Scaled multiplies them, all gradients are small multiples of 15, so f32
-// sums of them have no rounding error.
+// backward reads. Unless the loss is Scaled, all gradients are small multiples of 15, so f32 sums of
+// gradients have no rounding error.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -85,7 +85,7 @@ class TestModel {
   }
   // Returns a loss that uses the parameters with the indices `uses`, in this order. If rows(i) returns row
   // numbers, the use of parameter uses[i] adds nonzero values only to these rows of its gradient. If rows(i)
-  // returns row numbers, the parameter must have one column.
+  // returns row numbers, parameter uses[i] must have one column.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers({1, 1}, [](int64_t) { return 0; }));

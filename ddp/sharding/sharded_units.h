@@ -11,8 +11,8 @@ namespace gradsync::ddp {
 // A strategy for gradient synchronisation in which each rank keeps one part of the gradients and of the
 // optimizer's state. Each rank also keeps only one part of the weights, unless ranks keep a common copy of
 // them in shared memory. A unit is a group of parameters, such as those of a layer (StrategyContext::units).
-// If each rank keeps only one part of the weights, a unit's weights are gathered from all ranks before the
-// model reads them (ddp/sharding/gathered_weights.h). While backward computes the gradients of a unit's
+// If each rank keeps only one part of the weights, the ranks of StrategyContext::group gather a unit's
+// weights before the model reads them (GatheredWeights). While backward computes the gradients of a unit's
 // parameters, these gradients are views of one buffer. When backward has finished with the unit, a
 // reduce-scatter of this buffer gives each rank its part of the gradients, summed over all ranks. These
 // reduce-scatters run in every pass (micro-batch) of a step. The gradient buffers of two consecutive units do
@@ -26,9 +26,9 @@ class ShardedUnits : public ShardedStrategy {
   void BeginStep() override;
   bool needs_use_hook() const override { return true; }
   // The function model::Backward calls OnUse before it reads `param`. OnUse ignores a frozen parameter.
-  // Unless ranks share the weights, OnUse waits until the weights of the parameter's bucket are gathered from
-  // all ranks. Throws std::logic_error if backward has already gone on from the parameter's unit (group of
-  // parameters) to the next unit.
+  // Unless ranks share the weights, OnUse waits until the weights of the parameter's bucket are gathered.
+  // Throws std::logic_error if backward has already gone on from the parameter's unit (group of parameters)
+  // to the next unit.
   void OnUse(const model::Parameter& param) override;
   void OnGradReady(model::Parameter& param) override;
   bool needs_every_pass() const override { return true; }
@@ -45,8 +45,9 @@ class ShardedUnits : public ShardedStrategy {
 
  protected:
   // `window` is the largest number of units (groups of parameters) whose gathered weights are in memory at
-  // one time (see GatheredWeights). If `in_common` is true, ranks that can share memory keep one common copy
-  // of the weights in shared memory, and gather no weights.
+  // one time (see GatheredWeights). If `in_common` is true, and all ranks of context.group can share memory,
+  // these ranks keep one common copy of the weights. With a common copy, ranks gather no weights, and
+  // `window` has no effect.
   ShardedUnits(const PlanOfUnits& units, size_t window, bool in_common, const StrategyContext& context);
 
  private:
