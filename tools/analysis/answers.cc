@@ -229,12 +229,12 @@ std::vector<Choice> MakeChoices(const Settings& settings) {
   const Baselines bases = BaselinesOf(settings, /*with_void=*/true);
   for (const auto& [at, base] : bases.all) {
     Choice& choice = choices.emplace_back(Choice{at, base});
-    std::vector<const Comparison*> rows;
+    std::vector<const Comparison*> rows, early;
     for (const Comparison* const own : choice.comparisons()) {
       if (own->row->left_early) choice.left_early.push_back(own);
-      if (TakesPart(*own) && !own->row->left_early) rows.push_back(own);
+      if (TakesPart(*own)) (own->row->left_early ? early : rows).push_back(own);
     }
-    if (rows.size() < 2 || !at.setting->takes_turns()) continue;
+    if (rows.empty() || rows.size() + early.size() < 2 || !at.setting->takes_turns()) continue;
     std::ranges::stable_sort(rows, {}, [](const Comparison* own) { return own->estimate.value; });
     const std::vector<std::vector<double>> leads = FindLeads(*at.setting, rows);
     std::vector<size_t> candidates;
@@ -266,6 +266,9 @@ std::vector<Choice> MakeChoices(const Settings& settings) {
     for (size_t k = 0; is_alone && k < rows.size(); ++k) {
       if (k != first && (rows[first] == base || rows[k] == base))
         AddLead(*rows[k], *rows[first], leads[k][first], &choice);
+    }
+    for (const Comparison* const own : early) {
+      if (is_alone && rows[first] == base) choice.lead = std::fmin(choice.lead, own->estimate.interval.low);
     }
   }
   return choices;

@@ -61,7 +61,8 @@ struct Choice {
   State state = State::kNone;
   // The rows that may have the shortest step, the row with the shortest estimated step first. If there are
   // candidates, every other row that takes part in the choice was shown to be slower than another row. There
-  // are no candidates if fewer than two rows take part, or if setting().takes_turns() is false.
+  // are no candidates if no row takes part, or if setting().takes_turns() is false. There are none either if
+  // a single row takes part, and no row with exact gradients left early.
   std::vector<const Comparison*> candidates{};
   // The rows that only the first launch of a benchmark with --choose measured (Row::left_early).
   std::vector<const Comparison*> left_early{};
@@ -71,10 +72,10 @@ struct Choice {
   // divided by the baseline's step time. If `state` is kEqual, the bound holds for each candidate in place of
   // candidates[0].
   double behind = 0;
-  // If the baseline is the only candidate, all other rows that take part are slower than the baseline by at
-  // least `lead`. If another row is the only candidate, this row is faster than the baseline by at least
-  // `lead`. `lead` may be 0 or negative. `lead` is NaN unless there is exactly one candidate and the baseline
-  // takes part in the choice.
+  // If the baseline is the only candidate, all other rows that take part, and the exact rows that left early,
+  // are slower than the baseline by at least `lead`. If another row is the only candidate, this row is faster
+  // than the baseline by at least `lead`. `lead` may be 0 or negative. `lead` is NaN unless there is exactly
+  // one candidate and the baseline takes part in the choice.
   double lead = kNaN;
   // One-sided bounds (FindLeads) for rows that are slower or faster than the baseline, although their
   // Comparison::estimate.interval contains 0. Empty unless there is exactly one candidate. The bound 0.02

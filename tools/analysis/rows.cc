@@ -99,6 +99,7 @@ void Conclude(Setting* setting) {
     if (!setting->void_reason.empty()) cost.total.interval = {};
   }
   std::map<const Row*, std::vector<Comparison*>> rivals;  // rows by baseline
+  std::map<const Row*, size_t> num_exact;                 // of them, and of exact rows that left early
   for (Comparison& comparison : setting->comparisons) {
     const Row &row = *comparison.row, &base = *comparison.base;
     Estimate& estimate = comparison.estimate;
@@ -106,13 +107,14 @@ void Conclude(Setting* setting) {
     if (std::isnan(estimate.value)) estimate.value = row.step_s / base.step_s - 1;
     Judge(&comparison);
     const bool is_comparable = comparison.is_of_baseline() || comparison.verdict != Verdict::kNone;
-    if (is_comparable && row.is_right() && comparison.no_verdict.empty() && !row.left_early)
-      rivals[&base].push_back(&comparison);
+    if (!is_comparable || !row.is_right() || !comparison.no_verdict.empty()) continue;
+    ++num_exact[&base];
+    if (!row.left_early) rivals[&base].push_back(&comparison);
   }
   for (const auto& [base, own] : rivals) {
     const std::vector<std::vector<double>> leads = FindLeads(*setting, {own.begin(), own.end()});
     for (size_t k = 0; k < own.size(); ++k)
-      own[k]->may_be_fastest = own.size() > 1 && setting->takes_turns() && MayBeFastest(leads[k]);
+      own[k]->may_be_fastest = num_exact[base] > 1 && setting->takes_turns() && MayBeFastest(leads[k]);
   }
 }
 

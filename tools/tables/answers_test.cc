@@ -17,10 +17,13 @@ namespace gradsync::tools {
 namespace {
 
 using bench::Record;
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
+using ::testing::Gt;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Lt;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -168,18 +171,22 @@ TEST(ChoiceTest, EachBackendHasItsOwn) {
   EXPECT_EQ(choices[1].candidates[0]->row->variant(), "zero1@shm");
 }
 
-// These rows, with wobbles that differ by row, in a launch that chooses or in one that decides.
+// What makes a row one of a launch that chooses ("choosing") or of one that decides ("deciding").
+Change OfStage(const char* stage) {
+  return [stage](Record& rank) {
+    rank.run_id = stage;
+    rank.facts.Set("launch_set", "set");
+    rank.facts.Set("stage", stage);
+    if (rank.variant.strategy == "bf16_wire") rank.facts.Set("agreement", "lossy");
+  };
+}
+
+// These rows, with wobbles that differ by row.
 Group InStage(const char* stage, const std::vector<std::pair<const char*, double>>& rows) {
   Group group;
   int phase = 0;
-  for (const auto& [strategy, mean_ms] : rows) {
-    group.push_back(Of(strategy, mean_ms, ++phase, [&, stage = stage](Record& rank) {
-      rank.run_id = stage;
-      rank.facts.Set("launch_set", "set");
-      rank.facts.Set("stage", stage);
-      if (rank.variant.strategy == "bf16_wire") rank.facts.Set("agreement", "lossy");
-    }));
-  }
+  for (const auto& [strategy, mean_ms] : rows)
+    group.push_back(Of(strategy, mean_ms, ++phase, OfStage(stage)));
   return group;
 }
 
@@ -214,6 +221,53 @@ TEST(ChoiceTest, AFirstLaunchLeavesWhatItDoesNotShowToBeSlower) {
   ASSERT_EQ(choice.left_early.size(), 3u);
   EXPECT_EQ(choice.left_early[0]->row->variant(), "flat@gloo");
   EXPECT_FALSE(together.comparison("flat@gloo").may_be_fastest);
+}
+
+// The launches that decide measure the baseline and the floor alone. A row that left early by a small
+// difference bounds what is said of all others.
+TEST(ChoiceTest, ABaselineThatIsFasterThanAllOthersInTheFirstLaunchIsTheAnswer) {
+  const Group deciding = InStage("deciding", {{"none", 90}, {"core", 100}});
+  for (const double flat_ms : {125.0, 110.0}) {
+    const Group choosing =
+        InStage("choosing", {{"none", 90}, {"core", 100}, {"naive", 140}, {"flat", flat_ms}});
+    EXPECT_THAT(ChooseForLaunches(Tabled({choosing}).settings), StartsWith("--variants=none,core@gloo "));
+    const Tabled t({choosing, deciding});
+    EXPECT_TRUE(t.comparison("core@gloo").may_be_fastest);
+    const Choice choice = MakeChoices(t.settings)[0];
+    ASSERT_EQ(choice.candidates.size(), 1u);
+    EXPECT_THAT(choice.doubtful, IsEmpty());
+    EXPECT_EQ(choice.lead, choice.Find("flat")->estimate.interval.low);
+    EXPECT_NEAR(choice.lead, flat_ms / 100 - 1, 0.03);
+    EXPECT_THAT(WriteSentence(choice),
+                MatchesRegex("Use core: all other exact rows take at least [0-9.]+ % longer"));
+  }
+  const Tabled alone({deciding});
+  EXPECT_EQ(WriteSentence(MakeChoices(alone.settings)[0]), "No answer: no two exact rows to compare");
+  EXPECT_FALSE(alone.comparison("core@gloo").may_be_fastest);
+}
+
+// A rival that stays does not hide one that left.
+TEST(ChoiceTest, TheLeadCountsRowsThatLeftEarly) {
+  Group choosing = InStage("choosing", {{"none", 80}, {"core", 100}, {"flat", 103}});
+  choosing.push_back(Steady("zero1", WithWideNoise(108), OfStage("choosing")));
+  EXPECT_THAT(ChooseForLaunches(Tabled({choosing}).settings),
+              StartsWith("--variants=none,core@gloo,zero1@gloo "));
+  const auto deciding = [](double zero1_ms) {
+    return InStage("deciding", {{"none", 80}, {"core", 100}, {"zero1", zero1_ms}});
+  };
+  const Tabled slower({choosing, deciding(108)});
+  const Choice choice = MakeChoices(slower.settings)[0];
+  ASSERT_EQ(choice.candidates.size(), 1u);
+  EXPECT_GT(choice.Find("zero1")->estimate.interval.low, 0.05);
+  EXPECT_EQ(choice.lead, choice.Find("flat")->estimate.interval.low);
+  EXPECT_THAT(choice.lead, AllOf(Gt(0), Lt(0.03)));
+
+  // What left early bounds only what is said of all others.
+  choosing.back() = Steady("zero1", WithWideNoise(92), OfStage("choosing"));
+  const Tabled faster({choosing, deciding(92)}), open({choosing, deciding(99.9)});
+  EXPECT_GT(MakeChoices(faster.settings)[0].lead, 0.05);
+  EXPECT_EQ(MakeChoices(open.settings)[0].candidates[0]->row->label, "core");
+  EXPECT_TRUE(std::isnan(MakeChoices(open.settings)[0].lead));
 }
 
 // Over gloo zero1 is slow with one batch and fast with another. Rows over shm are compared with core@shm.
