@@ -16,8 +16,8 @@ from gradsync.torch_private import DDP
 
 
 class Elsewhere:
-    """Methods that end a process with an error if the script trains in child processes, or on only
-    some of the ranks. `check` compares nothing in child processes.
+    """Methods that end a process with an error if the script trains in child processes, or averages
+    gradients among some ranks only. `check` compares nothing in child processes.
 
     `starts_at`: FILE:LINE where the script first started a multiprocessing process that is not a
     daemon; empty if the script has started none.
