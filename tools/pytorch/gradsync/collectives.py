@@ -20,7 +20,8 @@ def gathered(
     value: Any, device: torch.device | str, group: dist.ProcessGroup | None = None
 ) -> list[Any]:
     """Returns the values that all ranks pass to this function, in rank order; only this rank's
-    value if no process group exists. JSON must be able to represent each value.
+    value if no process group exists. JSON must be able to represent each value; in a process group,
+    a tuple arrives as a list.
 
     gathered() does not call PyTorch's all_gather_object, which needs NumPy.
     """

@@ -31,9 +31,9 @@ from gradsync.twin import Weights, has_parts, step_of_twin
 
 @dataclasses.dataclass
 class _Wrong:
-    """The gradients that differ from the mean over ranks on some rank. `params`: their parameters,
-    in the order of the optimizer's. `rank`: the lowest number of a rank on which the gradient of
-    the first is wrong."""
+    """The gradients that are wrong on some rank (see Comparer._find_wrong()). `params`: their
+    parameters, in the order of the optimizer's. `rank`: the lowest number of a rank on which the
+    gradient of the first is wrong."""
 
     params: list[torch.nn.Parameter]
     rank: int
@@ -64,7 +64,8 @@ class Comparer:
     `findings`.
 
     All ranks must call before_update(), after_update() and agree() together. Each of these methods
-    raises Refused if a rank does not call the method in time."""
+    raises Refused if another rank does not call the method within 60 s or, if longer,
+    init_process_group's timeout."""
 
     def __init__(self, trained: Trained, turns: Turns, step: Step, ranks: Ranks) -> None:
         self.findings = Findings(self._print)
@@ -84,7 +85,8 @@ class Comparer:
         self._is_clipped = False  # what that update gets, on any rank
 
     def coverage(self) -> Coverage:
-        """Returns how many parameters, ranks and steps have been compared so far."""
+        """Returns how many parameters, ranks and steps have been compared so far, and how closely
+        gradients agreed."""
         return Coverage(
             parameters=len(self._compared),
             known_parameters=len(self._turns),
@@ -99,8 +101,9 @@ class Comparer:
         return self._facts.name_of(p)
 
     def before_update(self, update: Update) -> bool:
-        """Compares gradients, settings and weights of all ranks, before the update changes the
-        weights.
+        """Compares gradients, and what Facts.of() reports, such as settings and weights, of all
+        ranks, before the update changes the weights. Compares no gradients if ranks train different
+        parameters (Topic.PARAMETERS).
 
         Returns True if, on any rank, Step.gradients has a gradient that autograd delivered to a
         parameter of the update's optimizer."""
@@ -126,8 +129,9 @@ class Comparer:
         return any(rank.has_gradients for rank in ranks)
 
     def _begin_twin(self, update: Update) -> None:
-        """Lets a copy of an optimizer that averages gradients itself step with the mean of the
-        gradients over ranks."""
+        """For an optimizer that averages gradients itself, stores in `_twin` the weights that
+        step_of_twin() computes from the means over ranks. Raises Refused with --groups above 1, or
+        if has_parts() is True on a rank."""
         if self._turns.groups > 1:
             raise Refused(f"{update.where} averages by itself, which needs --groups=1")
         params = parameters_of(update.updater)
@@ -346,7 +350,8 @@ class Comparer:
         self, here: Sequence[bool], params: Sequence[torch.nn.Parameter]
     ) -> list[torch.nn.Parameter]:
         """Returns the parameters that this step compares and that have True in `here` on at least
-        one rank."""
+        one rank. Raises Refused if another rank has True at an index that this rank's `params`
+        lacks."""
         indices = [i for i, p in enumerate(params) if here[i] and self._turns.has(p)]
         anywhere = sorted({i for rank in self._ranks.gather(indices) for i in rank})
         if anywhere and anywhere[-1] >= len(params):
@@ -355,7 +360,9 @@ class Comparer:
 
     def _find_wrong(self, question: _Question) -> _Wrong | None:
         """Compares the gradients of `question.params`, as `question.handed` returns them on each
-        rank, with the mean over ranks. Returns the wrong gradients, or None if all are right."""
+        rank, with the mean over ranks. Returns the wrong gradients, or None if all are right. A
+        gradient is right if rounding, also to bf16 or fp16, or _is_right_otherwise() explains its
+        difference from the mean."""
         params = question.params
         self._compared.update(id(p) for p in params)
         held_bytes = sum(held.sums.nbytes for held in self._step.gradients.values())
@@ -398,7 +405,8 @@ class Comparer:
 
     def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
         """Returns whether the script's own code explains why a gradient differs from the mean over
-        ranks. The code may zero gradients and add them back later, or scale gradients by hooks."""
+        ranks. The code may zero gradients and add them back later, or scale gradients by hooks, on
+        all ranks alike."""
         handed = question.handed(p)
         if any([self._is_mean_of(p, handed, held) for held in self._delivered(p)[1:]]):
             self._loss = LossFactor()  # which is that of the last pass alone

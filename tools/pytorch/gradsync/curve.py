@@ -30,8 +30,8 @@ class CurvePoint:
     """The predicted step of the script on `world_size` ranks over the link `link`.
 
     `link`: the value of --link; empty for the recorded link. `speed_up`: the samples per second of
-    all ranks, divided by those of one rank that does not synchronise: ranks x none_s / step_s.
-    `cost_s`: how many seconds longer the step takes than a step without synchronisation.
+    all ranks, divided by those of one rank that does not synchronise: world_size x Curve.none_s /
+    step_s. `cost_s`: step_s minus Curve.none_s, the time of a step without synchronisation.
     `exposed_s`: by how many seconds waiting for collectives makes the step longer. `equal_step_s`:
     the seconds of the step if all ranks were equally fast. For `equal_step_s`, recorded steps are
     simulated, each as if all ranks took this step."""
@@ -47,11 +47,11 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """The measured time of the script's own synchronised steps on `world_size` ranks, from another
-    recording.
+    """The trimmed mean time of the script's own synchronised steps on `world_size` ranks, measured
+    in another recording.
 
-    `speed_up`: ranks x none_s / step_s, where none_s is Curve.none_s, and does not come from this
-    other recording.
+    `speed_up`: world_size x Curve.none_s / step_s; Curve.none_s does not come from this other
+    recording.
     """
 
     recording: str
@@ -65,15 +65,16 @@ class Curve:
     """A curve: predicted steps for several numbers of ranks and links, and what these steps have in
     common.
 
-    `notes`: sentences about what the predictions assume. `none_s`: the time of a step without
-    synchronisation, with as many backward passes as the script's own step. If the questions name a
-    recording `at` of another machine, `none_s` is scaled to that machine. `bucket_bytes`: the
-    number of bytes from which on a bucket of DDP is full, with the script's own settings.
-    `first_bucket_bytes`: the number of bytes from which on DDP's first bucket is full.
-    `is_sharded`: whether the script uses fully_shard (FSDP2), which has no buckets. `points`: one
-    predicted step for each pair of a link and a number of ranks, in the order of curve_of()'s
-    argument `questions`. `measured`: the measured step of each recording in curve_of()'s argument
-    `measured`. Fields not described here, such as `units`, mean the same as in Answer."""
+    `notes`: sentences about what the predictions assume, and why they may err. `none_s`: the
+    trimmed mean time of a recorded step without synchronisation, with as many backward passes as
+    the script's own step. If the questions name a recording `at` of another machine, `none_s` is
+    scaled to that machine. `bucket_bytes`: the number of bytes from which on a bucket of DDP is
+    full, with the script's own settings. `first_bucket_bytes`: the number of bytes from which on
+    DDP's first bucket is full. `is_sharded`: whether the script uses fully_shard (FSDP2), which has
+    no buckets. `points`: one predicted step for each pair of a link and a number of ranks, in the
+    order of curve_of()'s argument `questions`. `measured`: the measured step of each recording in
+    curve_of()'s argument `measured`. Fields not described here, such as `units`, mean the same as
+    in Answer."""
 
     recording: str
     parameters: int

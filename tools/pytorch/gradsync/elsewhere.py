@@ -16,11 +16,11 @@ from gradsync.torch_private import DDP
 
 
 class Elsewhere:
-    """Remembers where the script first started a process by multiprocessing that is not a daemon.
-    `check` compares nothing in child processes.
+    """Methods that end a process with an error if the script trains in child processes, or averages
+    gradients among some ranks only. `check` compares nothing in child processes.
 
     `starts_at`: FILE:LINE where the script first started a multiprocessing process that is not a
-    daemon; empty if it has started none.
+    daemon; empty if the script has started none.
     """
 
     def __init__(self, own_work: OwnWork) -> None:

@@ -1,4 +1,4 @@
-"""Ends this process with a line of error, even if the script catches all exceptions."""
+"""Ends this process with an error message on stderr, even if the script catches all exceptions."""
 
 from __future__ import annotations
 

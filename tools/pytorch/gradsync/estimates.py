@@ -18,9 +18,10 @@ class Interval:
     %.
 
     `draws`: for each launch (run of the recorded script), one estimate of the value from each
-    repetition of a bootstrap. `draws` may be empty, as for a measured value. Predicted steps of one
-    question share some random errors, such as those of the link. In the difference of two predicted
-    steps of the same question, shared errors cancel as far as they change both steps equally."""
+    repetition of a bootstrap. `draws` may be empty, as for a measured value; less() and
+    is_told_from() then raise ValueError. Predicted steps of one question share some random errors,
+    such as those of the link. In the difference of two predicted steps of the same question, shared
+    errors cancel as far as they change both steps equally."""
 
     value: float
     low: float
@@ -29,10 +30,10 @@ class Interval:
 
     @classmethod
     def of(cls, value: float, draws: Sequence[Sequence[float]]) -> Interval:
-        """Returns an Interval with the estimated value `value`. `draws`: for each launch (run of
-        the recorded script), one estimate from each repetition of a bootstrap. The Interval reaches
-        from the lowest to the highest of the launches' 95 % limits, because a new launch may be
-        like any of them."""
+        """Returns an Interval with the estimated value `value`. `draws`: for each of at least one
+        launch (run of the recorded script), one estimate from each repetition of a bootstrap. The
+        Interval reaches from the lowest to the highest of the launches' 95 % limits, because a new
+        launch may be like any of them."""
         limits = [_limits(own) for own in draws]
         return cls(value, min(low for low, _ in limits), max(high for _, high in limits), draws)
 
@@ -76,7 +77,8 @@ class Estimate:
 
 def trimmed_mean(values: Sequence[float]) -> float:
     """Returns the mean without the smallest fifth and the largest fifth of the values, so that a
-    few disturbed steps hardly change it. The number of values in a fifth is rounded down."""
+    few disturbed steps hardly change it. The number of values in a fifth is rounded down. `values`
+    must not be empty."""
     kept = _kept(values)
     return sum(kept) / len(kept)
 

@@ -284,7 +284,8 @@ def listen(listener: Listener) -> None:
 
 
 def stop_listening(listener: Listener) -> None:
-    """Removes a Listener, which gets no further events."""
+    """Removes a Listener, which gets no further events. Does nothing if the Listener is not
+    registered."""
     if listener not in listeners:
         return
     listeners.remove(listener)

@@ -107,9 +107,9 @@ class Facts:
         return {"optimizer": update.name, "what trains": str(shapes), **known}
 
     def _weights(self, params: Sequence[torch.nn.Parameter]) -> dict[str, str]:
-        """Returns a dictionary from the names of weights to their digests. The weights are `params`
-        and, of the called modules, those parameters that no optimizer has, such as frozen ones.
-        Weights that DDP ignores are left out."""
+        """Returns digests of weights, by name; in a key, the result of _place_of() follows the
+        name. The weights are `params` and, of the called modules, those parameters that no
+        optimizer has, such as frozen ones. Weights that DDP ignores are left out."""
         trained = [p for updater in self._trained.updaters() for p in parameters_of(updater)]
         others = self._step.calls.weights(self._trained.name_of, trained)
         named = [*((self.name_of(p), p) for p in params), *others.items()]

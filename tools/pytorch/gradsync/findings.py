@@ -118,7 +118,8 @@ class Coverage:
 
 @dataclasses.dataclass
 class Cost:
-    """The time and memory that `check` has cost this rank."""
+    """The time that `check` has cost this rank, and the most memory that its sums of gradients
+    took."""
 
     seconds: float
     peak_bytes: int  # of sums of gradients, in host memory

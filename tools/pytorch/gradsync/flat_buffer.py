@@ -57,7 +57,7 @@ class FlatBuffer:
 
     def put(self, i: int) -> None:
         """Copies the gradient of parameter `i` to its place in the buffer, divided by the number of
-        ranks."""
+        ranks. The parameter must have a gradient."""
         gradient = self.params[i].grad
         assert gradient is not None
         torch.mul(gradient, self.share, out=self.slots[i])
@@ -89,8 +89,9 @@ class FlatBuffer:
     def average(self, as_bf16: bool) -> None:
         """Averages the gradients over ranks, and writes the means to the parameters' gradients.
         `as_bf16`: whether the all-reduces send bf16, as with bf16_compress_hook. Averages the copy
-        that keep() has made or, without one, the current gradients. If only some ranks have a
-        gradient for a parameter, ranks without one add 0 to the mean, as in DDP."""
+        that keep() has made or, without one, the current gradients. For a parameter with a gradient
+        on only some ranks, the other ranks add 0 to the mean, and get the mean. A parameter without
+        a gradient on any rank gets none. All ranks must call average() together."""
         used = torch.tensor(
             [p.grad is not None for p in self.params], dtype=torch.uint8, device=self.flat.device
         )

@@ -17,7 +17,7 @@ COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"
 @dataclass(frozen=True)
 class CpuTimes:
     """CPU times and load average of the host. The CPU times are summed over CPUs, in ticks, since
-    the host started; `load_average` is that of the last minute.
+    the host started; `load_average` is that of the last minute. `idle` includes waiting for I/O.
     """
 
     total: int

@@ -21,9 +21,9 @@ class JsonObject:
 
     `place` says where the object is, such as "ranks[0][3].collectives", and is empty for the whole
     document. Each public method reads the value of the field `name`. All but optional() raise
-    Refused if the value has the wrong type for the method. The field must be present, unless the
-    call gives a default or the field is optional. A number must be at least `least` and at most
-    `most`.
+    Refused if the value has the wrong type for the method. A missing field raises Refused, except
+    in optional() and in calls with a `default` or is_optional=True. Methods with `least` and `most`
+    raise Refused for a number below `least` or above `most`.
 
     At the end of a `with` statement, fields that were not read also raise Refused:
 

@@ -47,7 +47,8 @@ class Spanning:
 def log_of(text: str, is_measurement: IsMeasurement) -> Log:
     """Splits the text of a log into lines and the JSON documents for which `is_measurement` returns
     True. Other JSON documents are searched for such documents. Strings in other JSON documents are
-    split like the log, because Docker may have wrapped log lines in JSON."""
+    split like the log, because Docker may have wrapped log lines in JSON. Numbers in other JSON
+    documents become lines of text."""
     log = Log()
     _add(text, is_measurement, log, DEEPEST)
     return log
@@ -73,7 +74,8 @@ def _add_document(document: Any, is_measurement: IsMeasurement, log: Log, deepes
 
 def _parts_of(lines: Sequence[str]) -> Iterator[Any]:
     """Yields the lines of text in `lines` as str, and the JSON documents in `lines` as dict or
-    list. Leaves out text before a document on the document's first line."""
+    list. Leaves out text before a document on the document's first line. Text after a document on
+    the same line is yielded as str, with all documents that follow this text."""
     may_span = True  # until a document has no end
     place = 0
     while place < len(lines):
@@ -108,7 +110,8 @@ def _on_one_line(text: str) -> tuple[list[Any], str]:
 
 
 def _on_several(lines: Sequence[str], first: int, column: int) -> Spanning:
-    """Parses JSON that begins at character `column` of line `first` and ends on a later line."""
+    """Returns the Spanning of JSON that begins at character `column` of line `first` and ends on a
+    later line. If there is no such JSON, `documents` is empty, and `after` is `first` + 1."""
     has_end = True
     for cut in sorted({column, 0}, reverse=True):  # other lines may have the prefix, too, or not
         after = _place_after(lines, first, column, cut)

@@ -12,7 +12,7 @@ from gradsync.recording_file import parse_launch, read_bytes
 
 
 class UnusableFile(Refused):
-    """Raised if the recording of a training run cannot be appended to a file."""
+    """Raised by check_usable() if the recording of a training run cannot be appended to a file."""
 
 
 def check_usable(path: str, **known: Any) -> None:
