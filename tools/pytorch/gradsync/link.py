@@ -80,9 +80,9 @@ class Curve:
         return self.values[left] + slope * part
 
     def ratio_at(self, size: float) -> float:
-        """Returns the value, at this size, of a quantity that is not a time, such as CPU use. Below
-        the smallest and above the largest known size, the value is that at this smallest or largest
-        size."""
+        """Returns the value, at this size, of a quantity that is not a time, such as CPU use.
+        Between known sizes, the value is interpolated linearly. Below the smallest and above the
+        largest known size, the value is that at this smallest or largest size."""
         if len(self.sizes) == 1:
             return self.values[0]
         return self._along(min(max(size, self.sizes[0]), self.sizes[-1]))
@@ -210,7 +210,8 @@ class LinkCosts:
         """Returns the CPU time that `in_flight` collectives of this size together use on one rank
         while they run at the same time, in CPU-seconds per second of their duration. If no costs of
         `in_flight` collectives are known, returns the CPU time of the largest known smaller number
-        of collectives."""
+        of collectives. If no costs of the operation `kind` are known, returns the CPU time of
+        all-reduces."""
         return self._of(kind, in_flight).processor.ratio_at(size)
 
     def gain(self, size: float, in_flight: int) -> float:

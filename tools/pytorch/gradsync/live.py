@@ -35,6 +35,7 @@ def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """From start() to end(), counts the bytes of tensors that operations of PyTorch make or read,
     except of `apart` and of tensors given to leave_out(). Memory that is freed is no longer
+    counted. Tensors on the meta device, or with another layout than torch.strided, are not
     counted."""
 
     def __init__(self, apart: Iterable[torch.Tensor]) -> None:
@@ -166,8 +167,8 @@ class StepMemory:
         self._order[i] = None  # the last one
 
     def on_update(self) -> None:
-        """Called when the optimizer's update begins: after backward, and after the recorder's own
-        work that follows it, such as averaging gradients."""
+        """Called when the first optimizer's update in a step begins: after backward, and after the
+        recorder's own work that follows backward, such as averaging gradients."""
         if not self._live.is_on:
             return
         # Under fully_shard they hold parts of weights and gradients, which are no activations.

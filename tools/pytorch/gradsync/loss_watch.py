@@ -71,8 +71,8 @@ class Pass:
 
     def loss(self) -> PassLoss | None:
         """Returns the loss in `losses` whose factor has the largest magnitude. Returns None if
-        `losses` is empty, or if a factor is NaN. If the script reduced a loss by a collective, only
-        reduced losses count."""
+        `losses` is empty, or if a factor is NaN. If `losses` has losses that the script reduced by
+        a collective, only these losses count."""
         losses = [one for one in self.losses if one.is_reduced] or self.losses
         if not losses or any(math.isnan(one.factor) for one in losses):
             return None
@@ -95,8 +95,8 @@ class LossWatch:
         self._pass: Pass | None = None
 
     def begin_pass(self, roots: Any, scale: float, is_divided: bool) -> Pass:
-        """Returns a Pass for the backward pass that begins on the tensors `roots`. Pass.losses is
-        filled until end_pass() is called."""
+        """Returns a Pass for the backward pass that begins on the tensors `roots`. Each loss that
+        autograd reaches before end_pass() is called adds a PassLoss to Pass.losses."""
         known = tensors_of(roots)
         is_number = len(known) == 1 and known[0].numel() == 1
         given = float(known[0].detach()) if is_number else math.nan

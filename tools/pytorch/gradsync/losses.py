@@ -1,5 +1,7 @@
 """Computes the factor by which the backward passes of a step multiply the mean of the loss over
-ranks and passes. Names a known mistake in the script that explains a factor other than 1."""
+ranks and passes. For example, the factor is 2 if a step's gradient, averaged over ranks, is twice
+the gradient of this mean. Names a known mistake in the script that explains a factor other than
+1."""
 
 from __future__ import annotations
 
@@ -39,15 +41,15 @@ class LossFactor:
     """The factor by which the backward passes of a step multiply the mean loss; 1 is right.
     `of_means`: this factor if the mean loss weights all ranks equally, and all passes of a rank
     equally. `of_tokens`: the factor by which the backward passes multiply the mean of the loss over
-    the tokens of all passes. `of_means` or `of_tokens` is None if that factor differs between
-    passes, is 0 or is unknown. `least`, `most`: the smallest and the largest product of a pass's
-    PassLoss.factor and its rank's number of passes; 0 if unknown. `rounding`: the largest relative
-    error of `of_means` and `of_tokens` by rounding. `is_repeated`: whether, on each rank, all
-    passes began with the same call stack of the script, as in a loop. `is_reduced`: whether the
-    script reduced the loss of every pass over ranks by a collective. `is_alone`: False if a pass
-    had several losses, from which one was chosen. `is_whole`: whether every pass called backward()
-    on a multiple of one loss, without another term such as a penalty. If the loss of a pass is
-    unknown or has no tokens, all flags are False, and `of_means` and `of_tokens` are None."""
+    the tokens of all passes on all ranks. `of_means` or `of_tokens` is None if that factor differs
+    between passes, is 0 or is unknown. `least`, `most`: the smallest and the largest product of a
+    pass's PassLoss.factor and its rank's number of passes; 0 if unknown. `rounding`: the largest
+    relative error of `of_means` and `of_tokens` by rounding. `is_repeated`: whether, on each rank,
+    all passes began with the same call stack of the script, as in a loop. `is_reduced`: whether the
+    script reduced the loss of every pass over ranks by a collective. `is_alone`: whether
+    PassLoss.is_alone is True for every pass. `is_whole`: whether every pass called backward() on a
+    multiple of one loss, without another term such as a penalty. If the loss of a pass is unknown
+    or has no tokens, all flags are False, and `of_means` and `of_tokens` are None."""
 
     of_means: float | None = None
     of_tokens: float | None = None
@@ -87,8 +89,9 @@ class LossFactor:
 
     def shown(self, factor: float | None = None) -> float:
         """Returns the factor of the mean loss that the command `check` prints: `of_means` or, if it
-        is None, `of_tokens` or 1. If both `of_means` and `of_tokens` are known and `factor` is
-        given, returns the one that is nearer to 1 / `factor`."""
+        is None, `of_tokens` or 1. If both `of_means` and `of_tokens` are known, and `factor` is
+        neither None nor 0, returns the one that is nearer to 1 / `factor`. `factor`: the
+        optimizer's gradient divided by the mean of the ranks' gradients; None if unknown."""
         known = [one for one in (self.of_means, self.of_tokens) if one is not None]
         if factor:
             known.sort(key=lambda one: abs(one * factor - 1))

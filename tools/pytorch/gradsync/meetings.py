@@ -30,8 +30,8 @@ class Progress:
     `meetings`: the number of these waits since the script began. `calls` and `passes`: the numbers
     of forward passes with gradients enabled, and of backward passes, begun since the last wait.
     `skipped`: the number of calls of step() that a GradScaler has skipped since the last wait.
-    `place`: FILE:LINE of the latest forward pass, backward pass or skipped step(). `ended`: a text
-    about how the script has ended; empty while the script runs."""
+    `place`: FILE:LINE of the latest counted forward pass, backward pass or skipped step(); empty if
+    none is counted. `ended`: a text about how the script has ended; empty while the script runs."""
 
     meetings: int = 0
     calls: int = 0
@@ -82,7 +82,8 @@ class _Stalls:
 
 @contextlib.contextmanager
 def _refusing_lost_store() -> Iterator[None]:
-    """Turns a RuntimeError of the process group's key-value store into Refused."""
+    """Raises Refused if the body of the `with` statement raises a RuntimeError, as the process
+    group's key-value store does if it is lost."""
     try:
         yield
     except RuntimeError as error:
@@ -249,8 +250,8 @@ class Meetings:
     # The store
 
     def _join(self) -> bool:
-        """Connects to the store of the script's process group. Returns whether the script has a
-        process group of several ranks."""
+        """Connects to the store of the script's process group. Returns whether this call or an
+        earlier call has found a process group of several ranks."""
         if self._store is None and dist.is_initialized() and dist.get_world_size() > 1:
             store = default_store()
             self._store = store_within(store, PREFIX)

@@ -35,8 +35,8 @@ UNITS = {
 class Peak(NamedTuple):
     """The most bytes that a rank's tensors take at one time: the sum of `fixed` and `moving`.
     `fixed`: bytes that are held during the whole step, such as those of the weights. `moving`: the
-    largest sum, at any time of the step, of all other bytes: activations, gradients, gathered and
-    sent data, and the optimizer's temporary tensors.
+    largest sum, at any time of the step, of all bytes that are not in `fixed`, such as those of
+    activations.
     """
 
     fixed: float
@@ -193,8 +193,7 @@ class UnitBuffers:
     FSDP2 gathers the parameters of a unit into a buffer, and then copies them from this buffer into
     whole parameters. In backward, the unit whose gradients are computed next is gathered in
     advance. When all gradients of a unit are ready, they are copied into a buffer. A reduce-scatter
-    sums the buffers of all ranks, and writes the shard of the sum that this rank keeps to another
-    buffer.
+    reduces the buffers of all ranks, and writes this rank's shard of the result to another buffer.
     """
 
     def __init__(

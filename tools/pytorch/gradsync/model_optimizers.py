@@ -1,4 +1,5 @@
-"""Keeps the optimizers that update a recorded model, and counts the ended calls of step()."""
+"""Keeps the optimizers that update a recorded model, and the number of their ended calls of
+step()."""
 
 from __future__ import annotations
 
@@ -35,8 +36,7 @@ class ModelOptimizers:
         return True
 
     def is_outermost(self, optimizer: Optimizer) -> bool:
-        """Returns whether no optimizer of the model other than `optimizer` is running step()
-        now."""
+        """Returns whether `stepping` is None or `optimizer`."""
         return self.stepping is None or self.stepping is optimizer
 
     def are_done_with_one_more(self) -> bool:

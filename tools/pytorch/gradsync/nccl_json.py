@@ -54,8 +54,8 @@ def runs_of_documents(documents: Iterable[Any], lines: Iterable[str]) -> list[Ru
     without Runs that have no readable row. `documents`: JSON documents for which is_measurement()
     is True. `lines`: lines of text, some of which may be rccl-tests' comma-separated tables.
 
-    Raises LookupError, TypeError, AttributeError or ValueError if a document or table row lacks a
-    required field or has a wrong value. Rows with an unreadable time or bandwidth raise nothing;
+    Raises LookupError, TypeError, AttributeError, ValueError or OverflowError if a document or
+    table row has a missing or wrong field. Rows with an unreadable time or bandwidth raise nothing;
     Run.unread counts these rows."""
     runs = []
     rows: list[Mapping[str, Any]] = []
@@ -94,8 +94,8 @@ def _run_of(document: Any) -> Run:
 
 
 def _places_of(config: Any) -> dict[int, RankPlace]:
-    """Returns, by rank number, each rank's host and the group of ranks with which it runs
-    collectives."""
+    """Returns, by rank number, the RankPlace (host and group) of each rank that `config` lists.
+    `config`: the value of that name in a JSON document of nccl-tests."""
     each = int(config["nthreads"]) * int(config["ngpus"])
     return {
         each * process + gpu: RankPlace(device.get("group"), device.get("hostname"))

@@ -78,8 +78,8 @@ class Row:
 
 @dataclass(frozen=True)
 class RankPlace:
-    """The printed host and group of a rank; None for a field that is not printed. The ranks of one
-    group run collectives together."""
+    """The host and the group that a program has printed for a rank. A member is None if the program
+    has not printed it. The ranks of one group run collectives together."""
 
     group: str | None
     host: str | None
@@ -134,9 +134,9 @@ class Run:
     rows: list[PrintedRow] = field(default_factory=list)
 
     def add(self, words: Sequence[str]) -> bool:
-        """Adds a row from the words of a printed line. Stores the in-place numbers or, if they are
-        missing, the out-of-place numbers. Returns False and adds no row if the line has no complete
-        set of time, algbw and busbw."""
+        """Adds a measurement to `rows`. `words`: the words of one printed row, in the order of
+        `columns`. Stores the in-place numbers or, if they are missing, the out-of-place numbers.
+        Returns False and adds no row if the line has no complete set of time, algbw and busbw."""
         halves = halves_of(self.columns)
         if self.is_in_place_last:
             halves.reverse()
