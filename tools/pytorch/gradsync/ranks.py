@@ -30,8 +30,9 @@ def refusing_late_ranks() -> Iterator[None]:
 
 
 class Ranks:
-    """Lets the ranks of the script's default process group exchange values. Without the argument
-    `group`, `size` is 1 until find() or join() has found a default group of several ranks.
+    """Lets the ranks of the argument `group`, or else of the script's default process group,
+    exchange values. Without `group`, `size` is 1 until find() or join() has found a default group
+    of several ranks.
 
     All ranks must together call the methods that communicate: join(), gather(), total() and
     alone(). A call that communicates raises Refused if another rank does not make the same call
