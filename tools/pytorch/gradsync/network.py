@@ -96,9 +96,9 @@ def collective_seconds(network: Network, kind: Operation, size: float) -> float:
 
 
 def sent_part(kind: Operation, world_size: int) -> float:
-    """Returns the bytes that a rank sends for each byte of the vector that a collective reduces or
-    gathers. For an all-reduce, the number is 2 (n - 1) / n with n ranks, as in the documentation of
-    nccl-tests."""
+    """Returns the bytes that a rank sends in a ring, for each byte of the vector that a collective
+    reduces or gathers. For an all-reduce, the number is 2 (n - 1) / n with n ranks, as in the
+    documentation of nccl-tests."""
     return _halves(kind) * (world_size - 1) / world_size
 
 

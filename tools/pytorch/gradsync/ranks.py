@@ -65,8 +65,8 @@ class Ranks:
                 self._group = cast("Any", dist.new_group(backend="gloo", timeout=timeout))
 
     def gather(self, value: Any) -> list[Any]:
-        """Returns the values that all ranks pass, in rank order; only `value` if this is the only
-        rank. Values of several ranks are sent as JSON, so a tuple arrives as a list."""
+        """Returns the values that all ranks pass, in rank order; only `value` if `size` is 1 after
+        join(). Values of several ranks are sent as JSON, so a tuple arrives as a list."""
         self.join()
         # The default group of one rank may be of NCCL, which cannot send tensors of the CPU.
         if self._group is None:
