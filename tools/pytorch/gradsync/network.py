@@ -37,7 +37,8 @@ class Algorithm(str, Enum):
 
 def algorithm_of(backend: str) -> Algorithm:
     """Returns RING for gloo, whose all-reduces use a ring by default (gloo's allreduce.cc). Returns
-    BEST for other backends, such as NCCL, which are assumed to choose the fastest algorithm."""
+    BEST for other backends, such as NCCL, which are assumed to choose the fastest algorithm. Also
+    returns BEST for "none", the backend in a recording of one process."""
     return Algorithm.RING if backend == "gloo" else Algorithm.BEST
 
 
@@ -95,9 +96,9 @@ def collective_seconds(network: Network, kind: Operation, size: float) -> float:
 
 
 def sent_part(kind: Operation, world_size: int) -> float:
-    """Returns the bytes that a rank sends for each byte of the vector that a collective reduces or
-    gathers. For an all-reduce, the number is 2 (n - 1) / n with n ranks, as in the documentation of
-    nccl-tests."""
+    """Returns the bytes that a rank sends in a ring, for each byte of the vector that a collective
+    reduces or gathers. For an all-reduce, the number is 2 (n - 1) / n with n ranks, as in the
+    documentation of nccl-tests."""
     return _halves(kind) * (world_size - 1) / world_size
 
 
@@ -117,8 +118,8 @@ def costs_over(network: Network, recorded: MeasuredLink | None) -> LinkCosts:
 
 
 def _processor_s(recorded: MeasuredLink | None) -> float:
-    """Returns the CPU seconds that a rank used per sent byte in a recorded all-reduce; 0 without a
-    recording."""
+    """Returns the CPU seconds that a rank used per sent byte in a recorded all-reduce of 64 MiB
+    (LARGE); 0 if `recorded` is None."""
     if not recorded:
         return 0
     used_s = recorded.costs.seconds(LARGE) * recorded.costs.processor(LARGE, 1)
@@ -156,9 +157,10 @@ def in_ring_of(link: MeasuredLink, wanted: int) -> LinkCosts:
 
 def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCosts:
     """Returns a copy of `costs` to which costs of FSDP2's collectives are added if `recorded` has
-    them. `recorded`: the costs that were measured in a recording, of which the time of FSDP2's
-    copies is used. `is_gloo`: whether the backend is gloo, over which a reduce-scatter takes as
-    long as an all-reduce."""
+    them. `recorded`: the costs that were measured in a recording. The time by which FSDP2's
+    collectives in `recorded` take longer than plain ones, because of copies, is added to times of
+    plain ones in `costs`. `is_gloo`: whether the backend is gloo, over which a reduce-scatter takes
+    as long as an all-reduce."""
     reduces_by = Operation.ALL_REDUCE if is_gloo else Operation.ALL_GATHER
     more = {}
     for kind, plain in (
@@ -186,9 +188,10 @@ def with_units(costs: LinkCosts, recorded: LinkCosts, is_gloo: bool) -> LinkCost
 
 
 def hybrid_costs(network: Network, sharing: int, recorded: MeasuredLink | None = None) -> LinkCosts:
-    """Returns the costs of collectives with HSDP, which shards parameters within groups of
-    `sharing` ranks. `sharing` must divide network.world_size. `recorded`: measured costs, whose CPU
-    time per sent byte lowers the rate between hosts; None to keep the rate.
+    """Returns the costs of the all-gathers and reduce-scatters of HSDP, which shards parameters
+    within groups of `sharing` ranks. Collectives are assumed to use rings and no CPU time, whatever
+    network.algorithm is. `sharing` must divide network.world_size. `recorded`: measured costs,
+    whose CPU time per sent byte lowers the rate between hosts; None to keep the rate.
 
     With several groups, the cost of a reduce-scatter includes HSDP's all-reduce of each shard over
     the groups."""
@@ -247,7 +250,9 @@ def _hierarchical_seconds(network: Network, kind: Operation, size: float) -> flo
 
 
 def _tree_seconds(network: Network, size: float) -> float:
-    """Returns the seconds of an all-reduce whose data go up and down a tree of ranks once."""
+    """Returns the seconds of an all-reduce whose data go up and down a tree of ranks once, in a
+    pipeline. The time is the latency of all levels plus the time to send `size` bytes over one
+    link, times two."""
     latency_s = (
         math.log2(_hosts(network)) * network.between.latency_s
         + math.log2(_ranks_on_host(network)) * network.within.latency_s

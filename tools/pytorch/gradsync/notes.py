@@ -12,9 +12,9 @@ from gradsync.units_text import bytes_text, gbit_text, ranks_text, sizes_text
 
 
 def notes_of(question: Question) -> list[str]:
-    """Returns the notes of an answer to this question, one sentence per string. If the user asked
-    for a rate of the link or a number of ranks, the first sentence repeats what was asked for. The
-    other sentences, from assumptions_of(), say what the prediction assumes, and why it may err."""
+    """Returns the notes of an answer to this question, one sentence per string. If --link is a rate
+    or --world_size is given, the first sentence states the number of ranks and any rate. The other
+    sentences, from assumptions_of(), say what the prediction assumes, and why it may err."""
     link = question.link
     asked = []
     if isinstance(link, NamedLink):

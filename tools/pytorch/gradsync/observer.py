@@ -15,8 +15,8 @@ class Observer(Protocol):
     """The methods that a Recorder calls while it records a training script."""
 
     def refused(self, error: Refused) -> NoReturn:
-        """Called with the reason if the script cannot be recorded. Must raise an exception or end
-        the process."""
+        """Called with the reason if the script cannot be recorded, unless the constructor of
+        Recorder has already raised Refused. Must raise an exception or end the process."""
 
     def started(self, recorder: Recorder) -> None:
         """Called when the script's first step has ended; all ranks record from the next step on."""

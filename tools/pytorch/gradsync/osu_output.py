@@ -36,7 +36,8 @@ def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
     for one size differ by a factor of more than 1.5. Also raises Refused if `lines` has commands
     that start osu_allreduce with different numbers of ranks, or if the number of ranks is 1. Raises
     Refused, too, if a table has an unknown column, or its second column is not the average latency.
-    An average latency outside of the row's minimum and maximum raises Refused as well."""
+    An average latency outside of the row's minimum and maximum raises Refused as well, as does a
+    latency or a size of 0."""
     rows = list(_rows_of(lines))
     costs = [_cost_of(row) for row in rows]
     told = {ranks for ranks in map(_ranks_of, lines) if ranks}

@@ -16,15 +16,16 @@ from gradsync.findings import Status
 
 
 class OwnWork:
-    """A context manager for code of the command `check` inside the process of a training script. An
-    Exception in a `with` block of this object ends the rank's process. The exit status is UNKNOWN
-    for the exception Refused, and FAULT for any other Exception.
+    """Makes context managers for code of the command `check` inside the process of a training
+    script: with `work` an OwnWork, the code is in a block `with work():`. In these blocks, autograd
+    records no operations. An Exception in a block ends the rank's process. The exit status is
+    UNKNOWN for the exception Refused, and FAULT for any other Exception.
 
     `found`: a function that returns DIFFERS if `check` has found a difference, such as a wrong
     gradient, else SAME. If `found` returns DIFFERS, the exit status is DIFFERS for every Exception.
     `place`: FILE:LINE of the script's last call of backward() or of an optimizer's step(), for
-    error messages; empty before the first. `spent_ns`: the nanoseconds spent in the `with` blocks
-    of this object so far.
+    error messages; empty before the first. `spent_ns`: the nanoseconds spent in all `with` blocks
+    of this object that have ended; time in nested blocks counts once.
     """
 
     def __init__(self, found: Callable[[], Status] = lambda: Status.SAME) -> None:

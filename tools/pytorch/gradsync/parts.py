@@ -18,10 +18,11 @@ class StepParts:
     """The parts of a predicted step's time, which add up to the step's time.
 
     `computation_s`: the step's time without the other four parts. `copies_s`: copying gradients
-    into and out of buckets, casting them, and adding them to earlier passes' gradients. `slowed_s`:
-    how much longer backward takes because of concurrent communication. `exposed_s`: waiting for
-    gradients or weights to arrive. `broadcasts_s`: ZeroRedundancyOptimizer's broadcasts of updated
-    weights."""
+    into and out of buckets, and those casts and additions of gradients that Prediction.copies_s
+    includes. `slowed_s`: how much longer backward takes because of concurrent communication; 0
+    under fully_shard. `exposed_s`: waiting for gradients to arrive; under fully_shard, how much
+    longer the step takes because of collectives. `broadcasts_s`: ZeroRedundancyOptimizer's
+    broadcasts of updated weights."""
 
     computation_s: float
     copies_s: float
@@ -37,11 +38,12 @@ class Variation:
     `rank_s`: the seconds for which a rank computes in a step: a mean over ranks, and a trimmed mean
     over steps. `equal_step_s`: the seconds of the step if all ranks were equally fast.
     `varying_step_s`: the predicted seconds of the step, in which some ranks are slower than others.
-    A rank does not compute for varying_step_s - rank_s seconds. `communication_part`: the fraction
-    of these seconds that is communication or copying of gradients. `waiting_part`: the other
-    fraction, in which the rank waits for slower ranks. Both fractions are None if varying_step_s is
-    at most rank_s. `correlation`: how computation times of adjacent ranks in the same steps
-    correlate; None if unknown, or if ranks are on several hosts."""
+    Of varying_step_s seconds, a rank computes for rank_s seconds; the others are lost.
+    `communication_part`: the fraction of the lost seconds that communication and copying of
+    gradients cause. `waiting_part`: the other fraction, in which the rank waits for slower ranks.
+    Both fractions are None if no seconds are lost (varying_step_s <= rank_s). `correlation`: how
+    computation times of adjacent ranks in the same steps correlate; None if unknown, or if ranks
+    are on several hosts."""
 
     rank_s: float
     equal_step_s: float

@@ -466,7 +466,8 @@ def _addition_s(launch: Launch, communication: Communication, total_bytes: int) 
 
 
 def _mean(launches: Sequence[Prediction]) -> Prediction:
-    """Returns the mean of predictions, each of which was made from one recorded launch."""
+    """Returns the mean of predictions, each of which was made from one recorded launch. The
+    interval of `step_s` reaches from the lowest to the highest limit of the launches' intervals."""
     return Prediction(
         step_s=_mean_interval([one.step_s for one in launches]),
         slowest_s=fmean(one.slowest_s for one in launches),

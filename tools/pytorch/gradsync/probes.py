@@ -170,8 +170,8 @@ def _mean_s(probe: Collectives, times_ns: Sequence[float]) -> float:
 
 def _bf16_link(samples: _Samples, link: MeasuredLink) -> MeasuredLink | None:
     """Returns the costs of all-reduces in bf16, including the cast back, by size; None if not
-    measured. Assumes that two concurrent all-reduces gain the same factor with bf16 as without.
-    `link`: the costs without bf16."""
+    measured. Running two all-reduces at once is assumed to be as many times faster than one after
+    the other with bf16 as without. `link`: the costs without bf16."""
     costs = samples.costs(CollectiveKind.BF16)
     if not costs:
         return None

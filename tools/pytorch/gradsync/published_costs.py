@@ -1,6 +1,6 @@
 """Tells by which factor gradsync's predictions for GPUs differed from measurements that other
-people have published. Each compared number tells how much longer a step takes on several GPUs than
-on one.
+people have published. Each compared number is a cost: the seconds by which a step takes longer on
+several GPUs than on one.
 
 The program tools/dev/published.py compares predictions for several GPUs with published times;
 docs/prediction.md has its table.

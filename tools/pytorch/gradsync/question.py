@@ -53,9 +53,9 @@ class FileLink:
 
 @dataclass(frozen=True)
 class NamedLink:
-    """A link for which --link gives a rate and a latency; nobody has measured it. `network`: how
-    the ranks of the predicted step are divided among hosts, and the links between and within these
-    hosts."""
+    """A link for which --link gives a rate and, optionally, a latency; nobody has measured it.
+    `network`: how the ranks of the predicted step are divided among hosts, and the links between
+    and within these hosts."""
 
     network: Network
 
@@ -100,8 +100,7 @@ class Question:
 
     @property
     def is_as_recorded(self) -> bool:
-        """Returns whether the question has the recording's own link and gives no number of
-        ranks."""
+        """Returns whether the question has neither --link nor --world_size."""
         is_own_link = isinstance(self.link, RecordedLink) and self.link.recording is self.recording
         return is_own_link and self.asked_world_size is None
 
@@ -124,7 +123,8 @@ class Question:
 
     @property
     def measured_ranks(self) -> int | None:
-        """The number of ranks between which the link was measured; None if it was not measured."""
+        """The number of ranks between which the link was measured; None for a rate in --link. For a
+        recording of one process, which has no measurements of a link, the number is 1."""
         if isinstance(self.link, NamedLink):
             return None
         if isinstance(self.link, FileLink):
@@ -150,9 +150,10 @@ class LinkOptions:
     algorithm: str | None = None
 
     def check(self) -> None:
-        """Raises Refused if the link is neither a rate nor an existing file, or if another option
-        has an invalid value or would have no effect.
-        """
+        """Raises Refused if the link is neither a rate nor an existing path, or if another option
+        has an invalid value. Also raises Refused if an option other than `link` differs from its
+        default, and `link` is no rate. Also raises Refused if `within` differs from its default,
+        and `ranks_per_host` is 1."""
         wire = parse_wire(self.link) if self.link else None
         if self.link and not wire and not os.path.exists(self.link):
             meant = meant_by(self.link)
@@ -179,8 +180,8 @@ class LinkOptions:
 
     def choose(self, recording: Recording, world_size: int) -> Link:
         """Returns the link that the options describe. Reads the file if `link` names one. Raises
-        Refused if the file cannot be read, or has no measurements of a link.
-        """
+        Refused if the file cannot be read, or is neither a recording nor measurements of a link. A
+        recording of one process, which has no measurements of a link, is not refused here."""
         if not self.link:
             return RecordedLink(recording)
         wire = parse_wire(self.link)
@@ -280,9 +281,10 @@ def _check_range(name: str, value: float | None, least: float, most: float) -> N
 
 
 def meant_by(link: str) -> str:
-    """Returns what the user probably meant by a wrong value of --link: a rate in another notation,
-    such as 25Gbps or 3GB/s, or the name of a file with a typing error; empty if nothing is similar.
-    """
+    """Returns the valid value of --link that the user probably meant by the wrong value `link`;
+    empty if nothing is similar. For a rate in another notation, such as 3GB/s, returns the rate and
+    a latency, such as "24Gbit,5us". For another text, returns the most similar path that exists in
+    the same directory."""
     match = re.fullmatch(
         r"([\d.]+) *([mgt])i?(b(?:it)?s?)?(?:/s|ps)?(?:[, ]+([\d.]+) *(us|ms)?)?",
         link,

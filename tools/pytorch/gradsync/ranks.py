@@ -30,8 +30,9 @@ def refusing_late_ranks() -> Iterator[None]:
 
 
 class Ranks:
-    """Lets the ranks of the script's default process group exchange values. Without the argument
-    `group`, `size` is 1 until find() or join() has found a default group of several ranks.
+    """Lets the ranks of the argument `group`, or else of the script's default process group,
+    exchange values. Without `group`, `size` is 1 until find() or join() has found a default group
+    of several ranks.
 
     All ranks must together call the methods that communicate: join(), gather(), total() and
     alone(). A call that communicates raises Refused if another rank does not make the same call
@@ -64,8 +65,8 @@ class Ranks:
                 self._group = cast("Any", dist.new_group(backend="gloo", timeout=timeout))
 
     def gather(self, value: Any) -> list[Any]:
-        """Returns the values that all ranks pass, in rank order; only `value` if this is the only
-        rank. Values of several ranks are sent as JSON, so a tuple arrives as a list."""
+        """Returns the values that all ranks pass, in rank order; only `value` if `size` is 1 after
+        join(). Values of several ranks are sent as JSON, so a tuple arrives as a list."""
         self.join()
         # The default group of one rank may be of NCCL, which cannot send tensors of the CPU.
         if self._group is None:
