@@ -25,7 +25,7 @@ step's times, and repeats its kind in the script's next step. If more such steps
 than a round has steps, the recorder raises Refused. If the model is neither in DDP nor under
 fully_shard, nothing shows which pass is the last of a step. For such a model, the recorder takes
 the nth pass of a step as its last. Until the first round has ended, n is the number of passes in
-the script's first step. Steps whose update a GradScaler skips are not recorded.
+the script's first step. Steps whose first update a GradScaler skips are not recorded.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Recorder(Listener):
     then `done` is True.
 
     If a call of the script, such as a forward or step(), shows that the model cannot be recorded,
-    this call raises Refused. Before the call raises Refused, the recorder ends the recording and
-    removes its hooks from the model.
+    the recorder ends the recording and removes its hooks from the model. Then the call raises
+    Refused or, if the recorder has an `observer`, calls Observer.refused().
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class Recorder(Listener):
         `command`: the command line of the script, which the recording stores; by default sys.argv.
         `roots`: modules of `model` whose call begins a step, if `model` itself is not called;
         ignored in DDP. `only`: the ids (Python's id()) of the parameters to record among those that
-        require a gradient; by default, all that require one are recorded. If the model uses
-        fully_shard, the arguments `views`, `roots` and `only` have no effect.
+        require a gradient; by default, all that require one are recorded. If the script has called
+        fully_shard with `model` itself, the arguments `views`, `roots` and `only` have no effect.
         """
         self.place = place()
         self.done = False
@@ -195,8 +195,9 @@ class Recorder(Listener):
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Returns a context manager. If code in the context raises Refused, recording ends, and
-        Refused is raised with FILE:LINE of the script's running line before its text."""
+        """Returns a context manager. If code in the context raises Refused, the context manager
+        calls _refuse(), which ends recording and reports the error with FILE:LINE of the script's
+        running line."""
         try:
             yield
         except Refused as error:

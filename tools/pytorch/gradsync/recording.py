@@ -141,7 +141,8 @@ class Recording:
 
     @cached_property
     def ranks(self) -> list[RankTimes]:
-        """Each rank's trimmed mean times in the steps without synchronisation of all launches."""
+        """Each rank's trimmed mean times in the steps without synchronisation of all launches.
+        There must be at least one step without synchronisation."""
         rounds = [
             steps
             for launch in self.launches

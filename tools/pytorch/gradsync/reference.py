@@ -63,12 +63,13 @@ def bound_of(
 
 class Gradients:
     """The gradients of one parameter that autograd has delivered on this rank since the parameter's
-    last update or zero_grad().
+    last update.
 
-    `sums`: an f64 tensor of shape (2, *shape): the sum of the gradients, and the sum of their
-    absolute values. `aside`: as `sums`, for the gradients that set_aside() has moved out of `sums`;
-    None before the first set_aside(). `roundings`: at most how many times an element of the
-    gradients has been rounded to `dtype`.
+    `sums`: an f64 tensor. sums[0] is the sum of the gradients, each as exact() returns it, divided
+    by the loss scale of a GradScaler. sums[1] is the sum of the absolute values of the same
+    summands. `aside`: as `sums`, for the gradients that set_aside() has moved out of `sums`; None
+    before the first set_aside(). `roundings`: at most how many times an element of the gradients
+    has been rounded to `dtype`.
     """
 
     def __init__(self, like: torch.Tensor) -> None:

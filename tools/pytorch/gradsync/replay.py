@@ -342,8 +342,8 @@ class _Paced:
 def _replay_round(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> RoundTimes:
-    """Simulates one step of all ranks; `ranks` has the recorded step of each rank. The simulated
-    step lasts from the last rank's beginning to the last rank's end."""
+    """Simulates one step of all ranks. `ranks`: the recorded steps of one round of draw_rounds().
+    The simulated step lasts from the last rank's beginning to the last rank's end."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     replay = _pacer(scenario, transfers, ranks)
@@ -366,9 +366,9 @@ def _replay_round(
 def _pacer(
     scenario: Scenario, transfers: Sequence[Transfer], ranks: Sequence[RankStep]
 ) -> Callable[[float], _Paced]:
-    """Returns a function that simulates one step of all ranks; `ranks` has the recorded step of
-    each rank. The returned function's argument is a factor by which the times of all collectives
-    are multiplied."""
+    """Returns a function that simulates one step of all ranks. `ranks`: the recorded steps that
+    ranks take; equal ones of several ranks may be given once. The returned function's argument is a
+    factor by which the times of all collectives are multiplied."""
     begin = min(rank.begin_s for rank in ranks)
     late = max(rank.begin_s for rank in ranks) - begin
     blocks = scenario.waits is Waits.ALL_RANKS

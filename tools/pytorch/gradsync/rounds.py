@@ -16,12 +16,13 @@ class RoundTimes:
     and `slower_link_s`: the whole step if the times of all collectives are divided (faster) or
     multiplied (slower) by exp(Scenario.log_error). `exposed_s`: the time from the end of the last
     rank's backward until the results of all collectives have arrived; at least 0. If computation
-    waits for collectives, as with FSDP2, `exposed_s` is instead how much longer the round takes
-    because of collectives. `faster_exposed_s` and `slower_exposed_s`: the values of `exposed_s`
-    with the collectives' times of `faster_link_s` and of `slower_link_s`. `slowed_s`: how much
-    longer backward takes because communication uses processors at the same time; 0 if computation
-    waits for collectives. `alone_s`: the round's time without Scenario.collectives, from the last
-    rank's beginning to the last rank's end. `first_s`: the longest time, over ranks, from a rank's
+    waits for collectives, as with FSDP2, `exposed_s` is instead by how much the collectives' own
+    durations lengthen the round. Waits until slower ranks have issued a collective are not part of
+    `exposed_s`. `faster_exposed_s` and `slower_exposed_s`: the values of `exposed_s` with the
+    collectives' times of `faster_link_s` and of `slower_link_s`. `slowed_s`: how much longer
+    backward takes because communication uses processors at the same time; 0 if computation waits
+    for collectives. `alone_s`: the round's time without Scenario.collectives, from the last rank's
+    beginning to the last rank's end. `first_s`: the longest time, over ranks, from a rank's
     beginning of the step until its first gradient is ready; 0 under FSDP2."""
 
     step_s: float

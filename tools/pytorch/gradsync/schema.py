@@ -140,9 +140,10 @@ class Row:
 
     `bucket_bytes`: the size in bytes from which on DistributedDataParallel adds no more parameters
     to a bucket. `first_bucket_bytes`: the size in bytes from which on DistributedDataParallel adds
-    no more parameters to the first bucket of a dtype. `bf16`: whether DistributedDataParallel uses
-    bf16_compress_hook. `zero1`: whether the optimizer is a ZeroRedundancyOptimizer. `fsdp`: whether
-    the script uses fully_shard. `whole`: whether fully_shard is predicted to keep the gathered
+    no more parameters to the first bucket of a dtype. `bf16`: whether the communication hook of
+    DistributedDataParallel is bf16_compress_hook. `zero1`: whether the optimizer is a
+    ZeroRedundancyOptimizer. `fsdp`: whether fully_shard synchronises gradients, not
+    DistributedDataParallel. `whole`: whether fully_shard is predicted to keep the gathered
     parameters of all units after forward; False: as recorded. `passes`: the number of backward
     passes in a step. `rebuilt_bucket_bytes`: the sizes in bytes of the buckets that
     DistributedDataParallel made after its first step; empty if unknown.
@@ -310,12 +311,13 @@ class Step:
     ranks, the collectives (Collectives.wall_ns) run after the last backward. `copy_back_ns`:
     copying gradients back out of a probe's buffer; 0 for views of the buffer and under fully_shard.
     `rest_ns`: the script's own work between backward and the optimizer, such as clipping.
-    `optimizer_ns`: the optimizer's update. `step_ns`: the whole step, without the time in which the
-    recorder averages gradients. `cpu_ns`: the process's CPU time in the step, plus the time for
-    which its main thread waited for a CPU. `cpu_ns` is 0 on a GPU, and in steps of other modes than
-    UNSYNCHRONISED. `between_ns`: the time from the end of the previous step to the beginning of
-    this step; 0 if unknown. `ready_ns`: for each parameter, the time from the last backward's
-    beginning until its gradient is ready; -1 without a gradient.
+    `optimizer_ns`: from the beginning of the first optimizer's update to the end of the last
+    optimizer's. `step_ns`: the whole step, without the time in which the recorder averages
+    gradients. `cpu_ns`: the process's CPU time in the step, plus the time for which its main thread
+    waited for a CPU. `cpu_ns` is 0 on a GPU, and in steps of other modes than UNSYNCHRONISED.
+    `between_ns`: the time from the end of the previous step to the call of forward that begins this
+    step; 0 if unknown. `ready_ns`: for each parameter, the time from the last backward's beginning
+    until its gradient is ready; -1 without a gradient.
 
     If the script uses fully_shard, steps of the modes UNSYNCHRONISED and PROBE also have the times
     of each of its units. For each unit, `units_ns` has four times in the last pass, counted from
@@ -415,8 +417,8 @@ class Launch:
         """Makes a Launch from a value that to_json() has returned in this or an older gradsync with
         the same VERSION.
 
-        Raises Refused if the value is not a launch. Does not look for contradictions between
-        fields, which check_launch() finds.
+        Raises Refused if the value is not a launch. Most contradictions between fields are found
+        only by check_launch().
         """
         with JsonObject(value, place) as fields:
             fields.integer("gradsync_torch", VERSION, VERSION)

@@ -275,10 +275,11 @@ class Script(Listener):
         say(f"{recorder.taken} steps of warm-up took {took_s:.0f} s, {more} times as many follow")
 
     def finished(self, recorder: Recorder) -> None:
-        """Called after the recording has been written to its file. With several processes, rank 0
-        calls the function `answer`, which prints what `gradsync what_if` predicts from this
-        recording; a single process prints a command line that asks for a prediction. All ranks wait
-        for rank 0, and end or, with --continue, train on."""
+        """Called when recording is done. On rank 0, the recording has been written to its file
+        before this call. With several processes, rank 0 calls the function `answer`, which prints
+        what `gradsync what_if` predicts from this recording; a single process prints a command line
+        that asks for a prediction. All ranks wait for rank 0, and end or, with --continue, train
+        on."""
         out = self._options.out
         if not recorder.world.are_several:
             say(f"recorded; ask: gradsync what_if {out} --link=25Gbit,5us --world_size=8")

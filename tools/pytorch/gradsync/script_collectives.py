@@ -52,14 +52,16 @@ class ScriptCollectives:
         around(functional_collectives(), "all_reduce", self._on_functional)
 
     def begin_forward(self) -> None:
-        """Called when the script calls a model while gradients are enabled."""
+        """Called when the script, outside of other modules' calls, calls a module while gradients
+        are enabled."""
         self._is_forward = True
 
     def end_forward(self) -> None:
         self._is_forward = False
 
     def begin_step(self) -> None:
-        """Called when a step begins; forgets the sums over ranks of the previous step."""
+        """Called when an optimizer's update has ended; forgets the sums over ranks that were
+        collected so far."""
         self._sums.clear()
         self._unread.clear()
 
@@ -108,8 +110,9 @@ class ScriptCollectives:
 
     def _look_at(self, name: str, tensor: object) -> None:
         """Called before the collective `name` sends `tensor`. Calls on_reduced(tensor) if `tensor`
-        is a loss and the collective an all-reduce or a reduce. Stores in `in_forward` the name and
-        the script's FILE:LINE of the first collective within a forward."""
+        is a loss and the collective an all-reduce or a reduce. Unless `in_forward` is set already,
+        stores `name` and the script's FILE:LINE in it, if a forward runs or if `tensor` has several
+        elements that autograd has computed."""
         needs_gradient = isinstance(tensor, torch.Tensor) and is_computed(tensor)
         is_number = isinstance(tensor, torch.Tensor) and tensor.numel() == 1
         if needs_gradient and is_number and name in REDUCTIONS:
@@ -146,10 +149,11 @@ def _is_called_by_torch() -> bool:
 
 
 def _divisors(root: torch.Tensor) -> list[float]:
-    """Returns one divisor for each operation in autograd's graph of the tensor `root`, except
-    multiplications and divisions by a single number. Looks only at the 200 operations nearest to
-    `root`. A divisor is the absolute number by which later divisions and multiplications by single
-    numbers divided the operation's result; 1 without these."""
+    """Returns one divisor for each path in autograd's graph from the tensor `root` back to an
+    operation. Multiplications and divisions by a single number other than 0 get no divisor of their
+    own. The divisor is the absolute number by which the path's multiplications and divisions by
+    single numbers divide the operation's result; 1 without any. Looks only at the 200 nearest
+    operations, counted once per path. Returns [1] if `root` has no graph."""
     found: list[float] = []
     open_nodes: list[tuple[Any, float]] = [(root.grad_fn, 1.0)]
     for _ in range(MOST_NODES):

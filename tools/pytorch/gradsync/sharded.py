@@ -150,8 +150,8 @@ class ShardedTarget(ModelTarget):
         self._calls: list[dict[Call, Mark]] = [{} for _ in self.groups]
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """Returns the name, the sizes and the dtype of each recorded parameter, as a recording
-        stores them."""
+        """Returns each recorded parameter's name, dtype, number of elements and numbers of bytes,
+        as a recording stores them."""
         return tuple(
             dataclasses.replace(
                 parameter,

@@ -205,10 +205,10 @@ def predict_launch(
 
     `costs`: the times of collectives between `world_size` ranks. `sharing_ranks`: the number of
     ranks among which the optimizer's work is divided; by default `world_size`. `log_error`: the
-    standard deviation of the logarithm of collectives' times; if the script does not use
-    fully_shard, at least UNITS_ERROR (0.2) is used. `pace`: a factor by which all times of
-    computation are multiplied. Raises Refused, naming the launch's `place` (its file and line), if
-    the launch has no steps without synchronisation.
+    assumed standard deviation of the logarithm of a collective's real time divided by its predicted
+    time. If the script does not use fully_shard, at least UNITS_ERROR (0.2) is used as `log_error`.
+    `pace`: a factor by which all times of computation are multiplied. Raises Refused, naming the
+    launch's `place` (its file and line), if the launch has no steps without synchronisation.
     """
     units = reshard(units_of(launch), resharding)
     sizes = {kind: unit_bytes(launch.parameters, units, kind) for kind in SENT}
@@ -236,7 +236,7 @@ def predict_launch(
 
 def _measured_as(launch: Launch, costs: LinkCosts) -> dict[Operation, Operation]:
     """Returns, for each of a unit's operations ALL_GATHER and REDUCE_SCATTER, the operation in
-    `costs` whose measured times predictions use for it."""
+    `costs` whose times predictions use for it."""
     gather = Operation.ALL_GATHER
     # gloo's reduce-scatter is an all-reduce.
     reduction = Operation.ALL_REDUCE if launch.backend == "gloo" else Operation.ALL_GATHER
