@@ -9,9 +9,9 @@ optimizer, or with the next forward, which may be in an optimizer's closure:
     OPEN --a backward that does not synchronise--> PARTLY --last backward--> SYNCED
     BETWEEN --forward in eval mode--> EVALUATED --backward--> SKIPPED --end of step()--> BETWEEN
 
-A backward that computes gradients of the model after a forward in eval mode shows that the script
-trains in eval mode; from then on, a forward in eval mode also begins a step. If a GradScaler skips
-the first update of a step, the step is not recorded.
+If, between two steps, a backward after a forward in eval mode computes gradients of the model, the
+script trains in eval mode. From then on, a forward in eval mode also begins a step. If a GradScaler
+skips the first update of a step, the step is not recorded.
 
 The dictionary `TABLES` has a table for DDP, one for fully_shard, and one for other modules. A table
 has, for every state and event, the next state and action, or the reason why the event cannot be
@@ -88,7 +88,7 @@ class Action(Enum):
 
 
 class Target(Enum):
-    """What synchronises the model's gradients in the script: DDP, fully_shard, or nothing."""
+    """Whether the model is in DDP, under fully_shard, or neither."""
 
     PLAIN = "a module in one process"
     DDP = "DistributedDataParallel"

@@ -47,10 +47,11 @@ class CollectiveMarks:
 
 @dataclass
 class UnitMarks:
-    """The clock's marks (moments or GPU events) of when, in one step, each unit of fully_shard is
-    gathered, begins and ends its forward and backward, and is reduced. Each list has one entry per
-    unit, or none: all lists are empty without fully_shard, and in SCRIPT steps, in which the script
-    itself synchronises gradients."""
+    """The clock's marks (moments or GPU events) of each fully_shard unit's gather, forward,
+    backward and reduction for one step. The recorder gathers all units before the step, and reduces
+    their gradients after the last backward. Each list has one entry per unit, or none: all lists
+    are empty without fully_shard, and in SCRIPT steps, in which the script itself synchronises
+    gradients."""
 
     gathers: list[Span] = field(default_factory=list)
     # By unit: from the step's begin to the begin and end of forward, and of backward.
@@ -61,7 +62,7 @@ class UnitMarks:
 @dataclass
 class StepMarks:
     """The clock's marks (moments or GPU events) of when the parts of one step begin and end. The
-    method times() computes from them the times that a recording stores (schema.Step)."""
+    method times() computes from these marks the times that a recording stores (schema.Step)."""
 
     mode: StepMode | None  # None: the first step, of which nothing is written
     begin_ns: int  # of the host's clock, whatever the device's is

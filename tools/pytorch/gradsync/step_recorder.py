@@ -26,11 +26,11 @@ class StepRecorder:
     a mark of the clock: a time on a CPU, or a torch.cuda.Event on a GPU.
 
     `turn`: the kind of the current step, such as a probe (a step whose collectives are timed).
-    `passes`: the number of backward passes so far in the step that have computed gradients.
-    `is_prepared`: whether gradients are synchronised in or after the current backward pass.
-    `arrivals`: when gradients became ready in the current or last backward pass. `buffer`: the flat
-    buffer into which a probe copies gradients, and from which it sends them; None before the first
-    step has ended, and after close().
+    `passes`: the number of backward passes so far in the step that have computed gradients, without
+    that of end_backward_unseen(). `is_prepared`: whether gradients are synchronised in or after the
+    current backward pass. `arrivals`: when gradients became ready in the current or last backward
+    pass. `buffer`: the flat buffer into which probes copy gradients; None before start(), and after
+    close(). With several ranks, all probes except FULLY_SHARD probes send from `buffer`.
     """
 
     def __init__(self, target: ModelTarget, world: World, clock: Clock) -> None:
@@ -54,7 +54,7 @@ class StepRecorder:
         """Called when the script's first step has ended: makes the flat buffer into which gradients
         are copied in probes (steps whose collectives are timed). `units`: the numbers of the
         parameters that FSDP2 would gather together if the blocks of the model were its units: a
-        list for each block, and one for the other parameters."""
+        list for each block, and one, possibly empty, for the other parameters."""
         dtypes = self._target.dtypes()
         self.buffer = FlatBuffer(self._target.params, self._world.size, dtypes)
         self._prober = Prober(self.buffer, self._world, self._clock, units)
@@ -157,10 +157,10 @@ class StepRecorder:
         return self._marks
 
     def end_backward_unseen(self, end: Mark) -> None:
-        """Called when a backward pass has ended, if the weights have changed since the previous
-        pass without a step of an optimizer of torch.optim. This can happen only in the first step
-        that the recorder sees. The update after this pass is assumed to begin at `end`, the mark of
-        the pass's end."""
+        """Called in the script's first step, and in no later one, when a backward pass has ended.
+        The weights have changed since the previous pass without a step() of an optimizer of
+        torch.optim. The update after this pass is assumed to begin at `end`, the mark of the pass's
+        end."""
         self._step_marks().rest = end
 
     def begin_update(self, moment: Mark) -> None:
@@ -186,9 +186,9 @@ class StepRecorder:
         self._step_marks().cpu_ns = self._clock.cpu_ns() - self._cpu_ns
 
     def forget_update(self) -> None:
-        """Called if the script has trained another model since the last update of the recorded
-        model. After this call, the field `between_ns` of the recorded model's next Step is 0
-        (unknown)."""
+        """Called when a backward between two steps has computed no gradient of the recorded model,
+        for example a backward of another model. After this call, the field `between_ns` of the
+        recorded model's next Step is 0 (unknown)."""
         self._updated = None
 
     def abandon(self) -> None:

@@ -26,8 +26,8 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def other_gradient_dtype(name: str) -> str:
-    """Returns the error text for the parameter `name`, whose gradient has another dtype than the
-    parameter."""
+    """Returns the error text for the parameter `name`, whose gradient has, or may have, another
+    dtype than the parameter."""
     return (
         "gradsync does not record parameters whose gradients have another dtype, such as "
         f"{name} (grad_dtype)"
@@ -154,11 +154,12 @@ class ModelTarget:
         """A backward has ended."""
 
     def deliver(self, turn: Turn, marks: StepMarks, buffer: FlatBuffer) -> None:
-        """Called after the last backward of a step without synchronisation, or after the
-        collectives of a probe. After a probe, copies the gradients from `buffer` back into the
-        parameters' gradients, unless these are views of `buffer`; the time of these copies is
-        measured. Finally, if there are several ranks, averages gradients over all ranks, so that
-        the optimizer gets the mean. The time of this averaging is no part of the step's time."""
+        """Called after the last backward of an UNSYNCHRONISED step or of a probe. In a probe of
+        several ranks, called after the probe's collectives. After a probe, copies the gradients
+        from `buffer` back into the parameters' gradients, unless these are views of `buffer`; the
+        time of these copies is measured. Finally, if there are several ranks, averages gradients
+        over all ranks, so that the optimizer gets the mean. The time of this averaging is no part
+        of the step's time."""
         if turn.is_probe and not self.views:
             begin = self.clock.mark()
             buffer.copy_back()
@@ -189,7 +190,8 @@ class ModelTarget:
 
     def memory(self, own: Memory) -> Memory:
         """Returns the memory that the recording stores: `own`, which was measured on this rank. The
-        subclass ShardedTarget instead returns the memory of the whole model."""
+        subclass ShardedTarget instead returns `own` with weight_bytes, state_bytes and
+        optimizer_bytes of the whole model."""
         return own
 
     def close(self) -> None:

@@ -69,9 +69,9 @@ def recorded_text(answer: Answer | Curve) -> str:
 
 
 def _alone(answer: Answer) -> str:
-    """Returns the line that tells the time of a step without synchronisation. If the shortest
-    possible time of a step with synchronisation (`floor_s`) is below the interval predicted for
-    this step, the line also has `floor_s`."""
+    """Returns the line that tells the time of a step without synchronisation. If `floor_s`, an
+    estimated lower limit of the time of a step with synchronisation, is below that step's predicted
+    interval, the line also tells `floor_s`."""
     text = f"A step without synchronisation takes {ms_text(answer.none_s)}."
     if answer.ddp.floor_s >= answer.ddp.step_s.low:
         return text

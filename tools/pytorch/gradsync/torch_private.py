@@ -68,7 +68,8 @@ def mesh_place(tensor: torch.Tensor) -> list[int]:
 
 
 def is_computed(tensor: torch.Tensor) -> bool:
-    """Returns whether autograd has computed the tensor from tensors that need a gradient.
+    """Returns whether the tensor was computed, with autograd enabled, from tensors that require a
+    gradient.
 
     Returns False for a view of a leaf, such as a parameter. For a view, looks at the tensor of
     which it is a view, because reading the view's own grad_fn may raise an error if that tensor was
@@ -124,13 +125,15 @@ def gradient_dtype(parameter: torch.Tensor) -> torch.dtype | None:
 
 
 def before_every_step(hook: StepHook) -> RemovableHandle:
-    """Registers a hook: calls hook(optimizer, args, kwargs) before every step() of any optimizer;
-    the hook may return other arguments."""
+    """Registers a hook: calls hook(optimizer, args, kwargs) before every step() of any
+    torch.optim.Optimizer. The hook returns None, or a pair (args, kwargs) that replaces the
+    arguments."""
     return register_optimizer_step_pre_hook(cast("Any", hook))
 
 
 def after_every_step(hook: StepHook) -> RemovableHandle:
-    """Registers a hook: calls hook(optimizer, args, kwargs) after every step() of any optimizer."""
+    """Registers a hook: calls hook(optimizer, args, kwargs) after every step() of any
+    torch.optim.Optimizer."""
     return register_optimizer_step_post_hook(cast("Any", hook))
 
 
@@ -410,7 +413,8 @@ def reduced_dtype(parameter: ShardedParameter) -> torch.dtype:
 
 def sharing_ranks(group: ShardedGroup) -> int:
     """Returns the number of ranks that share the parameters of a group: each has one part of them.
-    Under HSDP this number is smaller than the number of all ranks."""
+    With several replicas (HSDP), sharing_ranks() is smaller than the number of ranks of the
+    mesh."""
     return cast("int", getattr(group.mesh_info, "shard_mesh_size", 1))
 
 

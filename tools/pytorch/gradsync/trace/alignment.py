@@ -41,11 +41,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Aligned:
-    """One collective, as it ran on all ranks that took part. `parts`: the collective in each rank's
-    trace, by rank number. `arrivals_s`: the time at which each rank began the collective, in
-    seconds of a common clock. Without a common clock, the value is minus the seconds that the
-    collective took on the rank. `pure_s`: the seconds of the collective after the last rank has
-    begun. `spread_s`: the seconds between the earliest and the latest end on any rank."""
+    """One collective, as it ran on all of align()'s ranks that took part. `parts`: the collective
+    in each rank's trace, by rank number. `arrivals_s`: the time at which each rank began the
+    collective, in seconds of a common clock. Without a common clock, the value is minus the seconds
+    that the collective took on the rank. `pure_s`: the seconds of the collective after the last
+    rank has begun. `spread_s`: the seconds between the earliest and the latest end on any rank."""
 
     place: Place
     parts: Mapping[int, Collective]
@@ -73,13 +73,13 @@ class Aligned:
 @dataclass(frozen=True)
 class Alignment:
     """The collectives that align() has found in several ranks' traces. `sure`: collectives that end
-    at almost the same time on all ranks that took part. `unsure`: the number of collectives whose
-    ends lie too far apart. `unmatched`: the number of collectives that are missing on another of
-    align()'s ranks that may belong to their process group. A collective counts once for each trace
-    that has it. Collectives outside of steps are not counted. `is_usable`: whether at least half of
-    the matched collectives, and at least one, end at almost the same time on all ranks.
-    `offsets_s`: the seconds to add to each rank's times to get times of the clock of `ranks[0]`,
-    align()'s first rank."""
+    at almost the same time on all of align()'s ranks that took part. `unsure`: the number of
+    collectives whose ends lie too far apart. `unmatched`: the number of collectives that are
+    missing on another of align()'s ranks that may belong to their process group. A collective
+    counts once for each trace that has it. Collectives outside of steps are not counted.
+    `is_usable`: whether at least half of the matched collectives, and at least one, end at almost
+    the same time on all ranks. `offsets_s`: the seconds to add to each rank's times to get times of
+    the clock of `ranks[0]`, align()'s first rank."""
 
     sure: list[Aligned]
     unsure: int

@@ -43,7 +43,8 @@ BUS_HALVES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all
 @dataclass(frozen=True)
 class Group:
     """The ranks that take part in a collective, as far as the trace tells. `ranks`: the list of
-    ranks as text, as the trace has it; the profiler shortens long lists by "..."."""
+    ranks as text, as the trace has it; empty if the trace has none. The profiler shortens long
+    lists by "..."."""
 
     name: str = ""
     ranks: str = ""
@@ -201,8 +202,8 @@ def _of_kernel(kernel: Device, calls: _Calls, world_size: int) -> Collective:
 
 def _of_threads(trace: Trace) -> list[Collective]:
     """Returns the collectives that threads of the host run, as with gloo. A collective is assumed
-    to belong to the earliest unused c10d call of its kind (such as all-reduce), unless this begins
-    later."""
+    to belong to the earliest unused c10d call of its kind (such as all-reduce), unless that call
+    begins after the collective."""
     waiting: defaultdict[str, list[float]] = defaultdict(list)
     for call in reversed(trace.calls):
         waiting[kind_of(call.name)].append(call.begin)

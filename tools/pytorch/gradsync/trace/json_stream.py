@@ -65,8 +65,8 @@ class _Text:
         self.events = 0
 
     def _more(self) -> bool:
-        """Reads more of the file's text, and drops the text that is already parsed. Returns whether
-        there was more text."""
+        """Reads more of the file's text, and drops the text that is already parsed. Returns False
+        at the end of the file, else True."""
         if self._is_ended:
             return False
         chunk = self._read()

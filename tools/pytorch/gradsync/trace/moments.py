@@ -18,8 +18,8 @@ class Moments:
     is_of_gpu = False
 
     def at(self, moment: float) -> float:
-        """Returns the time at which the device begins the work that the host starts at the time
-        `moment`."""
+        """Returns the time at which the device can first begin the work that the host starts at the
+        time `moment`, if starting work takes no time."""
         return moment
 
     def done(self, moment: float) -> float:
@@ -63,5 +63,5 @@ class DeviceMoments(Moments):
 
 
 def moments_of(trace: Trace) -> Moments:
-    """Returns a DeviceMoments if the trace is of training on a GPU, else a Moments for a CPU."""
+    """Returns a DeviceMoments if the trace has an event of a GPU, else a Moments for a CPU."""
     return DeviceMoments(trace.device) if trace.has_gpu else Moments()

@@ -3,9 +3,9 @@ recording that `gradsync record` makes of one process, the made recording has th
 that sends nothing, and tells when the gradients of this step are ready.
 
 A Plan has the sizes of gradients in the order in which they are ready, and the number of gradients
-in each all-reduce. The sizes come from the shapes of AccumulateGrad's events or, if no shapes were
-recorded, from the GPU's copies of gradients out of DDP's buckets. The sizes of the gradients in a
-bucket must add up to the size of its all-reduce; otherwise the trace is refused.
+in each all-reduce. The sizes come from the shapes of AccumulateGrad's events or, if a shape or
+dtype is missing, from the GPU's copies of gradients out of DDP's buckets. The sizes of the
+gradients in a bucket must add up to the size of its all-reduce; otherwise the trace is refused.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a trace tells about the gradients of a step. `gradients`: the gradients of the last
-    backward pass, in the order in which they are ready. `buckets`: the number of gradients in each
-    all-reduce. `passes`: the number of backward passes in a step. `has_views`: whether gradients
-    are views of buckets.
+    """The sizes, dtypes and order of a step's gradients, and their division into DDP's buckets.
+    `gradients`: the gradients of the last backward pass, in the order in which they are ready.
+    `buckets`: the number of gradients in each all-reduce. `passes`: the number of backward passes
+    in a step. `has_views`: whether gradients are views of buckets.
     """
 
     gradients: tuple[Gradient, ...]
