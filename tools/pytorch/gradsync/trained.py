@@ -36,7 +36,8 @@ class Turns:
 
     Parameters are numbered from 0, and parameter number i is in group i modulo `groups`. To save
     memory, `check` compares one group's gradients in 2 (STEPS) checked updates before it goes on to
-    the next group. An update is checked if `check` compares gradients before the update.
+    the next group. An update counts as checked if, on at least one rank, Step.gradients has a
+    gradient of a parameter of its optimizer.
     """
 
     def __init__(self, groups: int) -> None:

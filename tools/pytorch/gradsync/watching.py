@@ -101,7 +101,7 @@ class Watch(Listener):
         listen(self)
 
     def has_compared(self) -> bool:
-        """Returns whether `check` has compared gradients in at least one update."""
+        """Returns whether at least one update was checked, as class Turns defines it."""
         return self._turns.updates() > 0
 
     def end_script(self, how: str) -> None:
