@@ -35,8 +35,9 @@ class Turns:
     ranks.
 
     Parameters are numbered from 0, and parameter number i is in group i modulo `groups`. To save
-    memory, `check` compares one group's gradients in 2 (STEPS) updates before it goes on to the
-    next group. An update is checked if `check` compares gradients before the update.
+    memory, `check` compares one group's gradients in 2 (STEPS) checked updates before it goes on to
+    the next group. An update counts as checked if, on at least one rank, Step.gradients has a
+    gradient of a parameter of its optimizer.
     """
 
     def __init__(self, groups: int) -> None:
@@ -119,7 +120,7 @@ class Turns:
 class Made:
     """An optimizer or a DeepSpeed engine (`updater`), and the FILE:LINE at which the script made or
     first called it (`place`). `is_inner`: True if step() of `updater` runs within step() of another
-    optimizer."""
+    optimizer or of a DeepSpeed engine."""
 
     updater: Updater
     place: str
@@ -153,8 +154,9 @@ class Trained:
         return is_new
 
     def be_inner(self, updater: Updater) -> None:
-        """Records that the optimizer `updater` is an inner one: another optimizer's step() calls
-        its step(). Does nothing if add() has not recorded `updater`."""
+        """Records that the optimizer `updater` is an inner one: its step() runs within step() of
+        another optimizer or of a DeepSpeed engine. Does nothing if add() has not recorded
+        `updater`."""
         if id(updater) in self.made:
             self.made[id(updater)].is_inner = True
 
@@ -162,8 +164,8 @@ class Trained:
         return [made.updater for made in self.made.values()]
 
     def outer(self) -> list[Made]:
-        """Returns all optimizers and engines except those whose step() runs within another
-        optimizer's step()."""
+        """Returns all optimizers and DeepSpeed engines except those whose step() runs within step()
+        of another optimizer or engine."""
         return [made for made in self.made.values() if not made.is_inner]
 
     def name_of(self, p: torch.nn.Parameter) -> str:
@@ -250,8 +252,10 @@ class Step:
             self.by_pass[id(p)] = [exact(gradient)]
 
     def _may_explain(self, gradient: torch.Tensor) -> bool:
-        """Returns whether to store a parameter's gradient in each backward pass, to explain a wrong
-        sum later."""
+        """Returns whether to store this gradient of a parameter without stored gradients, to
+        explain a wrong sum later. The gradient must have 2 or more dimensions and at most
+        SMALL_MATRIX elements. Returns False if `suspect` is not None, or if `by_pass` has
+        MOST_MATRICES parameters."""
         is_small = gradient.dim() > 1 and gradient.numel() <= SMALL_MATRIX
         return self.suspect is None and is_small and len(self.by_pass) < MOST_MATRICES
 
@@ -263,8 +267,9 @@ class Step:
         self.hooked[id(p)].add(gradient, scale)
 
     def begin_pass(self, one: Pass) -> None:
-        """Called when the backward pass `one` begins. If the gradient that a parameter had after
-        the last pass is None or zero now, moves the parameter's sums to Gradients.aside."""
+        """Called when the backward pass `one` begins. If a parameter had a gradient after the
+        previous pass, but its `.grad` is None or zero now, moves the parameter's sums to
+        Gradients.aside (see Gradients.set_aside())."""
         self.passes.append(one)
         self.running = one
         for number in self.had_gradient & self.gradients.keys():

@@ -17,8 +17,8 @@ class Probe:
     """Collectives that the recorder runs and times after a backward pass. `kind`: which collectives
     they are, such as all-reduces. `piece_bytes`: in ALL_REDUCE and BF16 probes, the bytes of each
     piece of the gradients, before a cast to bf16; the last piece may be smaller. ZERO1 and
-    FULLY_SHARD probes do not use `piece_bytes`. `in_flight`: True if collectives run one at a time,
-    False if all are issued at once."""
+    FULLY_SHARD probes do not use `piece_bytes`. `in_flight`: True if each collective ends before
+    the next begins, False if all are issued at once."""
 
     kind: CollectiveKind
     piece_bytes: int

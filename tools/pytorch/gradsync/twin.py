@@ -23,8 +23,8 @@ from gradsync.trained import Updater, parameters_of
 class Weights:
     """The weights that a parameter should have after the optimizer's step, in f64.
 
-    `rounding`: the largest norm of the weights' error that rounding of gradients and weights
-    explains.
+    `rounding`: an estimate of the largest norm that the weights' error has if gradients and weights
+    are only rounded.
     """
 
     p: torch.nn.Parameter
@@ -74,7 +74,8 @@ def step_of_twin(
     has the mean gradients. In the gradients of the second, each element is changed by the bound of
     its rounding error, up or down at random. In the gradients of the third, each element is changed
     in the opposite direction. The copies lack attributes that the script has added to the
-    optimizer, because only its defaults, state and param_groups are copied.
+    optimizer, because PyTorch's Optimizer.__getstate__() returns only defaults, state and
+    param_groups.
 
     Raises Refused if copying the optimizer or a copy's step raises an exception, because a copy may
     run code of the script."""

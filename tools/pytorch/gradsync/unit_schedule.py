@@ -45,9 +45,10 @@ class Event:
 
 @dataclass(frozen=True)
 class UnitCollective:
-    """A gather or a reduction of the unit with the number `unit`: when it is issued, and when
-    computation begins to wait for it (`needed_s`), in seconds of computation after the beginning of
-    the step. `needed_s` is None if only the end of backward waits for it."""
+    """A gather or a reduction of the unit with the number `unit`. `issued_s`: when the collective
+    is issued. `needed_s`: when computation begins to wait for the collective; None if only the end
+    of backward waits for it. `issued_s` and `needed_s` are in seconds of computation after the
+    beginning of the step."""
 
     operation: Operation
     unit: int
@@ -112,7 +113,8 @@ class _Schedule:
     def _pre_backward(self, event: Event) -> None:
         """Adds a gather of the unit's parameters to `planned`, unless they are gathered already.
         Also adds a gather of the unit that backward needs next, unless it is gathered already.
-        Backward is assumed to need units in the reverse order of their forwards."""
+        Backward is assumed to need units in the reverse of the order in which their forwards
+        ended."""
         unit, moment = event.unit, event.moment_s
         if unit not in self._whole:
             self._issue(Operation.ALL_GATHER, unit, moment, moment)

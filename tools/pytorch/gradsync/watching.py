@@ -101,15 +101,15 @@ class Watch(Listener):
         listen(self)
 
     def has_compared(self) -> bool:
-        """Returns whether `check` has compared gradients in at least one update."""
+        """Returns whether at least one update was checked, as class Turns defines it."""
         return self._turns.updates() > 0
 
     def end_script(self, how: str) -> None:
-        """Called when the script of this rank has ended without an error, and finish() was not
-        called. Waits until the scripts of all ranks have ended, or another rank has ended the
-        check. Then calls finish(). If another rank trains on or does not end within the process
-        group's timeout, ends this rank's process with an error instead. `how`: what other ranks
-        print about this rank's end, such as "has ended"."""
+        """Called if the script of this rank has ended without an error, after at least one compared
+        update, and finish() was not called. Waits until the scripts of all ranks have ended, or
+        another rank has ended the check. Then calls finish(). If another rank trains on or does not
+        end within the process group's timeout, ends this rank's process with an error instead.
+        `how`: what other ranks print about this rank's end, such as "has ended"."""
         with self.own_work():
             self._meetings.end(how)
             absence = self._meetings.meet_at_end()
@@ -175,8 +175,8 @@ class Watch(Listener):
         self._patches.replace(owner, name, around)
 
     def _after(self, kind: type, name: str, then: Callable[[Any], object]) -> None:
-        """Calls then(one) after the script has called the method `name` of an object `one` of the
-        class `kind`."""
+        """Until finish(), calls then(one) whenever the script's call of the method `name` of an
+        object `one` of the class `kind` has returned."""
 
         def call(own: Callable[..., Any], one: Any, *args: Any, **kwargs: Any) -> Any:
             result = own(one, *args, **kwargs)
@@ -331,8 +331,9 @@ class Watch(Listener):
     def _on_gradient(
         self, p: torch.nn.Parameter, gradient: torch.Tensor, is_hooked: bool = False
     ) -> None:
-        """Called when autograd has computed a gradient of `p`. `is_hooked`: True if the script's
-        hooks on `p` have already run."""
+        """Called when autograd has computed a gradient of `p`. In backward(), if `p` is compared
+        now (see Turns.has()), adds the gradient to Step.gradients or, if `is_hooked`, to
+        Step.hooked. `is_hooked`: True if the script's hooks on `p` have already run."""
         if self.own_work.is_running or not self._turns.has(p):
             return
         if not in_backward():  # autograd.grad() brings no gradient to any optimizer

@@ -28,9 +28,10 @@ class PredictedWay:
     """The predictions for one way to train, such as FSDP2.
 
     `step_s`: the seconds of a training step. `exposed_s`: by how many seconds waiting for
-    collectives makes a step longer. `sent_bytes`: the bytes that a rank sends in a step. `memory`:
-    a function from a multiple of the recorded batch size to a rank's peak memory; None if not
-    recorded. `is_same`: whether the trained weights are the same as with DDP.
+    collectives makes a step longer. `sent_bytes`: the bytes that a rank sends in a step. If a step
+    has k times the backward passes of plain DDP's, `step_s`, `exposed_s` and `sent_bytes` are
+    divided by k. `memory`: a function from a multiple of the recorded batch size to a rank's peak
+    memory; None if not recorded. `is_same`: whether the trained weights are the same as with DDP.
     """
 
     name: str
@@ -107,10 +108,10 @@ class Ways:
         state_part: float = 1,
         more_bytes: float = 0,
     ) -> PredictedWay:
-        """Predicts training with DDP with the settings `row`. If a step with `row` has k times as
-        many backward passes as one with `base`, the time and sent bytes are divided by k.
-        `state_part`: the fraction of the optimizer's state that each rank holds. `more_bytes`: the
-        bytes that a rank needs in backward beyond those of plain DDP."""
+        """Predicts training with DDP with the settings `row`. If `row.passes` is k times
+        `base.passes`, the step's predicted times and sent bytes are divided by k. `state_part`: the
+        fraction of the optimizer's state that each rank holds. `more_bytes`: the bytes that a rank
+        needs in backward beyond those of plain DDP."""
         part = self._base.passes / row.passes  # of a step, for as many passes as the base has
         prediction = self._predictor.step(row)
         keeps = self._keeps or row.passes > 1
@@ -220,8 +221,8 @@ class Ways:
         sharing_ranks: int,
     ) -> PredictedWay:
         """Returns the PredictedWay of training with fully_shard (FSDP2 or HSDP) with these `units`.
-        `parts`: for gathers and for reductions, the fraction of a unit's bytes that a rank
-        sends."""
+        `parts`: for gathers and for reductions, the bytes that a rank sends for each byte of a
+        unit."""
         sizes = {kind: unit_bytes(self._launch.parameters, units, kind) for kind in parts}
         plan = plan_of(self._launch, units, f"{self._recording.path}, line 1")
         return PredictedWay(

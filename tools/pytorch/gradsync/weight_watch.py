@@ -33,5 +33,6 @@ class WeightWatch:
         )
 
     def forget(self) -> None:
-        """Drops the copy of the weights, so that the next call of have_changed() returns False."""
+        """Deletes the copy of the weights. The next call of have_changed() returns False, because
+        it has no copy to compare with."""
         self._kept = None

@@ -170,8 +170,8 @@ def _links_of(flags: argparse.Namespace) -> list[LinkOptions]:
 
 def question_from(flags: argparse.Namespace) -> Question:
     """Makes the question that `what_if` answers, from flags that name at most one link and one
-    number of ranks. Reads the files that the flags name. Raises Refused if a file cannot be used,
-    or if flags contradict a file or each other."""
+    number of ranks. Reads the recording and, if given, the files of --at and --link. Raises Refused
+    if a file cannot be used, or if flags contradict a file or each other."""
     (options,) = _links_of(flags)
     (world_size,) = flags.world_size
     return question_of(

@@ -46,8 +46,8 @@ class World:
         return bool(extremes.sum() != 0)
 
     def all_begin(self) -> bool:
-        """Waits until `gradsync record` has begun to record a model on all ranks, but for about 30
-        s at most (WAIT). Returns whether it has begun on all ranks in this time."""
+        """Waits until `gradsync record` has begun to record a model on all ranks. Returns True
+        then, or False if a rank has not begun after 30 s (WAIT) to about 40 s."""
         if not self.are_several:
             return True
         World._started += 1

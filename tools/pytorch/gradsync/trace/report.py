@@ -73,11 +73,13 @@ class SizeReport:
 
 @dataclass(frozen=True)
 class CollectiveReport:
-    """One collective, such as an all-reduce, and its times on all ranks that took part. `step`: the
-    profiler's number of the step; None for a trace without steps. `counts`: whether the report's
-    mean times over steps include this step. `last_rank`: the rank that began the collective last.
-    `pure_s`: the time from the beginning on `last_rank` to the end of the collective. `waiting_s`:
-    for how long each rank waited for `last_rank`."""
+    """One collective, such as an all-reduce, and its times on those of its ranks whose traces were
+    read. `step`: the profiler's number of the step; None for a trace without steps. `counts`:
+    whether the report's mean times over steps include this step. `last_rank`: the rank that began
+    the collective last; without a common clock, the rank on which the collective was shortest.
+    `pure_s`: the time from the beginning on `last_rank` to the latest end on any rank; without a
+    common clock, to the end on `last_rank`. `waiting_s`: for how long each rank waited for
+    `last_rank`."""
 
     step: int | None
     counts: bool
@@ -95,9 +97,8 @@ class WaitingReport:
     skipped (see Report.skipped). `by_rank_s`: for each rank, how long it waits in a step, as a mean
     over the steps that are not skipped. `for_rank_s`: for each rank, how long all other ranks
     together wait for it in a step, as a mean over the same steps as `by_rank_s`. `last_counts`: for
-    each rank, the number of collectives that it began later than all other ranks; ranks that began
-    no collective last are missing. `collectives`: the number of those of Report.collectives whose
-    steps are not skipped."""
+    each rank, the number of collectives whose `last_rank` it is; ranks without any are missing.
+    `collectives`: the number of those of Report.collectives whose steps are not skipped."""
 
     by_rank_s: dict[int, float]
     for_rank_s: dict[int, float]
@@ -128,9 +129,10 @@ class Report:
     `skipped` is None if a trace has no numbered steps, or fewer than 2 after the first step that
     all traces have. If `skipped` is None, means use all steps. `collectives`: the collectives that
     were matched between ranks' traces and end at almost the same time on all their ranks.
-    `collectives` is empty if there is only one rank, or if fewer than half of the matched
-    collectives end so. `waiting`: how long ranks wait in those of `collectives` that are in steps
-    after `skipped`; None if there are none. If `skipped` is None, `waiting` is for all steps."""
+    `collectives` is empty if only one trace was read, or if fewer than half of the matched
+    collectives end at almost the same time. `waiting`: how long ranks wait in those of
+    `collectives` that are in steps after `skipped`; None if there are none. If `skipped` is None,
+    `waiting` is for all steps."""
 
     ranks: list[RankReport]
     has_gpu: bool
@@ -159,7 +161,8 @@ class Rank:
 
     def counted(self, skipped: int | None) -> list[int]:
         """Returns the indices in `windows`, this rank's steps, of the steps that are averaged.
-        Leaves out the steps up to the one with the number `skipped`, if it is not None."""
+        Leaves out the step with the number `skipped` and all steps before it, unless `skipped` is
+        None."""
         return [i for i, one in enumerate(self.windows) if is_counted(one.number, skipped)]
 
 

@@ -112,8 +112,8 @@ def computation_of(trace: Trace) -> Spans:
 
 
 def _transport_of_cpu(trace: Trace) -> Spans:
-    """Returns the spans in which the main thread copies gradients into or out of DDP's buckets, or
-    calls collectives."""
+    """Returns the spans in which the main thread copies gradients into or out of DDP's buckets,
+    runs DDP's search for unused parameters, or calls collectives."""
     main = trace.main_thread()
     own = (trace.calls, trace.records, trace.into_buckets, trace.out_of_buckets)
     return union(one.span for events in own for one in events if one.thread == main)

@@ -18,7 +18,8 @@ NS = 1e9  # of a second
 @dataclass(frozen=True)
 class StepEvents:
     """The events of one training step on the host; all lists except `forwards` are sorted by time.
-    `collectives` has only those called during backward."""
+    `collectives` has only those called between the beginning of the step's first autograd node and
+    the end of its last."""
 
     window: Window
     accumulations: list[Host]
@@ -43,9 +44,9 @@ class Timing:
         self._previous_end: float | None = None
 
     def steps(self, events: StepEvents) -> list[Step]:
-        """Returns two steps of a recording: one without and one with copies of gradients into and
-        out of DDP's buckets. Both leave out the time before the update in which computation waits
-        for communication; on a CPU, also the calls of c10d."""
+        """Makes two Steps for a recording from one traced step: one without and one with copies of
+        gradients into and out of DDP's buckets. Both leave out the time before the update in which
+        computation waits for communication; on a CPU, also the calls of c10d."""
         moments = self._moments
         gradients = events.accumulations[-self._gradients :]
         earlier = events.accumulations[: -len(gradients)]
