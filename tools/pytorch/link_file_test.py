@@ -57,6 +57,8 @@ class LinkFileTest(LogTest):
         )
         self.assert_right(["mpirun -np 8 -N 2 osu_allreduce -m 1:1"] + text, 8)
         self.assert_right(["salloc -n 16 mpirun -np 8 osu_allreduce -m 1:1"] + text, 8)
+        for command in ("srun -n8", "mpirun --np 8", "srun --ntasks=8"):
+            self.assert_right([f"{command} osu_allreduce -m 1:1"] + text, 8)
         self.assert_refused(
             ["mpirun -n 8 osu_allreduce -f", *text, "mpirun -n 4 osu_allreduce -f", *text],
             "several numbers of ranks",
@@ -78,6 +80,11 @@ class LinkFileTest(LogTest):
             [text[0], "# Size  Overall(us)  Compute(us)", *rows],
             "expected Size and Avg Latency(us)",
         )
+        for extreme in ("Min", "Max"):
+            self.assert_refused(
+                [text[0], f"# Size  {extreme} Latency(us)", *rows],
+                "expected Size and Avg Latency(us)",
+            )
         self.assert_refused(
             ["srun -n 2 osu_allreduce -f", text[0], text[2], "1024 0.00"],
             "takes 0 s, expected more than 0",

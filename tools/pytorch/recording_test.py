@@ -118,6 +118,9 @@ class RecordingTest(unittest.TestCase):
             self.assertTrue(8 < count < 36, missed)
         self.assertEqual(estimate([[3, 3]]), Estimate(3, Interval(3, 3, 3)))
         self.assertEqual(estimate([[3]]), Estimate(3, None))
+        launches_differ = estimate([[1, 1], [2, 2]]).interval
+        self.assertEqual(launches_differ.value, 1.5)
+        self.assertLess(launches_differ.low, 0)  # of one degree of freedom
         # Too few to tell how much launches vary: as of one launch.
         self.assertEqual(estimate([[1], [3]]), estimate([[1, 3]]))
         self.assertEqual(estimate([[1, 2], [4]]), estimate([[1, 2, 4]]))

@@ -1,6 +1,7 @@
 """How far roundings can bring gradients, and weights, from what they are exactly."""
 
 import types
+import math
 import unittest
 
 from run_ranks import torch
@@ -22,6 +23,14 @@ class ReferenceTest(unittest.TestCase):
             bounds = reference.bound_of(held.sums[1], {torch.float64, dtype}, 5).tolist()
             for bound, magnitude in zip(bounds, (3, 6), strict=True):
                 self.assertAlmostEqual(bound / (5 * u * magnitude), 1, delta=6 * u)
+
+    def test_many_roundings_have_a_bound_too(self):
+        """Also where their number times u is 1 or more."""
+        one = torch.ones(1, dtype=torch.float64)
+        bounds = [float(reference.bound_of(one, {torch.bfloat16}, n)) for n in (255, 256, 512)]
+        self.assertEqual(bounds, sorted(bounds))
+        self.assertAlmostEqual(bounds[1], math.e - 1, delta=0.01)
+        self.assertAlmostEqual(bounds[2], math.e**2 - 1, delta=0.04)
 
     def test_no_smaller_bound_would_hold(self):
         """1 + u, rounded to even, loses half a unit in each of two additions."""

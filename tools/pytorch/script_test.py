@@ -399,6 +399,7 @@ class ScriptTest(unittest.TestCase):
         for arguments, said in (
             (["-m", "pkg.none"], "no module pkg.none"),
             (["-m", "none.none"], "no module none.none"),
+            (["-m", ".none"], "no module .none"),
             (["-m"], "no module"),
             ([], "no script"),
             (["none.py"], "no script none.py"),

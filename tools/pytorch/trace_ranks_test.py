@@ -276,6 +276,18 @@ class RanksTest(unittest.TestCase):
         ):
             self.assert_refused([two_ranks()[0], empty], "takes any time")
 
+    def test_ranks_that_have_no_row_are_counted(self):
+        def text_of_ranks(number):
+            ranks = [
+                Sample(rank=rank, world_size=number).step(1, 0, 9).operator("aten::mm", 1, 5)
+                for rank in range(number)
+            ]
+            return text_of(report(ranks))
+
+        self.assertIn("and 2 other ranks; these are means", text_of_ranks(18))
+        self.assertIn("rank 15", text_of_ranks(16))
+        self.assertNotIn("other ranks", text_of_ranks(16))
+
     def test_a_rank_twice_is_refused(self):
         self.assert_refused([two_ranks()[1], two_ranks()[1]], "rank 1 again")
 

@@ -117,9 +117,16 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(self.need().sharded(units, 2).moving, (5 + 3 + 1 + 0.5) * MIB)
 
     def test_reads_sizes(self):
-        for text, size in (("80GB", 80e9), ("24GiB", 24 * 2**30), ("1.5 TB", 1.5e12), ("7B", 7)):
+        for text, size in (
+            ("80GB", 80e9),
+            ("24GiB", 24 * 2**30),
+            ("1.5 TB", 1.5e12),
+            ("7B", 7),
+            ("3KiB", 3072),
+            ("3kB", 3e3),
+        ):
             self.assertEqual(memory.parse_bytes(text), size)
-        for text in ("", "80", "GB", "0GB", "80gb", "80G", "-1GB"):
+        for text in ("", "80", "GB", "0GB", "80gb", "80G", "-1GB", "24kiB", "24KB"):
             self.assertIsNone(memory.parse_bytes(text), text)
 
 

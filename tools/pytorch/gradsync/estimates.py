@@ -134,14 +134,14 @@ def _variance_of_mean(
         len(own) * (own_mean - mean_influence) ** 2
         for own, own_mean in zip(influences, means, strict=True)
     )
-    variance = within / (count - len(launches)) / count
+    of_values = within / (count - len(launches))
     degrees = len(kept) - 1
     more_launches = len(launches) - 1
-    if more_launches and within > 0:
-        ratio = between / more_launches / (within / (count - len(launches)))
-        if ratio > max(1, _chi_square_90(more_launches)):
-            return variance * ratio, min(degrees, more_launches)
-    return variance, degrees
+    if more_launches:
+        of_launches = between / more_launches
+        if of_launches > max(1, _chi_square_90(more_launches)) * of_values:
+            return of_launches / count, min(degrees, more_launches)
+    return of_values / count, degrees
 
 
 def _chi_square_90(degrees: int) -> float:

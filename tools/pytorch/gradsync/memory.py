@@ -59,7 +59,7 @@ class Moment:
 def parse_bytes(text: str) -> float | None:
     """Returns the number of bytes of a text such as "80GB" or "24GiB"; None for another text, and
     for 0 bytes."""
-    match = re.fullmatch(r"(\d+\.?\d*) ?([kMGT]i?|)B", text)
+    match = re.fullmatch(rf"(\d+\.?\d*) ?({'|'.join(UNITS)})B", text)
     if not match:
         return None
     size = float(match[1]) * UNITS[match[2]]

@@ -16,9 +16,10 @@ COLUMN = re.compile(
     r"\b(?:Size|(?:Avg |Min |Max )?Latency ?\(us\)|Iterations|Validation|"
     r"P\d+ Tail Lat ?\(us\)|Transmit Size)"
 )
+AVERAGE_LATENCY = re.compile(r"(?:Avg )?Latency ?\(us\)")
 SIZE = re.compile(r"(?<![\d.])(\d+)$")
 LATENCY = re.compile(r"\d+\.\d+")
-RANKS = re.compile(r"\s-(?:np?|-ntasks)[ =](\d+)\s")
+RANKS = re.compile(r"\s(?:-n|--?np|--ntasks)[ =]?(\d+)\s")
 PROGRAM = "osu_allreduce"
 FAILED = "Fail"
 MICROSECOND = 1e-6
@@ -31,9 +32,9 @@ def is_title(line: str) -> bool:
 
 def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
     """Returns the costs of all-reduces, from the times that osu_allreduce has printed in `lines`.
-    The number of ranks is that of a command in `lines` that starts osu_allreduce (-n, -np or
-    --ntasks), else `world_size`. Raises Refused if `lines` has no row of measurements, or if times
-    for one size differ by a factor of more than 1.5. Also raises Refused if `lines` has commands
+    The number of ranks is that of a command in `lines` that starts osu_allreduce (-n, -np, --np
+    or --ntasks), else `world_size`. Raises Refused if `lines` has no row of measurements, or if
+    times for one size differ by a factor of more than 1.5. Also raises Refused if `lines` has commands
     that start osu_allreduce with different numbers of ranks, or if the number of ranks is 1. Raises
     Refused, too, if a table has an unknown column, or its second column is not the average latency.
     An average latency outside of the row's minimum and maximum raises Refused as well, as does a
@@ -96,7 +97,7 @@ def _columns_of(line: str) -> Sequence[str]:
     columns = COLUMN.findall(line)
     unknown = COLUMN.sub("", line[line.index("Size") :]).strip()
     require(
-        columns[1:] and "Min" not in columns[1] and "Latency" in columns[1] and not unknown,
+        columns[1:] and AVERAGE_LATENCY.fullmatch(columns[1]) is not None and not unknown,
         f"its columns are {line.strip()}: expected Size and Avg Latency(us)",
     )
     return columns

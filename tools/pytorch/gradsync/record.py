@@ -61,7 +61,9 @@ def is_there(name: str, is_module: bool) -> bool:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError as error:
         # Another module that a package imports may be missing: then running it says so.
-        return not name.startswith(error.name or "")
+        return not f"{name}.".startswith(f"{error.name}.")
+    except ImportError:  # of a relative name, such as ".train"
+        return False
 
 
 def warn_of_version() -> None:

@@ -1,8 +1,8 @@
 """Computes the mean of all ranks' gradients in f64, and bounds of rounding errors in gradients.
 
-Without underflow, at most n roundings of each summand change a sum by at most S n u / (1 - n u). S
-is the sum of the summands' absolute values, and u is the dtype's unit roundoff. The product n u
-must be below 1 (Higham, Accuracy and Stability of Numerical Algorithms, 4.2).
+Without underflow, at most n roundings of each summand change a sum by at most S ((1 + u)^n - 1). S
+is the sum of the summands' absolute values, and u is the dtype's unit roundoff: one rounding
+multiplies a number by at most 1 + u (Higham, Accuracy and Stability of Numerical Algorithms, 2.2).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import hashlib
+import math
 from collections.abc import Collection
 
 import torch
@@ -56,7 +57,7 @@ def bound_of(
     coarsest = max((torch.finfo(dtype) for dtype in dtypes), key=lambda info: info.eps)
     share = 0.0
     for unit in (coarsest.eps / 2, F64_UNIT):
-        share += roundings * unit / (1 - roundings * unit)
+        share += math.expm1(roundings * math.log1p(unit))
     smallest = coarsest.tiny * coarsest.eps  # the spacing of subnormal numbers
     return magnitude * share + roundings * smallest
 

@@ -324,7 +324,8 @@ def _size_report(
 def _waiting_report(
     ranks: Sequence[Rank], counted: Sequence[Aligned], skipped: int | None
 ) -> WaitingReport:
-    steps = max(1, len(ranks[0].counted(skipped)))
+    # A collective is counted if all its ranks have it, so in the steps that all traces have.
+    steps = max(1, min(len(rank.counted(skipped)) for rank in ranks))
     by_rank = {rank.number: 0.0 for rank in ranks}
     for_rank = {rank.number: 0.0 for rank in ranks}
     last = Counter(one.last_rank for one in counted)

@@ -35,7 +35,10 @@ def _steps(report: Report) -> list[str]:
         if rows <= MOST_STEPS:
             lines += _each_step(rank, report)
         lines.append(_row(f"rank {rank.rank}", rank.mean, report))
-    if rows > MOST_STEPS:
+    left = len(report.ranks) - MOST_STEPS
+    if left > 0:
+        lines.append(f"and {left} other ranks; these are means; all ranks and steps: --format=json")
+    elif rows > MOST_STEPS:
         lines.append("These are means; each step of each rank: --format=json")
     return lines
 
@@ -112,6 +115,8 @@ def _waiting(waiting: WaitingReport | None) -> Sequence[str]:
         f"rank {rank} {ms_text(seconds)}"
         for rank, seconds in list(waiting.by_rank_s.items())[:MOST_STEPS]
     )
+    if len(waiting.by_rank_s) > MOST_STEPS:
+        told += ", ..."
     lines = ["", f"Waiting for the last arrival, in a step: {told}."]
     if waiting.share:
         count = waiting.last_counts.get(waiting.awaited, 0)
