@@ -204,6 +204,8 @@ class RefusedTest(unittest.TestCase):
             ([several, "--plot=x.gif"], "--plot=x.gif: expected a name that ends in .svg or .png"),
             ([several, "--measured=/nonexistent"], "/nonexistent: cannot be read"),
             (["--link=8Gbit", "--link=25Gbps"], "did you mean 25Gbit,5us?"),
+            (["--link="], "--link=: expected a rate and a latency, or a file"),
+            (["--link=8Gbit", "--link="], "--link=: expected a rate"),
         ):
             status, out, errors = run_main(path, *arguments)
             self.assertEqual((status, out, errors.count("\n")), (2, "", 1), arguments)

@@ -1,7 +1,7 @@
 """How far roundings can bring gradients, and weights, from what they are exactly."""
 
-import types
 import math
+import types
 import unittest
 
 from run_ranks import torch

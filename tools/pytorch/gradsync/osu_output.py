@@ -32,9 +32,9 @@ def is_title(line: str) -> bool:
 
 def link_of(lines: Sequence[str], world_size: int) -> MeasuredLink:
     """Returns the costs of all-reduces, from the times that osu_allreduce has printed in `lines`.
-    The number of ranks is that of a command in `lines` that starts osu_allreduce (-n, -np, --np
-    or --ntasks), else `world_size`. Raises Refused if `lines` has no row of measurements, or if
-    times for one size differ by a factor of more than 1.5. Also raises Refused if `lines` has commands
+    The number of ranks is that of a command in `lines` that starts osu_allreduce (-n, -np, --np or
+    --ntasks), else `world_size`. Raises Refused if `lines` has no row of measurements, or if times
+    for one size differ by a factor of more than 1.5. Also raises Refused if `lines` has commands
     that start osu_allreduce with different numbers of ranks, or if the number of ranks is 1. Raises
     Refused, too, if a table has an unknown column, or its second column is not the average latency.
     An average latency outside of the row's minimum and maximum raises Refused as well, as does a

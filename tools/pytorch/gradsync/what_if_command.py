@@ -157,6 +157,10 @@ def _memory(text: str) -> float:
 
 
 def _links_of(flags: argparse.Namespace) -> list[LinkOptions]:
+    """Returns the links to predict for: those of --link, else the recorded link. Raises Refused if
+    a --link is empty, as an unset variable makes it."""
+    if "" in (flags.link or []):
+        raise Refused("--link=: expected a rate and a latency, or a file")
     return [
         LinkOptions(
             link=link,
