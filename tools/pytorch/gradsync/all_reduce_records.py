@@ -39,8 +39,9 @@ class Measurement:
 @dataclass(frozen=True)
 class RankRecord:
     """What one rank of //bench:all_reduce has measured for one Measurement. `time_ns`: the duration
-    of each repetition of the collective. `communication_cpu_ns`: the CPU time of communication in
-    each repetition. `channels`: how many collectives the rank can run at the same time."""
+    of each repetition, in which Measurement.in_flight collectives run at the same time.
+    `communication_cpu_ns`: the CPU time of all threads of the rank's process in each repetition.
+    `channels`: how many collectives the rank can run at the same time."""
 
     time_ns: Sequence[float]
     communication_cpu_ns: Sequence[float]

@@ -27,10 +27,10 @@ class ScriptStep:
     DistributedDataParallel's defaults.
 
     `exposed_s`: the seconds of the step in which ranks only wait for collectives, and compute
-    nothing. `floor_s`: a lower limit of the step's time, in whatever order its collectives run.
-    `is_sharded`: whether the script uses fully_shard (FSDP2), which has no buckets. `parts`: the
-    times of the step's parts, such as computation and waiting for collectives, which add up to
-    `step_s`.
+    nothing. `floor_s`: an estimated lower limit of the step's time, in whatever order its
+    collectives run. `is_sharded`: whether the script uses fully_shard (FSDP2), which has no
+    buckets. `parts`: the times of the step's parts, such as computation and waiting for
+    collectives, which add up to `step_s`.
     """
 
     bucket_bytes: int
@@ -60,8 +60,8 @@ class BucketSize:
 
 @dataclass(frozen=True)
 class OtherLink:
-    """The predicted step over a link whose collectives take half or twice as long as over the link
-    in the question.
+    """The predicted step of the script over a link whose collectives take twice as long as over the
+    link in the question, or half as long.
 
     `change`: how much longer the step takes over this link than over the link in the question, as a
     fraction of its time over the link in the question. `is_told`: whether the 95 % interval of the
@@ -137,12 +137,12 @@ class Answer:
     which steps are predicted. `notes`: sentences about the question, and about what the prediction
     assumes. `none_s`: the trimmed mean time of a recorded step without synchronisation; if the
     question names a recording `at`, that of such a step in `at`. `ranks`: the measured times of
-    each recorded rank in steps without synchronisation. `slowest_s`: the predicted time of a step
-    without synchronisation on the slowest rank; None unless the question is about more ranks than
-    were recorded. `units`: the number of units, which are groups of parameters that fully_shard
-    gathers together. Without fully_shard in the script, each repeated block of the model is a unit;
-    all other parameters are one more. `schedule`: a sentence about what predictions of fully_shard
-    assume.
+    each rank in the steps of `recording` without synchronisation. `slowest_s`: the predicted time
+    of the step `ddp` on the slowest rank, without collectives, but with `ddp.parts.copies_s`; None
+    unless the question is about more ranks than were recorded. `units`: the number of units, which
+    are groups of parameters that fully_shard gathers together. Without fully_shard in the script,
+    each repeated block of the model is a unit; all other parameters (possibly none) are one more.
+    `schedule`: a sentence about what predictions of fully_shard assume.
 
     `ddp`: the predicted step with the script's own settings: under fully_shard if the script uses
     fully_shard, else under DistributedDataParallel. `variation`: of the time in which a rank does
@@ -150,28 +150,30 @@ class Answer:
     `load`: how busy the hosts were: for each field of HostLoad, the largest value of any host in
     any launch; None if a launch's load is unknown.
 
-    `sizes`: predicted steps of DistributedDataParallel with several bucket sizes.
-    `best_bucket_cap_mb`: the bucket sizes in `sizes` whose predicted step may be as short as the
-    shortest: the 95 % interval of the difference of the two steps contains 0. `links`: the
-    predicted step over a link that is half as fast as the link in the question, and over one that
-    is twice as fast. `measured`: measured times of steps in which the script itself synchronised,
-    each with the time that is predicted for it. The measured steps are those of the recording `at`
-    if the question names one, else those of `recording`. Without `at`, `measured` is empty if the
-    question names a link or a number of ranks. `pairs`: the number of pairs of steps in `measured`
-    whose predicted order is compared with the measured order. In such a pair, both steps are of
-    DistributedDataParallel, use neither bf16_compress_hook nor ZeroRedundancyOptimizer, and have as
-    many backward passes as the script's step. `pairs` counts only pairs whose predicted times
-    differ, and whose measured times have 95 % intervals that do not overlap. `pairs_right`: in how
-    many of these pairs the step with the shorter predicted time also has the shorter measured time.
+    `sizes`: predicted steps of DistributedDataParallel with several bucket sizes; other settings,
+    such as bf16_compress_hook, are the script's. `best_bucket_cap_mb`: the bucket sizes in `sizes`
+    whose predicted step may be as short as the shortest: the 95 % interval of the difference of the
+    two steps contains 0. `links`: the predicted step over a link that is half as fast as the link
+    in the question, and over one that is twice as fast. `measured`: measured times of steps in
+    which the script itself synchronised, each with the time that is predicted for it. The measured
+    steps are those of the recording `at` if the question names one, else those of `recording`.
+    Without `at`, `measured` is empty if the question names a link or a number of ranks. `pairs`:
+    the number of pairs of steps in `measured` whose predicted order is compared with the measured
+    order. In such a pair, both steps are of DistributedDataParallel, use neither bf16_compress_hook
+    nor ZeroRedundancyOptimizer, and have as many backward passes as the script's step. `pairs`
+    counts only pairs whose predicted times differ, and whose measured times have 95 % intervals
+    that do not overlap. `pairs_right`: in how many of these pairs the step with the shorter
+    predicted time also has the shorter measured time.
 
-    `ways`: the predictions for several ways to train. The first way is DistributedDataParallel with
-    the bucket size that has the shortest predicted step in `sizes`. `advice`: a sentence about
-    which of the ways that compute the same weights as DistributedDataParallel is the fastest, or
-    that this is undecided. With `memory_limit_bytes`, only ways that are known to fit count;
-    `advice` says if none fits or no memory is known. `memory_limit_bytes`: a rank's memory for
-    tensors, if the question names it; else None. `batches`: empty if `memory_limit_bytes` is None.
-    Else, for each way known to fit into this memory, by how much the recorded batch can at most be
-    multiplied. A factor in `batches` may be up to 0.1 % too small, and is never above 2**20.
+    `ways`: the predictions for several ways to train. The first way is DistributedDataParallel,
+    without bf16_compress_hook, with the bucket size that has the shortest predicted step in
+    `sizes`. `advice`: a sentence about which of the ways that compute the same weights as
+    DistributedDataParallel is the fastest, or that this is undecided. With `memory_limit_bytes`,
+    only ways that are known to fit count; `advice` says if none fits or no memory is known.
+    `memory_limit_bytes`: a rank's memory for tensors, if the question names it; else None.
+    `batches`: empty if `memory_limit_bytes` is None. Else, for each way known to fit into this
+    memory, by how much the recorded batch can at most be multiplied. A factor in `batches` may be
+    up to 0.1 % too small, and is never above 2**20.
     """
 
     recording: str

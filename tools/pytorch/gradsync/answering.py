@@ -101,8 +101,8 @@ def what_if(
     """Predicts the steps of a recorded script, as `gradsync what_if` does.
 
     recording: a file that `gradsync record` wrote.
-    world_size: the number of ranks, 2 or more; None: as recorded. For a list or tuple of
-        numbers, what_if() returns a Curve, which has a predicted step for each number.
+    world_size: the number of ranks, 2 to 16384; None: as recorded. For a list or tuple of numbers,
+        what_if() returns a Curve, which has a predicted step for each number.
     link: the link between hosts: a rate and a latency, such as "25Gbit,5us", or a file: another
         recording, or what nccl-tests, rccl-tests, osu_allreduce or //bench:all_reduce wrote. None:
         the recorded link. For a list or tuple of links, what_if() returns a Curve, which has a
@@ -111,17 +111,18 @@ def what_if(
     within: the link between the ranks of one host, as a rate and a latency, if `link` is a rate and
         ranks_per_host is above 1.
     algorithm: the algorithm of collectives, if `link` is a rate: "best", "ring", "tree" or
-        "hierarchical"; None: the algorithm of the recorded backend.
+        "hierarchical"; None: "ring" if gloo was recorded, else "best".
     processor_percent: the CPU time that a collective uses on a rank, as a percentage of the
         collective's duration; None: as measured, or 0 if it was not measured.
-    at: a recording of the model on another machine, for which to predict: all computation times
-        are multiplied by the ratio of the two recordings' steps without synchronisation.
+    at: a recording of the model on another machine, for which to predict: all computation times are
+        multiplied by the time of a step without synchronisation in `at`, divided by that in
+        `recording`.
     memory: the memory that each rank has for tensors, in bytes or as "80GB"; the Answer then has
         the largest batches that fit into it. `memory` is not allowed if what_if() returns a Curve.
     measured: files with other recordings of the same model, usually with other numbers of ranks.
-        The Curve then also has measured times from these files: those of steps in which the
-        script itself synchronised gradients, by DistributedDataParallel or fully_shard.
-        `measured` is allowed only if what_if() returns a Curve.
+        The Curve then also has measured times from these files: those of steps in which
+        DistributedDataParallel or fully_shard synchronised gradients with the script's own
+        settings. `measured` is allowed only if what_if() returns a Curve.
 
     what_if() needs no PyTorch. If the question cannot be answered, what_if() raises
     gradsync.Refused, which is a ValueError, with one line that says why.
@@ -236,10 +237,10 @@ def _load(recording: Recording) -> HostLoad | None:
 
 
 def _sizes(predictor: Predictor, none_s: float) -> list[BucketSize]:
-    """Predicts steps of DistributedDataParallel with each of BUCKET_CAPS_MB. Leaves out a
-    bucket_cap_mb whose buckets have the same bytes as those of the previous bucket_cap_mb.
-    `none_s`: the seconds of a step without synchronisation, with as many backward passes as the
-    script's own step."""
+    """Predicts steps of DistributedDataParallel with each of BUCKET_CAPS_MB, and otherwise the
+    script's settings. Leaves out a bucket_cap_mb whose buckets have the same bytes as those of the
+    previous bucket_cap_mb. `none_s`: the seconds of a step without synchronisation, with as many
+    backward passes as the script's own step."""
     sizes: list[BucketSize] = []
     last: list[int] = []
     for mib in BUCKET_CAPS_MB:

@@ -12,10 +12,11 @@ class Arrivals:
     `since_update`: the number of calls of count(), for any parameter, since the model's last
     update. An update that a GradScaler skips also sets `since_update` to 0. `sparse`: the name of a
     parameter that got a sparse gradient; empty if none did. `begin`: the mark that a Clock
-    (clock.py) made when the most recent backward began. `ready`: for each parameter, the mark that
-    StepRecorder stored when its gradient became ready in that backward; None if none was stored.
-    Several nested passes of one backward, such as those of reentrant checkpoints, may add to one
-    gradient. Such a gradient counts as ready when the last of these passes has added to it."""
+    (clock.py) made when the most recent backward began; 0 before the first backward. `ready`: for
+    each parameter, the mark that StepRecorder stored when its gradient became ready in that
+    backward; None if none was stored. Several nested passes of one backward, such as those of
+    reentrant checkpoints, may add to one gradient. Such a gradient counts as ready when the last of
+    these passes has added to it."""
 
     def __init__(self, params: int) -> None:
         self._params = params
@@ -36,8 +37,8 @@ class Arrivals:
     def count(self, i: int) -> bool:
         """Called when the gradient of parameter `i` is ready. A gradient becomes ready several
         times in one backward if nested passes, such as those of reentrant checkpoints, add to it.
-        Returns False if the gradient became ready more often in an earlier backward, so that
-        another nested pass is expected to add to it; else True."""
+        Returns False if the gradient became ready more often in an earlier backward than so far in
+        this one, so that another nested pass is expected to add to it; else True."""
         self.since_update += 1
         self._times[i] += 1
         self._most_times[i] = max(self._most_times[i], self._times[i])

@@ -4,7 +4,8 @@ gradients.
 `check` copies each gradient that it will compare when autograd delivers it, before anything can
 communicate it. In a checked step of an optimizer, `check` compares the gradient that the optimizer
 gets for a parameter with the mean over ranks of what autograd has delivered. A process group that
-`check` has made computes this mean in f64.
+`check` has made computes this mean in f64. If the optimizer itself averages gradients over ranks,
+`check` compares the updated weights with those that a copy of the optimizer computes from the mean.
 
 The exit status is the first of these numbers that applies. 1: `check` has found a difference, even
 if the script or `check` fails later. 5: `check` itself has failed. 2: `check` cannot compare, or

@@ -21,9 +21,10 @@ _GUARD = "_gradsync_guard"  # the attribute of a process object that arms the ch
 
 class Children:
     """Watches the child processes that the recorded script forks or starts by multiprocessing.
-    Usually ends a child when it is about to make a process group or an optimizer. If
-    multiprocessing started the child, the parent prints the child's error and ends with exit status
-    1."""
+    Ends a forked child when it is about to make a process group or an optimizer. Also ends a child
+    that unpickles its process object, as with the start method spawn, if the child has imported
+    PyTorch by then. If multiprocessing started the child, the parent prints the child's error and
+    ends with exit status 1."""
 
     def __init__(self) -> None:
         self._parent = os.getpid()
