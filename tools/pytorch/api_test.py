@@ -5,6 +5,7 @@ import doctest
 import importlib.util
 import io
 import json
+import math
 import os
 import pathlib
 import pkgutil
@@ -68,7 +69,12 @@ class WhatIfTest(unittest.TestCase):
         path = written(launch())
         for arguments, said in (
             ({"memory": "80"}, "--memory=80: expected bytes such as 80GB"),
-            ({"memory": 0}, "--memory=0: expected bytes such as 80GB"),
+            *(
+                ({"memory": size}, f"--memory={size}: expected bytes such as 80GB")
+                for size in (0, -1, math.nan, math.inf)
+            ),
+            ({"world_size": 2.5}, "--world_size=2.5: expected 1 to 16384"),
+            ({"world_size": "2"}, "--world_size='2': expected 1 to 16384"),
             ({"within": "fast"}, "--within=fast: expected a rate and a latency"),
             (
                 {"algorithm": "star"},

@@ -185,6 +185,7 @@ class LinkFileTest(LogTest):
             "\n".join(both), "all_reduce over gloo of 2 ranks and shm of 2 ranks: expected"
         )
         self.assert_refused(record(0, experiment="ddp"), "all_reduce over nothing: expected")
+        self.assert_refused(record(0, facts={"channels": 0}), "channels: 0, expected 1 or more")
         self.assert_refused(record(0)[:200], "cut off or none at all")
         directory = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
         with gzip.open(os.path.join(directory, "a.jsonl.gz"), "wt") as file:

@@ -74,6 +74,7 @@ def link_of(path: str) -> MeasuredLink:
         _cost_of(one, ranks) for one, ranks in measured.items() if one.collective in KIND_NAMES
     ]
     first, *_ = next(iter(measured.values()))
+    require(first.channels >= 1, f"channels: {first.channels}, expected 1 or more")
     spread = differing(costs)
     says = (f"{spread.text()}; their mean counts",) if spread else ()
     return MeasuredLink(LinkCosts(costs, first.channels), world_size, says)

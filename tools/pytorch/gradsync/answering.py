@@ -3,6 +3,7 @@ defines functions that compute the parts of an Answer, the result of what_if()."
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -139,7 +140,7 @@ def what_if(
         for text in texts
     ]
     limit = parse_bytes(memory) if isinstance(memory, str) else memory
-    if memory is not None and not limit:
+    if memory is not None and not (limit and 0 < limit < math.inf):
         raise Refused(f"--memory={memory}: expected bytes such as 80GB")
     if are_links or isinstance(world_size, Sequence):
         sizes = [*world_size] if isinstance(world_size, Sequence) else [world_size]

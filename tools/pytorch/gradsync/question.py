@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from gradsync import Refused
 from gradsync.link import MeasuredLink
@@ -168,7 +169,7 @@ class LinkOptions:
         if self.algorithm not in [None, *(algorithm.value for algorithm in Algorithm)]:
             expected = ", ".join(algorithm.value for algorithm in Algorithm)
             raise Refused(f"--algorithm={self.algorithm}: expected one of {expected}")
-        _check_range("ranks_per_host", self.ranks_per_host, 1, MOST_RANKS)
+        _check_range("ranks_per_host", self.ranks_per_host, 1, MOST_RANKS, int)
         for name in ("ranks_per_host", "within", "algorithm"):
             if getattr(self, name) != getattr(LinkOptions, name) and not wire:
                 raise Refused(
@@ -233,10 +234,10 @@ def questions_of(
     for options in links:
         options.check()
     for world_size in world_sizes:
-        _check_range("world_size", world_size, 1, MOST_RANKS)
+        _check_range("world_size", world_size, 1, MOST_RANKS, int)
     _check_once("link", [options.link for options in links])
     _check_once("world_size", world_sizes)
-    _check_range("processor_percent", processor_percent, 0, MOST_PERCENT)
+    _check_range("processor_percent", processor_percent, 0, MOST_PERCENT, int, float)
     read = Recording(recording)
     there = Recording(at) if at else None
     if there and (
@@ -275,9 +276,11 @@ def _check_once(name: str, values: Sequence[object]) -> None:
         raise Refused(f"--{name}={twice[0]}: it is named twice")
 
 
-def _check_range(name: str, value: float | None, least: float, most: float) -> None:
-    if value is not None and not least <= value <= most:
-        raise Refused(f"--{name}={value}: expected {least} to {most}")
+def _check_range(name: str, value: Any, least: int, most: int, *kinds: type) -> None:
+    """Raises Refused if `value` is neither None nor a number from `least` to `most` of one of these
+    types."""
+    if value is not None and not (isinstance(value, kinds) and least <= value <= most):
+        raise Refused(f"--{name}={value!r}: expected {least} to {most}")
 
 
 def meant_by(link: str) -> str:
