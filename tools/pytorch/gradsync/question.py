@@ -279,7 +279,8 @@ def _check_once(name: str, values: Sequence[object]) -> None:
 def _check_range(name: str, value: Any, least: int, most: int, *kinds: type) -> None:
     """Raises Refused if `value` is neither None nor a number from `least` to `most` of one of these
     types."""
-    if value is not None and not (isinstance(value, kinds) and least <= value <= most):
+    is_number = isinstance(value, kinds)
+    if value is not None and not (is_number and least <= value <= most):
         raise Refused(f"--{name}={value!r}: expected {least} to {most}")
 
 
