@@ -56,7 +56,7 @@ class Transformer : public Model {
   //
   // `dtype` is f32, f64 or bf16. With f32 or f64, activations, parameters, their gradients and the loss have
   // the dtype `dtype`. With bf16, activations are bf16; parameters, their gradients and the loss are f32.
-  // With bf16, each matrix also has a copy in bf16 (Parameter::Copy).
+  // With bf16, each matrix also has a copy in bf16, which Parameter::ForwardValue() returns.
   Transformer(TransformerConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const TransformerConfig& config() const { return config_; }

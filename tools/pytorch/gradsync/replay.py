@@ -1,12 +1,12 @@
 """Predicts the time of a training step by simulating it: the recorded computation of each rank runs
 together with simulated collectives.
 
-replay_step() simulates one step. Computation and collectives can run at the same time, and both
-become slower if together they need more processors than a rank has. predict() simulates the rounds
-that draw_rounds() returns; a round is one step of each rank. predict() resamples the simulated
-rounds to compute a 95 % interval of the time of a step. Predictions do not use the times of
-recorded SCRIPT steps, in which the script itself synchronises gradients. All times in this module
-are in seconds.
+replay_step() simulates one step. Computation and collectives can run at the same time. If together
+they need more processors (logical CPUs) than a rank has, both become slower. predict() simulates
+the rounds that draw_rounds() returns; a round is one step of each rank. predict() resamples the
+simulated rounds to compute a 95 % interval of the time of a step. Predictions do not use the times
+of recorded SCRIPT steps, in which the script itself synchronises gradients. All times in this
+module are in seconds.
 """
 
 from __future__ import annotations
