@@ -12,6 +12,7 @@ import resource
 import signal
 import tempfile
 import unittest
+from unittest import mock
 
 from run_ranks import launch, sys, torch
 
@@ -396,6 +397,12 @@ class ScriptTest(unittest.TestCase):
             self.out.unlink()
         (package / "__init__.py").write_text("")
         (package / "broken.py").write_text("import nowhere")
+        # It lacks another module, whose name begins like its own: running it says so.
+        other = self.directory / "nowhere_else"
+        other.mkdir()
+        (other / "__init__.py").write_text("import nowhere")
+        with mock.patch.object(sys, "path", [str(self.directory), *sys.path]):
+            self.assertTrue(record.is_there("nowhere_else.main", is_module=True))
         for arguments, said in (
             (["-m", "pkg.none"], "no module pkg.none"),
             (["-m", "none.none"], "no module none.none"),

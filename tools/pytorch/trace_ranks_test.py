@@ -2,6 +2,7 @@
 
 import random
 import unittest
+from dataclasses import replace
 
 from gradsync import Refused
 from gradsync.trace.report import read_ranks, report_of
@@ -35,6 +36,15 @@ class WaitingTest(unittest.TestCase):
         self.assertEqual(micros(found.waiting.for_rank_s), {0: 0, 1: 50})
         self.assertTrue(found.waiting.is_always_the_same)
         self.assertIn("it is always the same", text_of(found))
+
+    def test_waits_are_of_the_steps_that_all_ranks_have(self):
+        for longer in (0, 1):
+            samples = two_ranks(late=50)
+            for step in (4, 5):
+                samples[longer].step(step, 1000.0 * step, 990)
+            found = report(samples)
+            self.assert_waits(found, 100, {0: 50, 1: 0}, 1)
+            self.assertEqual(micros(found.waiting.for_rank_s), {0: 0, 1: 50})
 
     def test_each_collective_is_told(self):
         found = report(two_ranks(late=50)).collectives
@@ -285,6 +295,10 @@ class RanksTest(unittest.TestCase):
             return text_of(report(ranks))
 
         self.assertIn("and 2 other ranks; these are means", text_of_ranks(18))
+        many = report_of(read_ranks([sample.written() for sample in two_ranks()]))
+        waits = dict.fromkeys(range(17), 1e-3)
+        waiting = replace(many.waiting, by_rank_s=waits, for_rank_s=waits)
+        self.assertIn("rank 15 1 ms, and 1 others.", text_of(replace(many, waiting=waiting)))
         self.assertIn("rank 15", text_of_ranks(16))
         self.assertNotIn("other ranks", text_of_ranks(16))
 

@@ -195,6 +195,17 @@ class TrainedTest(unittest.TestCase):
             self.assertIn("made after the model was wrapped", trained.why_not_reduced(net.bias))
         self.assertIn("in no model that is wrapped", trained.why_not_reduced(nets[2].weight))
 
+    def test_a_parameter_was_frozen_when_the_last_model_was_wrapped(self):
+        trained = Trained()
+        net = torch.nn.Linear(2, 1)
+        ddp = types.SimpleNamespace(parameters=net.parameters, _module_parameters=[net.weight])
+        net.weight.requires_grad_(False)
+        trained.wrap(ddp)
+        net.weight.requires_grad_(True)
+        self.assertIn("it needed no gradient when", trained.why_not_reduced(net.weight))
+        trained.wrap(ddp)
+        self.assertEqual(trained.why_not_reduced(net.weight), "")
+
     def test_an_optimizer_within_another_is_no_outer_one(self):
         trained = Trained()
         (p,) = parameters(1)

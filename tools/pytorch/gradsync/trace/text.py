@@ -115,8 +115,9 @@ def _waiting(waiting: WaitingReport | None) -> Sequence[str]:
         f"rank {rank} {ms_text(seconds)}"
         for rank, seconds in list(waiting.by_rank_s.items())[:MOST_STEPS]
     )
-    if len(waiting.by_rank_s) > MOST_STEPS:
-        told += ", ..."
+    left = len(waiting.by_rank_s) - MOST_STEPS
+    if left > 0:
+        told += f", and {left} others"
     lines = ["", f"Waiting for the last arrival, in a step: {told}."]
     if waiting.share:
         count = waiting.last_counts.get(waiting.awaited, 0)
