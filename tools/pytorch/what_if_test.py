@@ -285,6 +285,11 @@ class AnswerTest(unittest.TestCase):
         for one in (launch(), nccl):
             told = screen(one, **named, algorithm="tree")
             self.assertIn("Assumed: collectives take the algorithm tree.\n", told)
+        hybrid = ", those of HSDP a ring.\n"
+        told = screen(nccl, **named, ranks_per_host=8)
+        self.assertIn(best.removesuffix(".") + hybrid, told)
+        told = screen(nccl, **named, ranks_per_host=8, algorithm="ring")
+        self.assertIn("Assumed: collectives take the algorithm ring.\n", told)
         # Nobody knows what communication takes of processors where nothing was communicated, or
         # tells it.
         assumed, silent = (

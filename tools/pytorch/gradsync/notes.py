@@ -37,7 +37,8 @@ def assumptions_of(question: Question) -> list[str]:
     link = question.link
     if isinstance(link, NamedLink):
         notes.append(_named_link_note(link))
-        notes.append(_algorithm_note(link.network.algorithm, question.launch.backend))
+        has_hybrid = question.launch.sharing_ranks > 0 or link.network.ranks_per_host > 1
+        notes.append(_algorithm_note(link.network.algorithm, question.launch.backend, has_hybrid))
     if isinstance(link, FileLink):
         notes += _file_link_notes(question, link)
     measured_ranks = question.measured_ranks
@@ -71,15 +72,18 @@ def _named_link_note(link: NamedLink) -> str:
     return f"Assumed: the link is within {100 * ASSUMED_ERROR:g} % of its data sheet{within}."
 
 
-def _algorithm_note(algorithm: str, backend: str) -> str:
+def _algorithm_note(algorithm: str, backend: str, has_hybrid: bool) -> str:
+    """`has_hybrid`: whether a step with HSDP is predicted, which is always predicted with rings."""
     if backend == "gloo" and algorithm == algorithm_of(backend):
         return (
             "Assumed: all-reduces and all-gathers go around a ring and broadcasts through a tree, "
             "as gloo does it."
         )
+    taken = f"the algorithm {Algorithm(algorithm).value}"
     if algorithm == Algorithm.BEST:
-        return "Assumed: collectives take the fastest of a ring, a tree and rings of hosts."
-    return f"Assumed: collectives take the algorithm {Algorithm(algorithm).value}."
+        taken = "the fastest of a ring, a tree and rings of hosts"
+    hybrid = ", those of HSDP a ring" if has_hybrid and algorithm != Algorithm.RING else ""
+    return f"Assumed: collectives take {taken}{hybrid}."
 
 
 def _file_link_notes(question: Question, link: FileLink) -> list[str]:
