@@ -267,8 +267,9 @@ std::vector<Choice> MakeChoices(const Settings& settings) {
       if (k != first && (rows[first] == base || rows[k] == base))
         AddLead(*rows[k], *rows[first], leads[k][first], &choice);
     }
-    for (const Comparison* const own : early) {
-      if (is_alone && rows[first] == base) choice.lead = std::fmin(choice.lead, own->estimate.interval.low);
+    if (is_alone && rows[first] == base) {
+      for (const Comparison* const own : early)
+        choice.lead = std::fmin(choice.lead, own->estimate.interval.low);
     }
   }
   return choices;

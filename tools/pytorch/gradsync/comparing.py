@@ -39,7 +39,7 @@ class _Wrong:
     rank: int
     compared: int
     are_all: bool  # or else the mean is 0
-    changed: str = ""  # what all ranks have made of the mean, if that is no mistake
+    changes: list[list[Change]]  # of the gradients of `params`, by rank
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,15 +226,13 @@ class Comparer:
         self._step.suspect = id(p)
         means = self._means_by_pass(p)
         sums = self._delivered(p)
-        for held in sums:
-            one = Comparison(p, question.handed(p), held, self._ranks)
+        for number in range(len(sums)):
+            one = Comparison(p, question.handed(p), sums[number], self._ranks)
             is_own = all(self._ranks.gather(one.is_own()))
             explanation = explain(one, wrong.rank, means, self._passes, self._ranks)
             if is_own or explanation.factor is not None:
                 break
-        with_aside = held is not sums[0]
-        has_one_factor = wrong.are_all and self._have_one_factor(wrong, question, with_aside)
-        if self._is_no_mistake(wrong, where, explanation, has_one_factor):
+        if self._is_no_mistake(wrong, question, explanation, with_aside=number > 0):
             return False
         text = "each rank's own, which nothing has averaged" if is_own else explanation.text
         if is_own or explanation.factor is None:
@@ -291,30 +289,31 @@ class Comparer:
             return [held]
         return [held, None if held is None else held.with_aside()]
 
-    def _have_one_factor(self, wrong: _Wrong, question: _Question, with_aside: bool) -> bool:
-        """Returns whether the wrong gradients, on all ranks, are the mean over ranks times one
-        factor. `with_aside`: whether the mean is of the second sum that _delivered() returns."""
-        own = []
-        for p in wrong.params:
-            held = self._delivered(p)[-1 if with_aside else 0]
-            own.append(change_of(Comparison(p, question.handed(p), held, self._ranks)))
-        return common_factor([one for rank in self._of_ranks(own) for one in rank]) is not None
-
     def _is_no_mistake(
-        self, wrong: _Wrong, where: str, explanation: Explanation, has_one_factor: bool
+        self, wrong: _Wrong, question: _Question, explanation: Explanation, with_aside: bool
     ) -> bool:
         """Returns True, and adds a note, if gradients that differ from the mean over ranks are
         right nevertheless. For example, gradients of twice the mean can be right if the script
-        halves the loss. `has_one_factor`: whether all compared gradients are the mean times one
-        factor."""
+        halves the loss. `with_aside`: whether `explanation` is of the last sum that _delivered()
+        returns."""
+        where = question.where
+        explained = wrong.changes
+        if with_aside:
+            explained = self._changes(wrong.params, question, with_aside=True)
+        every = [change for rank in explained for change in rank]
+        has_one_factor = wrong.are_all and common_factor(every) is not None
+        has_others = self._is_clipped and not question.is_of_clip
+        changed = say_of_changes(
+            wrong.changes, wrong.are_all, has_others, self._ranks.size, self._passes
+        )
         factor = explanation.factor
         text = f"the gradients that {where} gets are {factor or 0:.6g} times the mean, and the loss"
         if has_one_factor and self._loss.makes_up_for(factor, *self._circumstances()):
             text += f" {self._loss.shown(factor):.6g} times: together right"
         elif has_one_factor and self._is_divided_by_all and explanation.is_sum(self._ranks.size):
             text += " is divided by a number that the script sums over ranks: together right"
-        elif wrong.changed:
-            text = f"of what {where} gets, {wrong.changed}"
+        elif changed:
+            text = f"of what {where} gets, {changed}"
         else:
             return False
         self.findings.note(Topic.GRADIENTS, text)
@@ -400,7 +399,7 @@ class Comparer:
             rank=min(wrong)[1],
             compared=len(params),
             are_all=are_all,
-            changed=self._changes(wrong_params, question, are_all),
+            changes=self._changes(wrong_params, question),
         )
 
     def _is_right_otherwise(self, p: torch.nn.Parameter, question: _Question) -> bool:
@@ -426,17 +425,15 @@ class Comparer:
         return all(self._ranks.gather(one.is_right() or bool(one.narrow)))
 
     def _changes(
-        self, wrong: Sequence[torch.nn.Parameter], question: _Question, are_all: bool
-    ) -> str:
-        """Returns a text that says how all ranks have changed the mean gradients alike, by clipping
-        or by a mask. Returns "" if no such change is found, or if it looks like a mistake."""
-        own = [change_of(self._comparison(p, question.handed(p))) for p in wrong]
-        has_others = self._is_clipped and not question.is_of_clip
-        changes = self._of_ranks(own)
-        return say_of_changes(changes, are_all, has_others, self._ranks.size, self._passes)
-
-    def _of_ranks(self, own: Sequence[Change]) -> list[list[Change]]:
-        """Returns the changes that each rank passes, in rank order."""
+        self, params: Sequence[torch.nn.Parameter], question: _Question, with_aside: bool = False
+    ) -> list[list[Change]]:
+        """Returns how the gradients of `params` differ from the mean over ranks, on each rank.
+        `with_aside`: whether the mean is of the last sum that _delivered() returns, or else of the
+        first."""
+        own = []
+        for p in params:
+            held = self._delivered(p)[-1] if with_aside else self._step.gradients.get(id(p))
+            own.append(change_of(Comparison(p, question.handed(p), held, self._ranks)))
         gathered = self._ranks.gather([dataclasses.asdict(change) for change in own])
         return [[Change(**values) for values in rank] for rank in gathered]
 

@@ -112,12 +112,13 @@ class Script(Listener):
         try:
             _execute(command)
         except BaseException as end:
-            if self._has_ended and self._options.goes_on:
-                raise
-            if isinstance(end, KeyboardInterrupt) and not self._has_ended:
-                refuse(f"{text} was interrupted; nothing was recorded")
             is_good = isinstance(end, SystemExit) and end.code in (None, 0)
-            if not (self._has_ended or is_good):
+            if self._has_ended:
+                if self._options.goes_on:
+                    raise
+            elif isinstance(end, KeyboardInterrupt):
+                refuse(f"{text} was interrupted; nothing was recorded")
+            elif not is_good:
                 raise
         if self._has_ended:
             sys.exit(0)
