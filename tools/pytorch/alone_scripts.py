@@ -18,7 +18,8 @@ ALONE = (
         NET
         + LOOP.replace(
             "    model(x).square().mean().backward()\n    optimizer.step()",
-            "    try: model(x).square().mean().backward(); optimizer.step()\n    except: print('went on')",
+            "    try: model(x).square().mean().backward(); optimizer.step()\n"
+            "    except: print('went on')",
         ),
         {},
     ),
@@ -30,14 +31,17 @@ ALONE = (
     (
         "a module that holds the model",
         LAYERS.replace("LAYER", "l(x)") + "net = Net(); teacher = nn.Linear(16, 16); copied = copy."
-        "deepcopy(net); loss = nn.MSELoss(); optimizer = sgd(net)\ncopied(x); net.l[0](x)\ndef model(x): return loss(net(x), teacher(x)."
+        "deepcopy(net); loss = nn.MSELoss(); optimizer = sgd(net)\ncopied(x); net.l[0](x)\n"
+        "def model(x): return loss(net(x), teacher(x)."
         "detach() + copied(x).detach())\n" + LOOP,
         {"parameters": [(f"l.{i}.{n}", k) for i in range(4) for n, k in LINEAR]},
     ),
     (
         "a module that holds a teacher",
-        "class Both(nn.Module):\n    def __init__(self): super().__init__(); self.t, self.s = nn.Linear("
-        "16, 16), nn.Linear(16, 16)\n    def forward(self, x):\n        with torch.no_grad(): t = self.t(x)\n        return self.s(x) - t\n"
+        "class Both(nn.Module):\n"
+        "    def __init__(self): super().__init__(); self.t, self.s = nn.Linear("
+        "16, 16), nn.Linear(16, 16)\n    def forward(self, x):\n"
+        "        with torch.no_grad(): t = self.t(x)\n        return self.s(x) - t\n"
         "model = Both(); optimizer = sgd(model)\n" + LOOP,
         {"parameters": [("s.weight", 256), ("s.bias", 16)]},
     ),
@@ -51,7 +55,8 @@ ALONE = (
     ),
     (
         "parts that nothing holds",
-        "a, b = nn.Linear(16, 4), nn.Linear(4, 16); optimizer = torch.optim.SGD([*a.parameters(), *b."
+        "a, b = nn.Linear(16, 4), nn.Linear(4, 16); "
+        "optimizer = torch.optim.SGD([*a.parameters(), *b."
         "parameters()], lr=1e-3)\ndef model(x): return b(a(x))\n" + LOOP,
         {"parameters": [("0.weight", 64), ("0.bias", 4), ("1.weight", 64), ("1.bias", 16)]},
     ),
@@ -119,9 +124,8 @@ ALONE = (
     ),
     (
         "saved",
-        NET
-        + LOOP
-        + "    assert b'gradsync' not in pickle.dumps(model) + pickle.dumps(optimizer.state_dict())\n",
+        NET + LOOP + "    assert b'gradsync' not in pickle.dumps(model) + "
+        "pickle.dumps(optimizer.state_dict())\n",
         {},
     ),
     ("a discriminator", PLAIN_GAN, {"parameters": [("weight", 16), ("bias", 1)], "passes": 3}),

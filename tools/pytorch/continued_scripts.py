@@ -12,7 +12,10 @@ from script_parts import (
     SHARED,
 )
 
-NORM = "net = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Dropout(.1), nn.Linear(16, 16))\n"
+NORM = (
+    "net = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Dropout(.1), "
+    "nn.Linear(16, 16))\n"
+)
 MOMENTUM = "optimizer = torch.optim.SGD(model.parameters(), lr=.1, momentum=.9)\n"
 ZEROS = LOOP.replace("zero_grad()", "zero_grad(set_to_none=False)")
 CLIPPED = PASSES.replace("PASSES", "2").replace(
@@ -45,9 +48,8 @@ CONTINUED = (
     ),
     (
         "bf16 hook",
-        "model = DDP(nn.Linear(16, 16)); model.register_comm_hook(None, default_hooks.bf16_compress_hook)\n"
-        + MOMENTUM
-        + LOOP,
+        "model = DDP(nn.Linear(16, 16)); "
+        "model.register_comm_hook(None, default_hooks.bf16_compress_hook)\n" + MOMENTUM + LOOP,
     ),
     (
         "a scaler",

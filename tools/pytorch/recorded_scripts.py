@@ -32,7 +32,8 @@ RECORDED = (
         MODEL
         + "def closure():\n    loss = model(x).square().mean(); loss.backward(); return loss\n"
         "for step in range(int(sys.argv[1])):\n    optimizer.zero_grad()\n"
-        "    with model.no_sync(): model(x).square().mean().backward()\n    optimizer.step(closure)\n",
+        "    with model.no_sync(): model(x).square().mean().backward()\n"
+        "    optimizer.step(closure)\n",
         {"passes": 2},
     ),
     (
@@ -90,7 +91,8 @@ RECORDED = (
         + LOOP.replace(
             "    optimizer.step()",
             "    mean = "
-            "b.module.weight.grad.clone(); dist.broadcast(mean, 0); assert torch.equal(mean, b.module.weight.grad)\n    optimizer.step()\n"
+            "b.module.weight.grad.clone(); dist.broadcast(mean, 0); "
+            "assert torch.equal(mean, b.module.weight.grad)\n    optimizer.step()\n"
             "    if step == 9: from gradsync.events import listeners; assert len(listeners) == 1",
         ),
         {"parameters": [("weight", 128), ("bias", 8)]},
@@ -148,7 +150,8 @@ RECORDED = (
     ),
     (
         "wrapped again",
-        "net = nn.Sequential(nn.Linear(16, 4), nn.Linear(4, 16)); net[0].requires_grad_(False); model = DDP(net)\n"
+        "net = nn.Sequential(nn.Linear(16, 4), nn.Linear(4, 16)); net[0].requires_grad_(False); "
+        "model = DDP(net)\n"
         "optimizer = sgd(net)\n"
         + LOOP.replace(
             "    opt", "    if step == 9: model = DDP(net.requires_grad_(True))\n    opt", 1
@@ -164,8 +167,8 @@ RECORDED = (
     (
         "ignored by DDP",
         "net = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16, bias=False)); DDP."
-        "_set_params_and_buffers_to_ignore_for_model(net, ['0.weight', '0.bias']); model = DDP(net); optimizer = sgd(net[1])\n"
-        + LOOP,
+        "_set_params_and_buffers_to_ignore_for_model(net, ['0.weight', '0.bias']); "
+        "model = DDP(net); optimizer = sgd(net[1])\n" + LOOP,
         {"parameters": [("1.weight", 256)]},
     ),
     (
@@ -173,7 +176,8 @@ RECORDED = (
         MODEL
         + LOOP.replace(
             "    model(x).square().mean().backward()\n    optimizer.step()",
-            "    try: model(x).square().mean().backward(); optimizer.step()\n    except: print('went on')",
+            "    try: model(x).square().mean().backward(); optimizer.step()\n"
+            "    except: print('went on')",
         ),
         {},
     ),
@@ -255,7 +259,8 @@ RECORDED = (
         + "mine = Mine(model)\n"
         + LOOP.replace(
             "optimizer.step()",
-            "assert step < 9 or '__call__' in vars(nn.Module) and nn.Module.__call__.__name__ != 'told'; mine.step()",
+            "assert step < 9 or '__call__' in vars(nn.Module) and nn.Module.__call__.__name__ != "
+            "'told'; mine.step()",
         ),
         {"parameters": LINEAR},
     ),

@@ -32,15 +32,16 @@ REFUSED = (
     ),
     (
         "sparse",
-        "model = DDP(nn.EmbeddingBag(99, 4, sparse=True)); optimizer = sgd(model); x = torch.arange(8).view(2, 4)\n"
-        + BACK,
+        "model = DDP(nn.EmbeddingBag(99, 4, sparse=True)); optimizer = sgd(model); "
+        "x = torch.arange(8).view(2, 4)\n" + BACK,
         "weight gets a sparse gradient",
     ),
     ("spawned", "mp.spawn(sgd) #!", "starts processes"),
     ("forked", "mp.start_processes(sgd, start_method='fork') #!", "starts processes"),
     (
         "trains in a child",
-        "if os.fork() == 0:\n    DDP(nn.Linear(1, 1)) #!\nsys.exit(os.waitstatus_to_exitcode(os.wait()[1]))",
+        "if os.fork() == 0:\n    DDP(nn.Linear(1, 1)) #!\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))",
         "trains in a process that the script started",
     ),
     ("no optimizer", MODEL + BACK.replace("optimizer.step()", "pass"), TWICE),
@@ -105,13 +106,15 @@ REFUSED = (
     ),
     (
         "a hook",
-        "model = DDP(nn.Linear(16, 16)) #!\nmodel.register_comm_hook(None, default_hooks.fp16_compress_hook)\n"
+        "model = DDP(nn.Linear(16, 16)) #!\n"
+        "model.register_comm_hook(None, default_hooks.fp16_compress_hook)\n"
         "optimizer = sgd(model)\n" + LOOP,
         "with fp16_compress_hook: leave it out",
     ),
     (
         "groups",
-        "model = DDP(nn.Linear(16, 16), process_group=[dist.new_group([r]) for r in (0, 1)][dist.get_rank()]) #!\n"
+        "model = DDP(nn.Linear(16, 16), process_group=[dist.new_group([r]) for r in (0, "
+        "1)][dist.get_rank()]) #!\n"
         "optimizer = sgd(model)\n" + LOOP,
         "of a part of the ranks",
     ),
